@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from oneread import Feed, Key, Model, Ref, Schema, by, connect, newest, on, shown
-from oneread.feeds.entries import Entries, witnesses_of
+from oneread.feeds.entries import Entries, shown_by
 from oneread.feeds.large_groups import Delivery, large_groups_of
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
@@ -196,7 +196,7 @@ class World:
         deliveries = self.deliveries()
         witnesses = {}
         for key, row in self.rows(self.entries.prefix).items():
-            for witness in witnesses_of(row):
+            for witness in shown_by(row):
                 witnesses.setdefault(witness, set()).add(key)
         for group, keys in groups.items():
             state = stored[group]
@@ -213,7 +213,7 @@ class World:
                     member = self.entries.member_of(key, group)
                     cut = len(self.entries.items) + len(group)
                     expected = {self.entries.prefix + member + place[cut:] for place in items}
-                assert witnesses.pop(self.entries.witness_of(key, group), set()) == expected, deliveries[key]
+                assert witnesses.pop(self.entries.membership_of(key, group), set()) == expected, deliveries[key]
         assert not witnesses
         read = {}
         for key, delivery in deliveries.items():

@@ -55,6 +55,8 @@ class Reads:
                 view, view.large.merged, limit, any_of, budget if where or view.has_expiries else None
             )
         expires = view is not None and view.groups is None and bool(row_expiries(cls, view.model))
+        if isinstance(view, FeedView):
+            expires = view.has_expiries
         skips = where or expires or table == "roots"  # the table of entities has tombstones
         requests, rows = scans(limit, any_of, budget if skips else None)
         total = BoundBuilder()

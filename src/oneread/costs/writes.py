@@ -15,6 +15,7 @@ from oneread.costs import counter_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
 from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
+from oneread.costs.feed_costs import TASK, FeedCosts
 from oneread.costs.sizes import Size, greatest
 from oneread.derivations.counter_fields import ShownCounter
 from oneread.derivations.entity_groups import CHILD_OF
@@ -27,9 +28,6 @@ Verb: TypeAlias = Literal["save", "create", "get_or_create", "upsert", "patch", 
 
 FENCE: Final = Size(20, 3)
 """The fence row: two numbers."""
-
-TASK: Final = Size(1100, 60)
-"""A task: its key, the source's key and a cursor."""
 
 
 USUAL_HOLDERS: Final = 3
@@ -80,6 +78,7 @@ class Writes:
         self._costs = costs
         self._catalog = costs.catalog
         self._fans = FanOuts(costs)
+        self._feeds = FeedCosts(costs, inline)
         self._inline = inline
         types = self._catalog.entity_types.values()
         self._shown = tuple(dict.fromkeys(shown for entity_type in types for shown in entity_type.shown))
@@ -112,7 +111,15 @@ class Writes:
         total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
         touched = self._groups_of(own, write.entities)
         touched.update(self._groups_of_holders(fan, following))
+        self._feeds.add(total, self._rows_by_view(own, write.entities, fan, following))
         return touched
+
+    def _rows_by_view(self, own: list[ViewRows], entities: int, fan: FanOut | None, following: int) -> Counter[str]:
+        """The rows that a commit touches in each view, those of holders included."""
+        found = Counter({cost.form.name: rows * entities for cost, rows in own})
+        for cls, change in () if fan is None else fan.steps:
+            found.update({cost.form.name: touched_rows(cost, change) * following for cost in self._costs.of[cls].views})
+        return found
 
     # What follows from groups: each entity that shows one is patched, and what follows from that.
 
@@ -170,6 +177,7 @@ class Writes:
         for index in shown.indexed.indexes:
             (cost,) = self._costs.views[index.cls]
             total.add("views", Rows("write", "views", "index rows of groups", cost.form.name), 2 * groups, cost.row)
+            self._feeds.add(total, {cost.form.name: 2 * groups})
 
     def _add_extrema(
         self, total: BoundBuilder, request: str, names: Sequence[str], of: tuple[ShownAggregate, int]

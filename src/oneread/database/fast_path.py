@@ -122,9 +122,7 @@ def read_page(
     if of.decode_rows is None or query.where is not None or AnyOf in map(type, query.equal):
         return None
     bound = BoundQuery(of, query, cipher)
-    if of.expiry is not None and bound.branches[0].width != of.expiry.place:
-        return None
-    (within,) = bound.ranges(0 if of.expiry is None else clock())
+    (within,) = bound.ranges(0 if of.feed is None else clock())
     read = engine.column(of.table, within, query.limit + 1, VALUE, reverse=bound.backward)
     counted = CountedLater(lambda: Cost(1, len(read), sum(len(key) + len(value) for key, value in read)))
     allowance = CURRENT.get()

@@ -64,13 +64,13 @@ class Copied(Protocol[E]):
     def _same(self, at: Ref[E], /) -> Ref[E]: ...
 
 
-class FeedExpiry(NamedTuple):
-    """When the entries of a feed leave it: by an element of their key, so that a page ends before the first."""
+class FeedLimits(NamedTuple):
+    """What a page of a feed is limited to: one member's entries, and those that have not expired."""
 
+    members: int
+    """The elements of the key that say whose feed it is; a page gives all of them."""
     oldest: Callable[[int], bytes | None]
-    """The element from which entries have expired at a clock; None if none has."""
-    place: int
-    """The place of the element in the key."""
+    """The next element from which entries have expired at a clock; None if none has."""
 
 
 class Listed(NamedTuple):
@@ -79,8 +79,8 @@ class Listed(NamedTuple):
     `flat` turns arguments into values of the codec's elements; cursors are bound to `view` and `generation`; `is_shown`
     is None when every row is; `is_living` says at which clocks a row counts as present, None when it always does;
     `decode_rows` is None unless rows hold what they show in one cell; `encoders` encode the
-    first 0, 1, ... elements of the key; `hashed` elements are digests, which have no order; `expiry` is None where no
-    element of the key says that a row has expired; `merged` is None unless pages merge rows from elsewhere.
+    first 0, 1, ... elements of the key; `hashed` elements are digests, which have no order; `feed` is None for what is
+    not a feed; `merged` is None unless its pages merge the items of large groups.
     """
 
     cls: Any
@@ -98,7 +98,7 @@ class Listed(NamedTuple):
     conditions: ConditionChecks
     hashed: frozenset[int] = frozenset()
     is_living: Callable[[Found, int], bool] | None = None
-    expiry: FeedExpiry | None = None
+    feed: FeedLimits | None = None
     merged: LargeGroupReader | None = None
 
     @property
@@ -129,16 +129,15 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
     referring = view.referring.union(each.field for each in key.parts if each.access.copy or each.access.stands_for)
     conditions = ConditionChecks(names, view.cls, referring)
     is_expiring = view.groups is None and bool(row_expiries(view.cls, view.model))
-    is_living, expiry, merged = (_is_living if is_expiring else None), None, None
+    feed, merged = None, None
     if isinstance(view, FeedView):
-        entries, is_expiring = Entries(view), view.has_expiries
-        is_living = entries.is_living if is_expiring or view.expires_after is not None else None
-        expiry = None if view.expires_after is None else FeedExpiry(entries.oldest, len(view.member_codec.elements))
+        is_expiring = view.has_expiries
+        feed = FeedLimits(len(view.member_codec.elements), Entries(view).oldest)
         merged = large_group_reader(view)
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
         view.show, None, None if is_expiring or merged is not None else view.decode_rows, _encoders(key.codec),
-        conditions, key.hashed, is_living, expiry, merged,
+        conditions, key.hashed, _is_living if is_expiring else None, feed, merged,
     )  # fmt: skip
 
 

@@ -84,9 +84,8 @@ class Operations:
         self.portable = schema.portable
         self.lists: dict[Any, Any] = {}
         feeds = follower_of(catalog, self.inline)
-        self.committer = NativeCommitter(
-            catalog.name_of, fence, followers(catalog), self.inline, catalog.claim_facts, feeds
-        )
+        follow = followers(catalog)._replace(of_views=feeds)
+        self.committer = NativeCommitter(catalog.name_of, fence, follow, self.inline, catalog.claim_facts)
         handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
         if feeds is not None:
             handlers[FEED] = FeedHandler(feeds)

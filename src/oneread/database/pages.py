@@ -183,14 +183,14 @@ def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[P
 
 
 class _Branch:
-    """One range of a list: all rows with the same values in the first `width` elements of the key."""
+    """One range of a list: all rows with the same values in the first key fields; of a feed, of one member."""
 
-    __slots__ = ("prefix", "width", "within")
+    __slots__ = ("member", "prefix", "within")
 
-    def __init__(self, prefix: bytes, within: RowRange, width: int) -> None:
+    def __init__(self, prefix: bytes, within: RowRange, member: bytes) -> None:
         self.prefix = prefix
         self.within = within
-        self.width = width
+        self.member = member
 
 
 def _branches(of: Listed, query: Query) -> list[_Branch]:
@@ -215,10 +215,6 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     values = of.flat(equal)
     if len(values) > of.width:
         raise InvalidKey("more values than the key has elements", view=of.cls, given=equal)
-    if of.merged is not None and len(values) < of.merged.width:
-        raise InvalidQuery(
-            "a feed with large groups is read for one member: db.page(Home, member)", view=of.cls, given=equal
-        )
     prefix = of.prefix + of.encoders[len(values)](values)
     if query.bounds is None and query.starts_with is None:
         start, stop = prefix_range(prefix)
@@ -229,7 +225,18 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     else:
         bounds = (query.bounds or KeyBounds[Any]()).map(lambda bound: _edge(of, equal, bound))
         start, stop = of.codec.bounded_range(values, bounds, prefix=of.prefix, starts_with=query.starts_with)
-    return _Branch(prefix, RowRange(start, stop or b""), len(values))
+    return _Branch(prefix, RowRange(start, stop or b""), _member(of, values))
+
+
+def _member(of: Listed, values: tuple[Any, ...]) -> bytes:
+    """What the keys of a feed's entries of one member begin with; b"" for other lists."""
+    if of.feed is None:
+        return b""
+    count = of.feed.members
+    if len(values) < count:
+        fields = [each.name for each in of.codec.elements[:count]]
+        raise InvalidQuery("a page of a feed is that of one member: say whose", view=of.cls, fields=fields)
+    return of.prefix + of.encoders[count](values[:count])
 
 
 def bounds_of(since: Any, after: Any, until: Any, through: Any) -> KeyBounds[Any] | None:
@@ -273,12 +280,12 @@ class BoundQuery:
 
         Rows of all branches are ordered by what follows their prefix (the suffix), then by branch.
         """
-        ranges, expiry = self._ranges(), self.of.expiry
-        oldest = None if expiry is None else expiry.oldest(now)
-        if expiry is None or oldest is None:
+        ranges, feed = self._ranges(), self.of.feed
+        oldest = None if feed is None else feed.oldest(now)
+        if oldest is None:
             return ranges
         return [
-            _cut(within, branch.prefix + oldest, backward=True) if branch.width == expiry.place else within
+            _cut(within, branch.member + oldest, backward=True)
             for branch, within in zip(self.branches, ranges, strict=True)
         ]
 
@@ -339,7 +346,7 @@ def _cut(within: RowRange, edge: bytes, *, backward: bool) -> RowRange:
 def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:
     of, query, backward = bound.of, bound.query, bound.backward
     passes = None if query.where is None else compiled_condition(query.where)
-    now = 0 if of.is_living is None else (yield from Now())
+    now = 0 if of.is_living is None and of.feed is None else (yield from Now())
     sources = yield from _sources(bound, now)
     most = query.limit + query.budget
     keys: list[bytes] = []
@@ -410,7 +417,7 @@ def _sources(bound: BoundQuery, now: int) -> Plan[list[_Source]]:
     sources: list[_Source] = []
     for branch, within in zip(bound.branches, bound.ranges(now), strict=True):
         if bound.of.merged is not None:
-            merged = yield from bound.of.merged.ranges(branch.prefix, within)
+            merged = yield from bound.of.merged.ranges(branch.member, len(branch.prefix), within)
             sources += [_Source(items.within, items.cut, branch.prefix, items.entry) for items in merged]
         sources.append(_Source(within, len(branch.prefix), branch.prefix))
     return sources

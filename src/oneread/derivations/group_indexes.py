@@ -70,10 +70,10 @@ class IndexedGroups:
 
 
 def indexed_groups(views: Iterable[CompiledView]) -> dict[type, IndexedGroups]:
-    """The aggregates whose groups any of these views lists."""
+    """The aggregates whose groups any of these indexes lists."""
     found: dict[AggregateView, list[CompiledView]] = {}
     for view in views:
-        if isinstance(view.groups, AggregateView):
+        if isinstance(view.groups, AggregateView) and not view.parts:
             found.setdefault(view.groups, []).append(view)
     return {aggregate.cls: IndexedGroups(aggregate, tuple(several)) for aggregate, several in found.items()}
 

@@ -40,14 +40,14 @@ class Rule(msgspec.Struct, frozen=True):
     """The word of the function that made the rule; a kind of view may have its own."""
 
 
-class Joined(msgspec.Struct, frozen=True):
+class FeedJoin(msgspec.Struct, frozen=True):
     """The class option `joined` of a feed, as `on(...)` makes it."""
 
     item: Any
     membership: Any
 
 
-def on(item: T | None, membership: T | None) -> Joined:
+def on(item: T | None, membership: T | None) -> FeedJoin:
     """Joins the items and the memberships of a feed: those whose fields refer to the same group.
 
     A mistake raises InvalidDeclaration when the schema is built.
@@ -56,7 +56,7 @@ def on(item: T | None, membership: T | None) -> Joined:
         item: a field of the item: `Post.group`, or `each(Post.groups)`.
         membership: a field of the membership's model: `Membership.group`.
     """
-    return Joined(item, membership)
+    return FeedJoin(item, membership)
 
 
 @overload

@@ -101,7 +101,8 @@ class Schema:
             if issubclass(view, Index):
                 check_view_ttl(view, of, self._names)
         feeds = {view: of for view, of in viewed.items() if issubclass(view, Feed)}
-        return (*expiry_indexes(self.models, viewed), *feed_parts(feeds, self._names))
+        parts = {part: accesses.viewed(part) for part in feed_parts(feeds, self._names)}
+        return (*parts, *expiry_indexes(self.models, viewed | parts))
 
     def __repr__(self) -> str:
         return f"Schema({', '.join(self._names)})"

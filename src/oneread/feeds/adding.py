@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import new_class
+from types import MemberDescriptorType, new_class
 from typing import Any
 
 from oneread.derivations.access import Accesses
 from oneread.derivations.derivation import VIEW_KINDS, ViewKind
 from oneread.derivations.rules import by
 from oneread.derivations.views import Feed
-from oneread.feeds.feed_rules import about, check_feed, feed_rules
-from oneread.feeds.feed_view import FeedView, feed_options, large_fields
+from oneread.feeds.feed_rules import FeedRules, about, check_feed, feed_rules
+from oneread.feeds.feed_view import FeedView, feed_options, keyspace_fields
 from oneread.feeds.parts import GROUP, FeedItems, FeedMembers, FeedPart, FeedPartView
-from oneread.models.model import stored_name
+from oneread.models.expiry import expires
+from oneread.models.model import Model, stored_name
 from oneread.models.types import Names, field_types
 
 
@@ -30,14 +31,27 @@ def _parts_of(feed: type[Feed[Any]], of: type[Any], accesses: Accesses) -> Itera
     item = accesses.of_path(feed, "joined", joined.item, of)
     membership = accesses.of_path(feed, "joined", joined.membership, rules.membership)
     shown = {name: (types[name], rule) for name, rule in rules.item.items()}
-    yield _part_of(feed, FeedItems[of], "items", {GROUP: (item.type, by(joined.item)), **shown}, feed.where)  # type: ignore[valid-type]
+    items: Any = FeedItems[of]  # type: ignore[valid-type]
+    yield _part_of(feed, items, "items", {GROUP: (item.type, by(joined.item)), **shown}, _options(feed, rules, of))
     member = {name: (types[name], rule) for name, rule in rules.member.items()}
-    group = membership.type, by(joined.membership)
-    yield _part_of(feed, FeedMembers[rules.membership], "members", {GROUP: group, **member}, None)  # type: ignore[name-defined]
+    members: Any = FeedMembers[rules.membership]  # type: ignore[name-defined]
+    yield _part_of(feed, members, "members", {GROUP: (membership.type, by(joined.membership)), **member}, {})
+
+
+def _options(feed: type[Feed[Any]], rules: FeedRules, of: type[Any]) -> dict[str, Any]:
+    """The class options of a feed's items. They expire as the rows of an index do, if their time is a field of theirs.
+
+    Entries whose time is another entity's, or a group's, are masked when they have expired, and not swept.
+    """
+    options: dict[str, Any] = {"where": feed.where}
+    time = rules.item[rules.time].field
+    if feed.expires_after is not None and isinstance(time, MemberDescriptorType) and issubclass(of, Model):
+        options["ttl"] = expires(time, after=feed.expires_after)  # type: ignore[arg-type]
+    return options
 
 
 def _part_of(
-    feed: type[Feed[Any]], base: Any, name: str, fields: Mapping[str, tuple[Any, Any]], where: Any
+    feed: type[Feed[Any]], base: Any, name: str, fields: Mapping[str, tuple[Any, Any]], options: Mapping[str, Any]
 ) -> type[FeedPart[Any]]:
     def declare(space: dict[str, Any]) -> None:
         space |= {
@@ -45,8 +59,8 @@ def _part_of(
             "__annotations__": {field: annotation for field, (annotation, _rule) in fields.items()},
             "__doc__": f"The {name} of {feed.__name__}.",
             "stored_as": f"{stored_name(feed)}.{name}",
-            "where": where,
             "feed": feed,
+            **options,
             **{field: rule for field, (_annotation, rule) in fields.items()},
         }
 
@@ -54,4 +68,4 @@ def _part_of(
 
 
 VIEW_KINDS[FeedPart] = ViewKind(FeedPartView)
-VIEW_KINDS[Feed] = ViewKind(FeedView, check_feed, large_fields, options=feed_options, about=about)
+VIEW_KINDS[Feed] = ViewKind(FeedView, check_feed, keyspace_fields, feed_options, about)

@@ -1,7 +1,7 @@
 """Entries: the rows of a feed, as they are made of a row of its items and a row of its memberships.
 
 An entry's key is the feed's prefix, the member, the item's time and the item's key. Its row has two columns: what a
-page shows, and the witnesses: the pairs (group, membership) that show the item to the member, so that an item is one
+page shows, and the memberships that show it, each the pair of a group and a membership, so that an item is one
 entry however many there are. See "Feeds" of docs/formats/rows.md.
 """
 
@@ -17,14 +17,13 @@ from oneread.encoding.codec import Codec
 from oneread.errors import Corrupt
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.parts import frame, header
-from oneread.models.expiry import EXPIRY_BYTES, is_living_row
+from oneread.models.expiry import EXPIRY_BYTES
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.limits import VALUES_BYTES
-from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
 
-WITNESSES: Final = b"m:w"
+SHOWN_BY: Final = b"m:s"
 """The column of an entry that names the (group, membership) pairs which show its item."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,13 +36,55 @@ class MemberRow(NamedTuple):
 
     member: bytes
     """Whose feed it is, as it is in an entry's key."""
-    witness: bytes
+    membership: bytes
     """The group and the membership."""
+    alone: Cell
+    """The cell of an entry that only this membership shows."""
     doc: bytes
     """The value of the row."""
     shown: bytes | None
     """The fields of an entry that it fills; None for a value with ints beyond 64 bits."""
-    stamp: int
+
+
+class ItemRow(NamedTuple):
+    """A row of a feed's items, taken apart."""
+
+    tail: bytes
+    """What stands behind the member in an entry's key: the time and the item."""
+    cell: Cell
+    head: bytes
+    """What a value begins with, before the member's fields."""
+    rest: bytes | None
+    """What follows them; None for a value with ints beyond 64 bits."""
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """How many entries a member has, in a feed with `at_most`.
+
+    `trimmed` is the time and item of the newest entry that was ever removed because there were more: all newer ones are
+    there, and of the older ones those that came later and found room.
+    """
+
+    entries: int = 0
+    trimmed: bytes = b""
+
+
+_decode_kept = msgspec.msgpack.Decoder(Kept).decode
+
+
+def read_kept(row: Row | None) -> Kept:
+    """What a row of `kept` says. Raises Corrupt."""
+    if row is None:
+        return Kept()
+    try:
+        return _decode_kept(row[VALUE].value)
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise Corrupt("the number of a member's entries cannot be read; repair the store") from error
+
+
+def kept_row(kept: Kept, now: int) -> Row:
+    """The row of a member's entries."""
+    return {VALUE: Cell(_encode(kept), now)}
 
 
 class Entries:
@@ -58,6 +99,7 @@ class Entries:
         group = view.members.key.parts[0]
         self._group = Codec(group.elements, max_length=VALUES_BYTES).decode_prefix
         self._member = view.member_codec.decode_prefix
+        self._cuts_expiry = view.items_expire and not view.has_expiries
         self._header = header(len(view.cls.__struct_fields__))
 
     def group_of(self, key: bytes) -> bytes:
@@ -92,18 +134,13 @@ class Entries:
         if self.view.expires_after is None:
             return None
         try:
-            at = _EPOCH + timedelta(milliseconds=now) - self.view.expires_after
+            at = _EPOCH + timedelta(milliseconds=now + 1, microseconds=-1) - self.view.expires_after
         except OverflowError:
             return None
         return self.view.key.codec.parts[-1].put(at)
 
-    def is_expired(self, tail: bytes, now: int) -> bool:
-        """Whether an item has expired, from its key behind the group, or an entry's behind the member."""
-        oldest = self.oldest(now)
-        return oldest is not None and tail >= oldest
-
-    def owner_of(self, key: bytes) -> bytes:
-        """Whose feed an entry is in."""
+    def member_in(self, key: bytes) -> bytes:
+        """Whose feed an entry is in, from its key."""
         return key[VIEW_BYTES : self._member(key, VIEW_BYTES)[1]]
 
     def member_of(self, key: bytes, group: bytes) -> bytes:
@@ -111,42 +148,44 @@ class Entries:
         start = VIEW_BYTES + len(group)
         return key[start : self._member(key, start)[1]]
 
-    def witness_of(self, key: bytes, group: bytes) -> bytes:
+    def membership_of(self, key: bytes, group: bytes) -> bytes:
         """The group and the membership of a row of memberships."""
         return group + key[self._member(key, VIEW_BYTES + len(group))[1] :]
 
-    def is_living(self, found: Found, now: int) -> bool:
-        """Whether an entry counts as present."""
-        key, row = found
-        if self.view.has_expiries and not is_living_row(row[VALUE].value, now):
-            return False
-        return not self.is_expired(key[self._member(key, VIEW_BYTES)[1] :], now)
-
-    def split_member(self, key: bytes, row: Row, group: bytes) -> MemberRow:
+    def split_member(self, key: bytes, row: Row, group: bytes, now: int) -> MemberRow:
         """Takes a row of the memberships of a group apart. Raises Corrupt."""
         start = VIEW_BYTES + len(group)
         end = self._member(key, start)[1]
+        doc, membership = row[VALUE].value, group + key[end:]
+        framed = frame(doc)
+        alone = Cell(_encode([membership]), now)
+        return MemberRow(key[start:end], membership, alone, doc, None if framed is None else framed.rest)
+
+    def split_item(self, key: bytes, row: Row, group: bytes) -> ItemRow:
+        """Takes a row of the items of a group apart."""
         cell = row[VALUE]
         framed = frame(cell.value)
-        shown = None if framed is None else framed.rest
-        return MemberRow(key[start:end], group + key[end:], cell.value, shown, cell.stamp)
+        tail = key[VIEW_BYTES + len(group) :]
+        if framed is None:
+            return ItemRow(tail, cell, b"", None)
+        rest = framed.rest[:-EXPIRY_BYTES] if self._cuts_expiry else framed.rest
+        return ItemRow(tail, cell, self._header + framed.source, rest)
 
-    def value(self, item: Row, member: MemberRow) -> bytes:
-        """What an entry shows."""
-        framed = frame(item[VALUE].value)
-        if framed is None or member.shown is None:
-            return self._wide_value(item, member)
-        return self._header + framed.source + member.shown + framed.rest
+    def shown(self, item: ItemRow, member: MemberRow) -> Cell:
+        """What an entry shows, under the stamp of the item."""
+        if item.rest is None or member.shown is None:
+            return Cell(self._wide_value(item.cell.value, member.doc), item.cell.stamp)
+        return Cell(item.head + member.shown + item.rest, item.cell.stamp)
 
-    def _wide_value(self, item: Row, member: MemberRow) -> bytes:
+    def _wide_value(self, item: bytes, member: bytes) -> bytes:
         """The value with ints beyond 64 bits, which is not made of parts."""
-        view, doc = self.view, item[VALUE].value
-        end = len(doc) - EXPIRY_BYTES if view.has_expiries else len(doc)
-        (shown,) = view.items.layout.decode_many(view.items.whole_values([doc[:end]]))
-        (whose,) = view.members.layout.decode_many(view.members.whole_values([member.doc]))
+        view = self.view
+        end = len(item) - EXPIRY_BYTES if view.items_expire else len(item)
+        (shown,) = view.items.layout.decode_many(view.items.whole_values([item[:end]]))
+        (whose,) = view.members.layout.decode_many(view.members.whole_values([member]))
         fields = {name: getattr(whose, name) for name in view.rules.member}
         fields |= {name: getattr(shown, name) for name in ("source", *view.rules.item)}
-        return view.layout.encode(view.cls(**fields)) + doc[end:]
+        return view.layout.encode(view.cls(**fields)) + (item[end:] if view.has_expiries else b"")
 
 
 def until(within: RowRange, prefix: bytes, oldest: bytes | None) -> RowRange:
@@ -156,14 +195,14 @@ def until(within: RowRange, prefix: bytes, oldest: bytes | None) -> RowRange:
     return RowRange(within.start, min(within.stop, prefix + oldest) if within.stop else prefix + oldest)
 
 
-def witnesses_of(row: Row) -> list[bytes]:
-    """The witnesses of an entry. Raises Corrupt."""
+def shown_by(row: Row) -> list[bytes]:
+    """The memberships that show an entry. Raises Corrupt."""
     try:
-        return _decode(row[WITNESSES].value)
+        return _decode(row[SHOWN_BY].value)
     except (KeyError, msgspec.MsgspecError) as error:
-        raise Corrupt("the witnesses of a feed's entry cannot be read; repair the store") from error
+        raise Corrupt("the memberships of a feed's entry cannot be read; repair the store") from error
 
 
-def entry(shown: Cell, witnesses: Sequence[bytes], stamp: int) -> Row:
-    """The row of an entry."""
-    return {VALUE: shown, WITNESSES: Cell(_encode(witnesses), stamp)}
+def shown_by_cell(memberships: Sequence[bytes], now: int) -> Cell:
+    """The cell that names the memberships which show an entry."""
+    return Cell(_encode(memberships), now)

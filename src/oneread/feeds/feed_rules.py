@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from oneread.derivations.rules import Joined, Rule, rules_of
+from oneread.derivations.rules import FeedJoin, Rule, rules_of
 from oneread.derivations.views import Feed
 from oneread.errors import InvalidDeclaration
 from oneread.models.model import Model
@@ -40,7 +40,7 @@ class FeedRules(NamedTuple):
 def feed_rules(feed: type[Feed[Any]], names: Names) -> FeedRules:
     """The rules of a feed. Raises InvalidDeclaration for what a feed cannot be."""
     joined: Any = feed.joined
-    if not isinstance(joined, Joined):
+    if not isinstance(joined, FeedJoin):
         raise InvalidDeclaration(_WRITE_JOINED, view=feed, joined=joined)
     membership = _membership(feed, path_of(joined.membership), names)
     rules = rules_of(feed)
@@ -116,6 +116,9 @@ def check_feed(feed: type[Feed[Any]], names: Names) -> None:
             "expires_after: expected an age of a millisecond or more, as timedelta(days=61), or None", view=feed,
             expires_after=expires,
         )  # fmt: skip
+    most: Any = feed.at_most
+    if most is not None and (type(most) is not int or most < 1):
+        raise InvalidDeclaration("at_most: expected a number of entries, 1 or more, or None", view=feed, at_most=most)
     _check_large_groups(feed)
 
 

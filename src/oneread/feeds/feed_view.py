@@ -19,7 +19,7 @@ from oneread.derivations.derivation import (
     owner_offset,
 )
 from oneread.derivations.emitted_record import Emission
-from oneread.derivations.expiry import row_expiries
+from oneread.derivations.expiry import model_expiry, row_expiries
 from oneread.derivations.indexes import copy_shown, emptying
 from oneread.derivations.keyed import KeyRule, ViewKey
 from oneread.derivations.rules import rules_of
@@ -41,6 +41,13 @@ from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.unit_of_work import VALUE
+
+KEPT: Final = "kept"
+"""The keyspace that says, for each member of a feed with `at_most`, how many entries there are."""
+
+
+LARGE_ROWS: Final = ("groups", "read", "written")
+"""The keyspaces of a feed with large groups: members of groups, and memberships that are read or written."""
 
 
 class LargeGroupOptions(NamedTuple):
@@ -78,9 +85,11 @@ class FeedView:
         self.key = ViewKey(cls, about, keyed, compiling.accesses, compiling.kinds)
         width = len(self.key.codec.elements) - 1
         self.member_codec = Codec(self.key.codec.elements[:width], max_length=VALUES_BYTES)
-        self.expires_after = cls.expires_after
+        self.expires_after, self.at_most = cls.expires_after, cls.at_most
+        self.kept = compiling.prefixes.get(KEPT)
         self.large = _large_options(cls, compiling.prefixes)
-        self.has_expiries = bool(row_expiries(self.items.cls, source))
+        self.items_expire = bool(row_expiries(self.items.cls, source))
+        self.has_expiries = issubclass(source, Model) and model_expiry(source) is not None
         only_refer = keyed if self.groups is None else rules_of(cls)
         copies = {field: copy_shown(cls, field, names) for field in only_refer}
         referring = {field: copy for field, copy in copies.items() if copy is not None}
@@ -108,24 +117,24 @@ class FeedView:
         return found
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        offset = owner_offset(self.key.codec)
-        return (
-            Keyspace(
-                self.prefix, "views", self.cls.__name__, kind, key_values(self.key), offset, fields=self._named_values,
-                is_joined=True,
-            ),
-            *self._large_keyspaces(kind),
-        )  # fmt: skip
-
-    def _large_keyspaces(self, kind: EntityKind) -> Iterable[Keyspace]:
-        """The rows of large groups."""
-        if self.large is None:
-            return
+        name, offset = self.cls.__name__, owner_offset(self.key.codec)
+        entries = Keyspace(
+            self.prefix, "views", name, kind, key_values(self.key), offset, fields=self._named_values, is_joined=True
+        )
         elements, width = self.members.key.codec.elements, len(self.members.key.parts[0].elements)
         group, member = elements[:width], elements[width:]
-        keys = ("groups", self.large.groups, group), ("read", self.large.read, member + group)
-        for field, prefix, key in (*keys, ("written", self.large.written, group + member)):
-            yield Keyspace(prefix, "views", f"{self.cls.__name__}.{field}", kind, _decoder(key), is_joined=True)
+        further = [] if self.kept is None else [(KEPT, self.kept, member)]
+        if self.large is not None:
+            keys = (group, member + group, group + member)
+            prefixes = self.large.groups, self.large.read, self.large.written
+            further += zip(LARGE_ROWS, prefixes, keys, strict=True)
+        return (
+            entries,
+            *(
+                Keyspace(prefix, "views", f"{name}.{field}", kind, _decoder(key), is_joined=True)
+                for field, prefix, key in further
+            ),
+        )
 
     def _named_values(self, doc: bytes) -> Mapping[str, Any]:
         (row,) = self.decode_rows([doc])
@@ -151,37 +160,9 @@ class FeedView:
         shown = frozenset(path_of(rule.field).names for rule in rules_of(self.cls).values() if rule.kind == "shown")
         name = self.cls.__name__
         place = key_paths(self.key)
-        many = "feed entries"
-        entries = RowForm(name, many, "feed entry", many, "views", place, shown, "row", paged="rows")
-        large = [
-            RowForm(f"{name}.{field}", what, what, what, "views", frozenset(), frozenset(), "numbers")
-            for field, what in _LARGE_ROWS.items()
-        ]
-        return (entries, *(large if self.large is not None else ()))
-
-
-_LARGE_ROWS: Final = {
-    "groups": "counts of members", "read": "memberships that are read", "written": "memberships that are written",
-}  # fmt: skip
-"""The further keyspaces of a feed with large groups, by the name that each has behind the feed's."""
-
-
-def _decoder(elements: tuple[KeyElement, ...]) -> Callable[[bytes], tuple[Any, ...]]:
-    """From a row's key to the values of these elements."""
-    decode = Codec(elements).decode_prefix
-    return lambda key: decode(key, VIEW_BYTES)[0]
-
-
-def large_fields(feed: type[Feed[Any]]) -> Iterable[str]:
-    """The names of the further keyspaces of a feed."""
-    return () if feed.large_group is None else tuple(_LARGE_ROWS)
-
-
-def _large_options(feed: type[Feed[Any]], prefixes: Mapping[str, bytes]) -> LargeGroupOptions | None:
-    above = feed.large_group
-    if above is None:
-        return None
-    return LargeGroupOptions(above, feed.merged_groups, prefixes["groups"], prefixes["read"], prefixes["written"])
+        return (
+            RowForm(name, "feed entries", "feed entry", "feed entries", "views", place, shown, "row", paged="rows"),
+        )
 
 
 def _check_same_group(feed: type, item: KeyRule, membership: KeyRule) -> None:
@@ -198,7 +179,29 @@ def feed_options(feed: type[Feed[Any]]) -> Description:
     """What the store keeps of a feed's options."""
     joined = feed.joined
     assert joined is not None, "check_feed refuses a feed without it"
-    text = f"{path_of(joined.item)} = {path_of(joined.membership)}"
+    found = [("joined", f"{path_of(joined.item)} = {path_of(joined.membership)}")]
+    if feed.expires_after is not None:
+        found.append(("expires_after", str(feed.expires_after)))
+    if feed.at_most is not None:
+        found.append(("at_most", str(feed.at_most)))
+    if feed.large_group is not None:
+        found.append(("large_group", f"{feed.large_group}, {feed.merged_groups} merged"))
+    return tuple(found)
+
+
+def keyspace_fields(feed: type[Feed[Any]]) -> Iterable[str]:
+    """The keyspaces of a feed besides that of its entries."""
+    kept = () if feed.at_most is None else (KEPT,)
+    return kept if feed.large_group is None else (*kept, *LARGE_ROWS)
+
+
+def _large_options(feed: type[Feed[Any]], prefixes: Mapping[str, bytes]) -> LargeGroupOptions | None:
     if feed.large_group is None:
-        return (("joined", text),)
-    return ("joined", text), ("large_group", f"{feed.large_group}, {feed.merged_groups} merged")
+        return None
+    return LargeGroupOptions(feed.large_group, feed.merged_groups, *[prefixes[field] for field in LARGE_ROWS])
+
+
+def _decoder(elements: tuple[KeyElement, ...]) -> Callable[[bytes], tuple[Any, ...]]:
+    """From a row's key to the values of these elements."""
+    decode = Codec(elements).decode_prefix
+    return lambda key: decode(key, VIEW_BYTES)[0]

@@ -10,23 +10,39 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
 from oneread.feeds.crossing import Crossing
-from oneread.feeds.entries import Entries, MemberRow, entry, witnesses_of
+from oneread.feeds.entries import (
+    SHOWN_BY,
+    Entries,
+    ItemRow,
+    Kept,
+    MemberRow,
+    kept_row,
+    read_kept,
+    shown_by,
+    shown_by_cell,
+)
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.large_groups import Delivery, LargeGroups, large_groups_of
 from oneread.feeds.placing import Partners, Placing
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.native import TaskStep
 from oneread.transactions.outbox import Task
 from oneread.transactions.tasks import TaskRows
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+
+_ENTRIES: Final = 50_000
+"""Entries that follow in one commit of many changes, at most, unless the inline bound is greater; tasks do the rest."""
+_ROWS_OF_A_PART: Final = 5
+"""Entries that a task writes in place of one holder of copies, which costs more."""
 
 
 class FeedFollower:
@@ -43,6 +59,7 @@ class FeedFollower:
         large = [each for each in map(large_groups_of, every) if each is not None]
         self._large = {each.feed: each for each in large}
         self._of_groups = {each.groups: each for each in large}
+        self._trimmed = [each for each in every if each.view.at_most is not None]
         self._prefixes = frozenset((*self._of_items, *self._of_members))
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> Plan[None]:
@@ -55,11 +72,11 @@ class FeedFollower:
         touched = [key for key in changed if view_part(key) in prefixes]
         if not touched:
             return
-        step = _Step(unit, now, self._inline)
+        step = self._step(unit, now)
         placing = Placing(unit, now, self._inline, step)
         if self._large:
             yield from self._place(placing, touched)
-            step = step.again()
+            step.look_again()
         groups: dict[tuple[Entries, bytes], list[bytes]] = {}
         for key in touched:
             feed = self._of_items.get(view_part(key))
@@ -73,6 +90,9 @@ class FeedFollower:
             yield from step.follow_membership(self._of_members[view_part(key)], key)
         yield from step.write()
 
+    def _step(self, unit: UnitOfWork, now: int) -> _Step:
+        return _Step(unit, now, self._inline, self._trimmed)
+
     def _place(self, placing: Placing, touched: Sequence[bytes]) -> Plan[None]:
         """Lets the rows of large groups follow changed memberships."""
         memberships: dict[LargeGroups, list[bytes]] = {}
@@ -85,7 +105,7 @@ class FeedFollower:
             yield from placing.follow(large, keys)
 
     def _partners(self, step: _Step, placing: Placing, feed: Entries, group: bytes) -> Plan[Partners]:
-        """The memberships of a group that changed items are given to, and one too many for one commit."""
+        """The memberships of a group that changed items are given to; one too many for one commit, if there are."""
         large = self._large.get(feed)
         if large is None:
             return Partners((yield from step.scan(feed.members_of(group), self._inline + 1)), ())
@@ -97,7 +117,7 @@ class FeedFollower:
 
     def crossing(self, step: TaskStep, large: LargeGroups) -> Crossing:
         """What takes the memberships of a group over."""
-        entries = _Step(step.unit, step.now, self._inline)
+        entries = self._step(step.unit, step.now)
         return Crossing(large, entries, Placing(step.unit, step.now, self._inline, entries), step.now, self._inline)
 
     def partners_of(
@@ -105,7 +125,7 @@ class FeedFollower:
     ) -> Plan[list[RowRange]]:
         """What an item, or a membership, is joined with; the entries of a member who left, and of one who is back.
 
-        Of a feed with large groups, three reads.
+        Of a feed with large groups, two reads.
 
         Raises:
             Corrupt: the key is of no feed of this schema, or cannot be read.
@@ -119,7 +139,7 @@ class FeedFollower:
             return [entries]
         large = self._large.get(feed)
         if large is not None:
-            placing = Placing(unit, now, self._inline, _Step(unit, now, self._inline))
+            placing = Placing(unit, now, self._inline, self._step(unit, now))
             yield from placing.load(large, [key])
             delivery = placing.delivery(large, key)
             if delivery in (Delivery.EMPTYING, Delivery.READ):
@@ -132,11 +152,11 @@ class FeedFollower:
         One read, and one more for a member who is back; of a feed with large groups, four more.
         """
         feed, partners = self._feed_of(key), rows.found
-        step, group = _Step(unit, now, self._inline), feed.group_of(key)
+        step, group = self._step(unit, now), feed.group_of(key)
         large, placing = self._large.get(feed), Placing(unit, now, self._inline, step)
         if feed.items == view_part(key):
             parts = Partners(partners, ()) if large is None else (yield from placing.split(large, group, partners))
-            step.give_item(feed, key, row, group, parts)
+            step.give_item(feed, key, row, group, step.split(feed, group, parts))
         elif row is not None and large is not None:
             yield from placing.load(large, [key])
             if not (yield from placing.begins_to_read(large, key, row)):
@@ -198,6 +218,7 @@ class FeedHandler:
         if begun:  # else the cursor is of another range: the row has changed
             ranges = [ranges[begun[0]].behind(task.cursor), *ranges[begun[0] + 1 :]]
         found: list[Found] = []
+        size *= _ROWS_OF_A_PART
         for within in ranges:
             if len(found) < size and not within.is_empty:
                 found += yield from step.unit.scan("views", within, size - len(found))
@@ -250,22 +271,31 @@ def _task_of(key: bytes) -> bytes:
     return outbox.task_key(outbox.feed_source(key))
 
 
+class _Whose(NamedTuple):
+    """Memberships of a group: those that are given items, and those from which they are taken."""
+
+    given: list[MemberRow]
+    others: list[MemberRow]
+
+
 class _Step:
     """The entries that one transaction puts and removes."""
 
-    def __init__(self, unit: UnitOfWork, now: int, inline: int) -> None:
+    def __init__(self, unit: UnitOfWork, now: int, inline: int, trimmed: Sequence[Entries]) -> None:
         self.unit = unit
         self._now = now
         self._inline = inline
+        self._room = max(inline, _ENTRIES)
         self._changed = unit.changed("views")
         self._places = sorted(self._changed)
-        self._puts: dict[bytes, list[tuple[MemberRow, Entries, Row]]] = {}
+        self._oldest: dict[bytes, bytes | None] = {}
+        self._trimmed = trimmed
+        self._puts: dict[bytes, list[tuple[Entries, ItemRow, MemberRow]]] = {}
         self._removes: dict[bytes, list[bytes]] = {}
 
-    def again(self) -> _Step:
-        """This step, knowing what the unit has changed meanwhile."""
+    def look_again(self) -> None:
+        """Notes what the unit has changed meanwhile."""
         self._places = sorted(self._changed)
-        return self
 
     def scan(self, within: RowRange, limit: int) -> Plan[list[Found]]:
         """The first rows of a range as they will be written. One request."""
@@ -278,25 +308,44 @@ class _Step:
         merged = dict(stored) | own
         return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
 
+    def split(self, feed: Entries, group: bytes, partners: Partners) -> _Whose:
+        """Takes the rows of memberships apart."""
+        given, others = (
+            [feed.split_member(key, row, group, self._now) for key, row in rows]
+            for rows in (partners.given, partners.others)
+        )
+        return _Whose(given, others)
+
     def give_items(self, feed: Entries, group: bytes, keys: Sequence[bytes], partners: Partners) -> None:
         """Gives changed items of a group to its members, or takes them away; by tasks if there are too many members."""
+        count = 0 if partners.size > self._inline else self._room // max(1, partners.size)
+        now, keys = keys[:count], keys[count:]
         for key in keys:
-            if partners.size > self._inline:
-                outbox.add_task(self.unit, outbox.feed_source(key), self._now)
-            else:
-                self.give_item(feed, key, self._changed[key], group, partners)
+            outbox.add_task(self.unit, outbox.feed_source(key), self._now)
+        if not now:
+            return
+        self._room -= len(now) * partners.size
+        whose = self.split(feed, group, partners)
+        for key in now:
+            self.give_item(feed, key, self._changed[key], group, whose)
 
-    def give_item(self, feed: Entries, key: bytes, item: Row | None, group: bytes, partners: Partners) -> None:
+    def give_item(self, feed: Entries, key: bytes, item: Row | None, group: bytes, whose: _Whose) -> None:
         """Gives an item to members of its group; takes it away if it is removed, or has expired."""
         tail = key[VIEW_BYTES + len(group) :]
         prefix = feed.prefix
-        for place, row in partners.others if item is not None else (*partners.given, *partners.others):
-            member = feed.split_member(place, row, group)
-            self._removes.setdefault(prefix + member.member + tail, []).append(member.witness)
-        if item is not None and not feed.is_expired(tail, self._now):
-            for place, row in partners.given:
-                member = feed.split_member(place, row, group)
-                self._puts.setdefault(prefix + member.member + tail, []).append((member, feed, item))
+        for member in whose.others if item is not None else whose.given + whose.others:
+            self._removes.setdefault(prefix + member.member + tail, []).append(member.membership)
+        if item is not None and not self._is_expired(feed, tail):
+            row = feed.split_item(key, item, group)
+            for member in whose.given:
+                self._puts.setdefault(prefix + member.member + tail, []).append((feed, row, member))
+
+    def _is_expired(self, feed: Entries, tail: bytes) -> bool:
+        """Whether an item has left the feed, from its key behind the group."""
+        if feed.prefix not in self._oldest:
+            self._oldest[feed.prefix] = feed.oldest(self._now)
+        oldest = self._oldest[feed.prefix]
+        return oldest is not None and tail >= oldest
 
     def follow_membership(self, feed: Entries, key: bytes) -> Plan[None]:
         """Gives a new member the items of the group, newest first; takes them from one who left.
@@ -305,8 +354,10 @@ class _Step:
         """
         row, group = self._changed[key], feed.group_of(key)
         within = feed.items_of(group, self._now) if row is not None else feed.entries_of(feed.member_of(key, group))
-        found = yield from self.scan(within, self._inline + 1)
-        more, found = len(found) > self._inline, found[: self._inline]
+        room = min(self._inline, self._room)
+        found = yield from self.scan(within, room + 1)
+        more, found = len(found) > room, found[:room]
+        self._room -= len(found)
         again = row is not None and self.unit.get("system", _task_of(key)) is not None
         if more or again:
             cursor = found[-1][0] if found and not again else b""
@@ -318,42 +369,83 @@ class _Step:
 
     def take_entries(self, feed: Entries, key: bytes, group: bytes, entries: Iterable[Found]) -> None:
         """Takes entries from a member, as far as this membership shows them."""
-        witness = feed.witness_of(key, group)
+        membership, known = feed.membership_of(key, group), self.unit.known("views")
         for place, stored in entries:
-            if witness in witnesses_of(stored):
-                self._removes.setdefault(place, []).append(witness)
+            if membership in shown_by(stored):
+                known.setdefault(place, stored)  # not read again by `write`
+                self._removes.setdefault(place, []).append(membership)
 
     def give_member(self, feed: Entries, key: bytes, row: Row, group: bytes, items: Iterable[Found]) -> None:
         """Gives a member items of the group."""
-        member = feed.split_member(key, row, group)
-        start, cut = feed.prefix + member.member, VIEW_BYTES + len(group)
+        member = feed.split_member(key, row, group, self._now)
+        start = feed.prefix + member.member
         for place, item in items:
-            if not feed.is_expired(place[cut:], self._now):
-                self._puts.setdefault(start + place[cut:], []).append((member, feed, item))
+            given = feed.split_item(place, item, group)
+            if not self._is_expired(feed, given.tail):
+                self._puts.setdefault(start + given.tail, []).append((feed, given, member))
 
     def take_member(self, feed: Entries, key: bytes, group: bytes, items: Iterable[Found]) -> None:
         """Takes items of the group from a member, as far as this membership shows them."""
         start, cut = feed.prefix + feed.member_of(key, group), VIEW_BYTES + len(group)
-        witness = feed.witness_of(key, group)
+        membership = feed.membership_of(key, group)
         for place, _item in items:
-            self._removes.setdefault(start + place[cut:], []).append(witness)
+            self._removes.setdefault(start + place[cut:], []).append(membership)
 
     def write(self) -> Plan[None]:
         """Puts and removes the entries. One read."""
-        unit = self.unit
+        unit, now = self.unit, self._now
         yield from unit.load("views", [*self._puts, *self._removes])
+        known = unit.known("views")
+        rows: dict[bytes, Row | None] = {}
         for key, gone in self._removes.items():
-            row = unit.get("views", key)
+            row = known[key]
             if row is not None and key not in self._puts:
-                left = [each for each in witnesses_of(row) if each not in gone]
-                if left:
-                    unit.put("views", key, entry(row[VALUE], left, self._now))
-                else:
-                    unit.remove("views", key)
+                left = [each for each in shown_by(row) if each not in gone]
+                rows[key] = row | {SHOWN_BY: shown_by_cell(left, now)} if left else None
         for key, given in self._puts.items():
-            row = unit.get("views", key)
-            gone = self._removes.get(key, [])
-            known = [] if row is None else [each for each in witnesses_of(row) if each not in gone]
-            member, feed, item = given[-1]
-            seen = sorted({*known, *[each.witness for each, _feed, _item in given]})
-            unit.put("views", key, entry(Cell(feed.value(item, member), item[VALUE].stamp), seen, self._now))
+            row = known[key]
+            feed, item, member = given[-1]
+            seen = member.alone
+            if row is not None or len(given) > 1:
+                gone, stored = self._removes.get(key, []), [] if row is None else shown_by(row)
+                named = {each.membership for _feed, _item, each in given}
+                named.update([each for each in stored if each not in gone])
+                seen = shown_by_cell(sorted(named), now)
+            rows[key] = {VALUE: feed.shown(item, member), SHOWN_BY: seen}
+        for feed in self._trimmed:
+            yield from self._trim(feed, {key: row for key, row in rows.items() if view_part(key) == feed.prefix}, rows)
+        unit.put_all("views", rows)
+
+    def _trim(self, feed: Entries, own: Mapping[bytes, Row | None], rows: dict[bytes, Row | None]) -> Plan[None]:
+        """Counts the entries of each member, and removes the oldest where there are too many.
+
+        One read, and a scan for each member with too many.
+        """
+        kept_prefix, most = feed.view.kept, feed.view.at_most
+        assert kept_prefix is not None, "asked only of feeds with at_most"
+        assert most is not None, "asked only of feeds with at_most"
+        known = self.unit.known("views")
+        grown: dict[bytes, int] = {}
+        changed: dict[bytes, dict[bytes, Row | None]] = {}
+        for key, row in own.items():
+            member = feed.member_in(key)
+            grown[member] = grown.get(member, 0) + (row is not None) - (known[key] is not None)
+            changed.setdefault(member, {})[key] = row
+        yield from self.unit.load("views", [kept_prefix + member for member in grown])
+        for member, growth in grown.items():
+            place = kept_prefix + member
+            kept = read_kept(known[place])
+            count, trimmed = kept.entries + growth, kept.trimmed
+            if count > most:
+                oldest = yield from self._oldest_entries(feed.entries_of(member), changed[member], count - most)
+                rows.update(dict.fromkeys(oldest))
+                last = oldest[-1][len(feed.prefix) + len(member) :]
+                count, trimmed = most, min(last, trimmed) if trimmed else last
+            if (count, trimmed) != (kept.entries, kept.trimmed):
+                rows[place] = kept_row(Kept(count, trimmed), self._now) if count or trimmed else None
+
+    def _oldest_entries(self, within: RowRange, changed: dict[bytes, Row | None], count: int) -> Plan[list[bytes]]:
+        """The keys of a member's oldest entries, these changes included, the oldest first. One scan."""
+        stored = yield from Scan("views", within, count + len(changed), reverse=True)
+        merged: dict[bytes, Row | None] = {**dict(stored), **changed}
+        return [key for key in sorted(merged, reverse=True) if merged[key] is not None][:count]

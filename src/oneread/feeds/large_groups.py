@@ -15,9 +15,8 @@ from typing import Final
 import msgspec
 
 from oneread.errors import Corrupt
-from oneread.feeds.entries import Entries, MemberRow
-from oneread.feeds.feed_view import FeedView, LargeGroupOptions
-from oneread.feeds.parts import frame
+from oneread.feeds.entries import Entries
+from oneread.feeds.feed_view import LargeGroupOptions
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
@@ -162,14 +161,3 @@ class LargeGroups:
 def large_groups_of(feed: Entries) -> LargeGroups | None:
     """The large groups of a feed; None if it declares none."""
     return None if feed.view.large is None else LargeGroups(feed, feed.view.large)
-
-
-def member_row(member: bytes, witness: bytes, cell: Cell) -> MemberRow:
-    """A membership from the value that a row of `read` has."""
-    framed = frame(cell.value)
-    return MemberRow(member, witness, cell.value, None if framed is None else framed.rest, cell.stamp)
-
-
-def has_large_groups(view: object) -> bool:
-    """Whether a compiled view is a feed with large groups."""
-    return isinstance(view, FeedView) and view.large is not None

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from oneread.feeds.entries import Entries
+from oneread.feeds.entries import Entries, MemberRow
 from oneread.feeds.feed_view import FeedView, LargeGroupOptions
-from oneread.feeds.large_groups import LargeGroups, member_row
+from oneread.feeds.large_groups import LargeGroups
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import Cell, RowRange
+from oneread.store.rows import RowRange
 from oneread.transactions.unit_of_work import VALUE
 
 
@@ -34,41 +34,38 @@ class LargeGroupReader:
     def __init__(self, view: FeedView, options: LargeGroupOptions) -> None:
         self._feed = Entries(view)
         self._large = LargeGroups(self._feed, options)
-        self.width = len(view.member_codec.elements)
-        """Values of a page that say whose feed it is."""
 
     def explain(self, limit: int) -> str:
         """What a page of that many rows reads besides entries."""
         name, merged = self._feed.name, self._large.merged
         return f"scan views for the large groups of {name}, at most {merged}, and {limit + 1} items of each"
 
-    def ranges(self, branch: bytes, within: RowRange) -> Plan[Sequence[ItemRange]]:
-        """The items that belong into a range of a member's entries, of which all keys begin with `branch`.
+    def ranges(self, prefix: bytes, cut: int, within: RowRange) -> Plan[Sequence[ItemRange]]:
+        """The items that belong into a range of the entries of one member, whose keys begin with `prefix`.
 
-        One request, and a row for each large group of the member.
+        `cut` is how many bytes of these keys say what the page was given. One request, and a row for each large group.
         """
         feed, large = self._feed, self._large
-        member = feed.owner_of(branch)
-        start = len(feed.prefix) + len(member)
+        member = feed.member_in(prefix)
         found = yield from Scan("views", large.read_of(member), large.merged)
-        groups = {large.read_group(key, member): (key, row[VALUE]) for key, row in found}
+        groups = {large.read_group(key, member): (key, row) for key, row in found}
         return [
             ItemRange(
-                _moved(within, feed.prefix + member, feed.items + group),
-                len(feed.items) + len(group) + len(branch) - start,
-                self._maker(member, group, large.membership_of(key, member), cell),
+                _moved(within, prefix, feed.items + group),
+                len(feed.items) + len(group) + cut - len(prefix),
+                self._maker(group, feed.split_member(large.membership_of(key, member), row, group, 0)),
             )
-            for group, (key, cell) in groups.items()
+            for group, (key, row) in groups.items()
         ]
 
-    def _maker(self, member: bytes, group: bytes, membership: bytes, cell: Cell) -> Callable[[Found], Found]:
+    def _maker(self, group: bytes, member: MemberRow) -> Callable[[Found], Found]:
         feed = self._feed
-        whose = member_row(member, feed.witness_of(membership, group), cell)
-        cut, prefix = len(feed.items) + len(group), feed.prefix + member
+        prefix = feed.prefix + member.member
 
         def entry(found: Found) -> Found:
-            key, item = found
-            return prefix + key[cut:], {VALUE: Cell(feed.value(item, whose), item[VALUE].stamp)}
+            key, row = found
+            item = feed.split_item(key, row, group)
+            return prefix + item.tail, {VALUE: feed.shown(item, member)}
 
         return entry
 

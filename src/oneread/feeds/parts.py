@@ -64,8 +64,9 @@ class FeedPartView(IndexView):
         self._had_no_order = False
 
     def pack_row(self, row: tuple[Any, ...]) -> bytes:
-        source, group = _pack(row[0]), _pack(row[1])
-        rest = _pack(row[2:])[len(header(len(row) - 2)) :]
+        source, group, *fields = row
+        source, group = _pack(source), _pack(group)
+        rest = _pack(fields).removeprefix(header(len(fields)))
         return _two(source) + _two(group) + source + group + rest
 
     def whole_values(self, docs: list[bytes]) -> list[bytes]:

@@ -20,7 +20,7 @@ from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import Root
 from oneread.transactions.sequences import NumberSequence, TakenNumber
 from oneread.transactions.system_rows import Swap
-from oneread.transactions.unit_of_work import DerivedWrites, Group, RowCache, UnitOfWork
+from oneread.transactions.unit_of_work import DerivedWrites, Group, RowCache, UnitOfWork, ViewFollower
 
 T = TypeVar("T")
 
@@ -105,6 +105,8 @@ class FollowChanges(NamedTuple):
 
     None for an entity that does not expire.
     """
+    of_views: ViewFollower | None = None
+    """Makes the entries of feeds that follow from other derived rows; None without feeds."""
 
 
 class Basis(NamedTuple):

@@ -29,7 +29,6 @@ from oneread.transactions.unit_of_work import (
     Group,
     HoldersRefused,
     UnitOfWork,
-    ViewFollower,
     group_keys,
     is_refusal,
     no_claim_facts,
@@ -54,10 +53,9 @@ class NativeCommitter(NativeSystem):
         followers: FollowChanges,
         inline: int = INLINE_HOLDERS,
         claim_facts: ClaimFacts = no_claim_facts,
-        follower: ViewFollower | None = None,
     ) -> None:
         self.name_of = name_of
-        self.new_unit = partial(UnitOfWork, name_of, claim_facts, follower=follower)
+        self.new_unit = partial(UnitOfWork, name_of, claim_facts, follower=followers.of_views)
         self._fence = fence
         self._followers = followers
         self._inline = inline

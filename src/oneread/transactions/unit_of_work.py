@@ -352,6 +352,17 @@ class UnitOfWork:
         """Stores a row, replacing the one before."""
         self._put(table, key, row)
 
+    def put_all(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
+        """Stores and removes many rows."""
+        self._log_values(self._known[table], rows)
+        self._log_values(self._changed[table], rows)
+        known = self._known[table]
+        known.update(rows)
+        if known.made:
+            for key in rows:
+                known.made.pop(key, None)
+        self._changed[table].update(rows)
+
     def remove(self, table: Table, key: bytes) -> None:
         """Removes a row."""
         self._put(table, key, None)

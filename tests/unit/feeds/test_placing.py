@@ -72,7 +72,10 @@ def test_a_feed_without_the_option_has_no_further_rows_and_requests():
     assert plain.large is None
     for world in (plain, large):
         world.join(1, 1, "a")
-    views = [[each for each in world.asked(lambda world=world: world.publish(1, "a")) if each[1] == "views"] for world in (plain, large)]
+    views = [
+        [each for each in world.asked(lambda world=world: world.publish(1, "a")) if each[1] == "views"]
+        for world in (plain, large)
+    ]
     assert views[0] == [("Scan", "views", 11), ("Read", "views", None), ("Replace", "views", None)]
     assert views[1] == [("Read", "views", None), *views[0]]  # the row of the group
     assert len(plain.db.page(plain.home, Member.at(1))) == 1
@@ -84,15 +87,16 @@ def test_members_are_counted_exactly_whatever_one_transaction_does(world):
     for number in (1, 2):
         world.join(number, number, "a")
     world.db.save(Group(number="b"))
-    with world.db.transaction() as t:
-        t.delete(Membership, 1)
-        t.save(Membership(number=1, member=Member.at(1), group=Group.at("a")))
-        t.patch(Membership, 2, group=Group.at("b"))
-        t.save(Membership(number=9, member=Member.at(2), group=Group.at("a")))
+
+    def change(transaction):
+        transaction.delete(Membership, 1)
+        transaction.save(Membership(number=1, member=Member.at(1), group=Group.at("a")))
+        transaction.patch(Membership, 2, group=Group.at("b"))
+        transaction.save(Membership(number=9, member=Member.at(2), group=Group.at("a")))
+
+    world.db.transact(change)
     assert (world.state("a").members, world.state("b").members) == (2, 1)
-    with world.db.transaction() as t:
-        for number in (1, 2, 9):
-            t.delete(Membership, number)
+    world.db.transact(lambda transaction: [transaction.delete(Membership, number) for number in (1, 2, 9)])
     assert world.rows(world.large.groups) == {}
 
 
@@ -142,10 +146,12 @@ def test_who_joins_many_large_groups_in_one_transaction_has_few_to_merge(world):
         grow(world, group, range(2, 7 + place), 100 * place)
         world.publish(place, group, place)
     world.db.save(Member(number=1))
-    with world.db.transaction() as t:
-        for place, group in enumerate("abcd"):
-            t.save(Membership(number=900 + place, member=Member.at(1), group=Group.at(group)))
-    world.memberships |= {900 + place: Membership(number=900 + place, member=Member.at(1), group=Group.at(group)) for place, group in enumerate("abcd")}
+    joined = {
+        900 + place: Membership(number=900 + place, member=Member.at(1), group=Group.at(group))
+        for place, group in enumerate("abcd")
+    }
+    world.db.transact(lambda transaction: [transaction.save(each) for each in joined.values()])
+    world.memberships |= joined
     served = [each for (each,) in by_group(world, 1).values()]
     assert served.count(Delivery.READ) == 2
     assert served.count(Delivery.WRITTEN) == 2
