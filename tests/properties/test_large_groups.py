@@ -51,21 +51,28 @@ class Walk:
 def change(world, chance, groups):
     """One change, or one step of a worker."""
     kind = chance.random()
-    number, group = chance.randrange(16), chance.choice(groups)
-    if kind < 0.25:
+    number, group = chance.randrange(20), chance.choice((groups[0], *groups))
+    if kind < 0.28:
         if number in world.memberships and chance.random() < 0.5:
             world.leave(number)
         if number not in world.memberships:
             world.join(number, chance.choice((1, 1, 2, 3)), group)
-    elif kind < 0.37:
+    elif kind < 0.36:
         world.leave(number)
     elif kind < 0.55:
         world.publish(number, group, chance.randrange(6), chance.choice("xyz"))
     elif kind < 0.60:
         world.remove(number)
-    elif kind < 0.65:  # nearly everybody leaves a group
-        for each in [each.number for each in world.memberships.values() if each.group.key == (group,)][1:]:
-            world.leave(each)
+    elif kind < 0.65:  # a group becomes large, or nearly all leave one that is
+        inside = [each.number for each in world.memberships.values() if each.group.key == (group,)]
+        if len(inside) > world.above:
+            for each in inside[1:]:
+                world.leave(each)
+        else:
+            for each in [each for each in range(20) if each not in world.memberships][: world.above]:
+                world.join(each, chance.choice(MEMBERS), group)
+    elif kind < 0.67:
+        world.settle()
     else:
         world.step(chance.randrange(2), chance.choice((1, 1, 2, 3)))
     if chance.random() < 0.1:

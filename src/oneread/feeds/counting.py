@@ -44,6 +44,6 @@ def count_members(large: LargeGroups, cursor: bytes) -> Plan[bytes | None]:
         new = [key for key in members if before.counted is None or key > before.counted]
         counted = found[-1][0] if group == open_group else None
         state = msgspec.structs.replace(before, members=before.members + len(new), counted=counted)
-        store_state(unit, now, large, group, large.with_members(state, state.members), before)
+        store_state(unit, now, large, group, large.with_members(state, state.members))
     yield from unit.flush(now)
     return None if is_last else found[-1][0]

@@ -49,7 +49,7 @@ class Delivery(enum.Enum):
     PLAIN = enum.auto()
     """Without a row: written."""
     READ = enum.auto()
-    """A row of `read` alone: merged into pages; no entry has this membership as a witness."""
+    """A row of `read` alone: merged into pages; this membership shows no entry."""
     WRITTEN = enum.auto()
     """A row of `written` alone: the member has too many large groups, so this one is written."""
     FILLING = enum.auto()

@@ -162,7 +162,7 @@ class Placing:
             ):
                 continue  # the feed is being built, and the group is not counted yet
             before = self.state(large, group)
-            store_state(unit, self._now, large, group, large.with_members(before, before.members + count), before)
+            store_state(unit, self._now, large, group, large.with_members(before, before.members + count))
 
     def _join(self, large: LargeGroups, key: bytes, row: Row, *, existed: bool) -> Plan[None]:
         delivery, doc = self.delivery(large, key), row[VALUE].value
@@ -239,7 +239,7 @@ class Placing:
         return self._unit.get("system", outbox.task_key(outbox.feed_source(key))) is not None
 
     def _restart(self, key: bytes) -> None:
-        """Gives a membership a task of its own, from the start; entries of what is no item of the group go too."""
+        """Gives a membership a task of its own, from the start; entries of what the group does not have go too."""
         outbox.add_task(self._unit, outbox.feed_source(key), self._now, again=True)
 
     # Tasks.
@@ -292,20 +292,22 @@ class Placing:
     def end_crossing(self, large: LargeGroups, group: bytes) -> None:
         """Ends the crossing of a group whose memberships were all visited."""
         state = self.state(large, group)
-        store_state(self._unit, self._now, large, group, msgspec.structs.replace(state, crosses=False), state)
+        store_state(self._unit, self._now, large, group, msgspec.structs.replace(state, crosses=False))
 
     def begin_again(self, large: LargeGroups, group: bytes) -> None:
         """Lets a group cross again, whose memberships could not all be taken over."""
         state = self.state(large, group)
         if state.members:
-            store_state(self._unit, self._now, large, group, msgspec.structs.replace(state, crosses=True), state)
+            store_state(self._unit, self._now, large, group, msgspec.structs.replace(state, crosses=True))
 
 
-def store_state(
-    unit: UnitOfWork, now: int, large: LargeGroups, group: bytes, state: GroupState, before: GroupState
-) -> None:
-    """Stores what is said of a group; one that begins to cross, or turns round, gets a task from the start."""
+def store_state(unit: UnitOfWork, now: int, large: LargeGroups, group: bytes, state: GroupState) -> None:
+    """Stores what is said of a group, whose row was loaded.
+
+    One that begins to cross, or turns round, gets a task from the start.
+    """
     key = large.group_key(group)
+    before = large.state_of(unit.get("views", key))
     row = large.group_row(state, now)
     if row is None:
         unit.remove("views", key)
