@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from oneread import Feed, Key, Model, Ref, Schema, by, connect, newest, on, shown
 from oneread.feeds.entries import Entries, shown_by
+from oneread.feeds.group_check import wrong_rows_of
 from oneread.feeds.large_groups import Delivery, large_groups_of
+from oneread.plans.effects import Snapshot
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.transactions import outbox
@@ -222,10 +224,16 @@ class World:
                 read[member] = read.get(member, 0) + 1
         assert all(count <= self.merged for count in read.values())
 
+    def wrong_rows(self):
+        """What verify is told of the rows of large groups."""
+        waiting = frozenset(self.tasks())
+        return self.db.run(Snapshot(lambda: wrong_rows_of(self.large, waiting)).__iter__())
+
     # At any moment.
 
     def check_now(self, member):
         """What a full walk shows: nothing twice, nothing that is missing or too much without a task that says so."""
+        assert self.wrong_rows() == []
         found = self.walk(member, limit=3)
         places = [(at, number) for at, number, _title, _group in found]
         assert len(set(places)) == len(places), "an item is shown twice"

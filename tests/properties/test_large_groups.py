@@ -48,33 +48,50 @@ class Walk:
             assert self.always <= set(self.found), "an item that was there all the time is on no page"
 
 
+def join(world, chance, number, group):
+    if number in world.memberships and chance.random() < 0.5:
+        world.leave(number)
+    if number not in world.memberships:
+        world.join(number, chance.choice((1, 1, 2, 3)), group)
+
+
+def leave(world, _chance, number, _group):
+    world.leave(number)
+
+
+def publish(world, chance, number, group):
+    world.publish(number, group, chance.randrange(6), chance.choice("xyz"))
+
+
+def remove(world, _chance, number, _group):
+    world.remove(number)
+
+
+def cross(world, chance, _number, group):
+    """A group becomes large, or nearly all leave one that is."""
+    inside = [each.number for each in world.memberships.values() if each.group.key == (group,)]
+    if len(inside) > world.above:
+        for each in inside[1:]:
+            world.leave(each)
+    else:
+        for each in [each for each in range(20) if each not in world.memberships][: world.above]:
+            world.join(each, chance.choice(MEMBERS), group)
+
+
+def settle(world, _chance, _number, _group):
+    world.settle()
+
+
+def work(world, chance, _number, _group):
+    world.step(chance.randrange(2), chance.choice((1, 1, 2, 3)))
+
+
+CHANGES = [join] * 28 + [leave] * 8 + [publish] * 19 + [remove] * 5 + [cross] * 5 + [settle] * 2 + [work] * 33
+
+
 def change(world, chance, groups):
     """One change, or one step of a worker."""
-    kind = chance.random()
-    number, group = chance.randrange(20), chance.choice((groups[0], *groups))
-    if kind < 0.28:
-        if number in world.memberships and chance.random() < 0.5:
-            world.leave(number)
-        if number not in world.memberships:
-            world.join(number, chance.choice((1, 1, 2, 3)), group)
-    elif kind < 0.36:
-        world.leave(number)
-    elif kind < 0.55:
-        world.publish(number, group, chance.randrange(6), chance.choice("xyz"))
-    elif kind < 0.60:
-        world.remove(number)
-    elif kind < 0.65:  # a group becomes large, or nearly all leave one that is
-        inside = [each.number for each in world.memberships.values() if each.group.key == (group,)]
-        if len(inside) > world.above:
-            for each in inside[1:]:
-                world.leave(each)
-        else:
-            for each in [each for each in range(20) if each not in world.memberships][: world.above]:
-                world.join(each, chance.choice(MEMBERS), group)
-    elif kind < 0.67:
-        world.settle()
-    else:
-        world.step(chance.randrange(2), chance.choice((1, 1, 2, 3)))
+    chance.choice(CHANGES)(world, chance, chance.randrange(20), chance.choice((groups[0], *groups)))
     if chance.random() < 0.1:
         world.now += chance.choice((1, 6_000, 20_000))
 

@@ -10,6 +10,7 @@ docs/decisions/0060-large-groups.md.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -161,3 +162,8 @@ class LargeGroups:
 def large_groups_of(feed: Entries) -> LargeGroups | None:
     """The large groups of a feed; None if it declares none."""
     return None if feed.view.large is None else LargeGroups(feed, feed.view.large)
+
+
+def row_values(row: Row | None) -> Mapping[bytes, bytes] | None:
+    """What a row holds, whenever it was written."""
+    return None if row is None else {column: cell.value for column, cell in row.items()}

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from oneread.feeds.entries import Entries
-from oneread.feeds.large_groups import EMPTIES, Delivery, GroupState, LargeGroups
+from oneread.feeds.large_groups import EMPTIES, Delivery, GroupState, LargeGroups, row_values
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Row, RowRange
@@ -226,7 +226,7 @@ class Placing:
         unit, group = self._unit, large.feed.group_of(key)
         places = large.read_key(key, group), large.written_key(key)
         for place, row in zip(places, large.rows_of(delivery, doc, self._now), strict=True):
-            if _values(unit.get("views", place)) == _values(row):
+            if row_values(unit.get("views", place)) == row_values(row):
                 continue
             if row is None:
                 unit.remove("views", place)
@@ -315,8 +315,3 @@ def store_state(unit: UnitOfWork, now: int, large: LargeGroups, group: bytes, st
         unit.put("views", key, row)
     if state.crosses and (not before.crosses or state.reads != before.reads):
         outbox.add_task(unit, outbox.feed_source(key), now)
-
-
-def _values(row: Row | None) -> Mapping[bytes, bytes] | None:
-    """What a row holds, whenever it was written."""
-    return None if row is None else {column: cell.value for column, cell in row.items()}
