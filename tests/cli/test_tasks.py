@@ -30,7 +30,7 @@ class Lag(msgspec.Struct, forbid_unknown_fields=True):
     oldest: float = 0.0
 
 
-NONE_WAITS = {"follow": Lag()}
+NONE_WAITS = {"follow": Lag(), "feed": Lag()}
 
 
 class Aside(msgspec.Struct, forbid_unknown_fields=True):

@@ -162,7 +162,7 @@ def test_the_fast_path_of_page_answers_as_the_plan(db, backward, limit):
         query = Query((), limit, cursor, backward, KeyBounds(2))
         trace = Trace()
         planned = db._driver.run(page(of, query, db._cipher, trace), trace)
-        found = read_page(db._driver.engine, of, query, db._cipher)
+        found = read_page(db._driver.engine, of, query, db._cipher, lambda: 0)
         assert found.rows == planned.rows
         assert (found.next, found.previous, found.cost) == (planned.next, planned.previous, planned.cost)
         cursor = found.previous if backward else found.next
