@@ -1,5 +1,6 @@
 """Members in groups of a feed with tiny thresholds, against the naive join: what the tests of large groups share."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 from oneread import Feed, Key, Model, Ref, Schema, by, connect, newest, on, shown
@@ -175,6 +176,8 @@ class World:
     def deliveries(self):
         """How each membership is served, by its row."""
         read, written = self.rows(self.large.read), self.rows(self.large.written)
+        whose = Counter(map(self.entries.member_in, read))
+        assert not whose or max(whose.values()) <= self.merged, "a page would merge too many groups"
         found = {}
         for key in self.rows(self.entries.members):
             group = self.entries.group_of(key)
@@ -217,12 +220,6 @@ class World:
                     expected = {self.entries.prefix + member + place[cut:] for place in items}
                 assert witnesses.pop(self.entries.membership_of(key, group), set()) == expected, deliveries[key]
         assert not witnesses
-        read = {}
-        for key, delivery in deliveries.items():
-            if delivery is Delivery.READ:
-                member = self.entries.member_of(key, self.entries.group_of(key))
-                read[member] = read.get(member, 0) + 1
-        assert all(count <= self.merged for count in read.values())
 
     def wrong_rows(self):
         """What verify is told of the rows of large groups."""
