@@ -62,6 +62,7 @@ class World:
         self.now = int(START.timestamp() * 1000) + 10**9
         self.posts, self.memberships, self._added, self.requests = {}, {}, set(), []
         self._url, self._inline, self._workers, self._options = url, inline, workers, options
+        self.resting = 0
         self.open(above, merged)
 
     def open(self, above, merged):

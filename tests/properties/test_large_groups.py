@@ -17,7 +17,7 @@ from tests.properties.large_groups import Member, World
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 5)
 MUTATION_SEEDS = 60
-STEPS = 90
+STEPS = 120
 MEMBERS = (1, 2, 3)
 
 
@@ -78,20 +78,23 @@ def cross(world, chance, _number, group):
             world.join(each, chance.choice(MEMBERS), group)
 
 
-def settle(world, _chance, _number, _group):
-    world.settle()
+def rest(world, _chance, _number, _group):
+    """For a while there is nothing but work."""
+    world.resting = 20
 
 
 def work(world, chance, _number, _group):
     world.step(chance.randrange(2), chance.choice((1, 1, 2, 3)))
 
 
-CHANGES = [join] * 28 + [leave] * 8 + [publish] * 19 + [remove] * 5 + [cross] * 5 + [settle] * 2 + [work] * 33
+CHANGES = [join] * 28 + [leave] * 8 + [publish] * 19 + [remove] * 5 + [cross] * 5 + [rest] * 3 + [work] * 33
 
 
 def change(world, chance, groups):
     """One change, or one step of a worker."""
-    chance.choice(CHANGES)(world, chance, chance.randrange(20), chance.choice((groups[0], *groups)))
+    world.resting -= 1
+    kind = work if world.resting > 0 else chance.choice(CHANGES)
+    kind(world, chance, chance.randrange(20), chance.choice((groups[0], *groups)))
     if chance.random() < 0.1:
         world.now += chance.choice((1, 6_000, 20_000))
 
