@@ -16,7 +16,7 @@ from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
 
-ReadRows: TypeAlias = Callable[[list[bytes]], Plan[list["Row | None"]]]
+RowsByKey: TypeAlias = Callable[[list[bytes]], Plan[list["Row | None"]]]
 """Reads rows of `views` by key."""
 
 _BATCH: Final = 200
@@ -38,7 +38,7 @@ class WrongRow(NamedTuple):
 class GroupCheck:
     """Judges the rows of one feed's large groups; `waiting` are rows of `views` that tasks are about."""
 
-    def __init__(self, large: LargeGroups, read: ReadRows, waiting: Collection[bytes]) -> None:
+    def __init__(self, large: LargeGroups, read: RowsByKey, waiting: Collection[bytes]) -> None:
         self._large = large
         self._read = read
         self._waiting = waiting
