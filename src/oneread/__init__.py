@@ -22,6 +22,7 @@ from oneread.database.async_transaction import AsyncTransaction
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
 from oneread.database.patches import add, append, remove, set_to
+from oneread.database.watching import Changes, RowChange
 from oneread.derivations.rules import (
     ascending,
     bucket,
@@ -32,6 +33,7 @@ from oneread.derivations.rules import (
     least,
     mean,
     newest,
+    newest_values,
     oldest,
     on,
     shown,
@@ -73,6 +75,7 @@ __all__ = [
     "AsyncTransactionCounter",
     "Bulk",
     "CacheCounter",
+    "Changes",
     "Copy",
     "Cost",
     "Counter",
@@ -87,6 +90,7 @@ __all__ = [
     "Page",
     "Ref",
     "Refusal",
+    "RowChange",
     "Schema",
     "Transaction",
     "TransactionCounter",
@@ -110,6 +114,7 @@ __all__ = [
     "mean",
     "migration",
     "newest",
+    "newest_values",
     "oldest",
     "on",
     "reference",

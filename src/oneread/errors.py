@@ -171,6 +171,10 @@ class InvalidCursor(UsageError):
     """A cursor that was changed, expired with its view's generation, or belongs to another page."""
 
 
+class Expired(InvalidCursor):
+    """What follows this cursor is not kept any more: read the page again, and continue from a new cursor."""
+
+
 class InvalidUrl(UsageError):
     """A store URL with an unknown scheme or option."""
 

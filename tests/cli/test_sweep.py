@@ -8,7 +8,7 @@ import pytest
 from oneread import connect
 from oneread.database.expiry_sweep import Swept
 from oneread.database.survey import Survey
-from tests.unit.database import expiring
+from tests.unit.database import expiring, test_log_sweep
 from tests.unit.database.expiring import Lock, Session, User, Who
 
 PAST = datetime.now(UTC) - timedelta(hours=1)
@@ -56,3 +56,12 @@ def test_what_is_held_is_named(oneread, url):
     assert "1 entity held, tried again by the next sweep:" in ran.out
     assert "Session('a')" in ran.out
     assert "Session: something has waited" in ran.err
+
+
+def test_what_change_logs_need_not_keep_is_removed(bare, url):
+    with connect(url, test_log_sweep.SCHEMA, workers=0, clock=lambda: int(PAST.timestamp() * 1000)) as db:
+        db.save(test_log_sweep.Post(number=1))
+    where = ("--schema", "tests.unit.database.test_log_sweep:SCHEMA", "--db", url)
+    assert bare("sweep", *where).out == "0 entities deleted\n2 entries of change logs removed\n"
+    assert bare("sweep", "--json", *where).document(Swept) == Swept()
+    assert bare("verify", *where).code == 0

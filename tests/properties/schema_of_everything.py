@@ -31,6 +31,7 @@ from oneread import (
     least,
     mean,
     newest,
+    newest_values,
     oldest,
     reference,
     shown,
@@ -240,6 +241,8 @@ class ProductSales(Aggregate[Purchase]):
     mean_price: Decimal | None = mean(Purchase.price)
     dearest: Decimal | None = greatest(Purchase.price)
     last: datetime | None = greatest(Purchase.ordered_at)
+    buyers: list[Ref[Customer]] = newest_values(within(Purchase.buyer, Buyer.ref), by=Purchase.ordered_at, most=3)
+    words: list[set[str]] = newest_values(Purchase.words, by=Purchase.ordered_at, most=2)
 
 
 class EverythingSold(Aggregate[Purchase]):
@@ -261,6 +264,7 @@ class SalesOfTown(Aggregate[Purchase]):
     state: State = by(Purchase.state)
     units: int = total(Purchase.quantity)
     first_buyer: str | None = least(within(Purchase.buyer, Buyer.name))
+    names: list[str] = newest_values(within(Purchase.buyer, Buyer.name), by=Purchase.ordered_at, most=2)
 
 
 class SalesOfRegion(Aggregate[Purchase]):
@@ -281,6 +285,8 @@ class TagUse(Aggregate[Purchase]):
     tag: Ref[Tag] = by(each(Purchase.tags))
     uses: int = count()
     most: int | None = greatest(Purchase.quantity)
+    newest: list[Ref[City]] = newest_values(Purchase.shipped_to, by=Purchase.ordered_at, most=1)
+    scores: list[float] = newest_values(Purchase.score, by=Purchase.changed_at, most=100)
 
 
 class GiftsGiven(Aggregate[Gift]):
@@ -295,6 +301,8 @@ class ProductsByMean(Index[ProductSales]):
     last: datetime | None = newest(ProductSales.last)
     product: Sold = shown(ProductSales.product)
     dearest: Decimal | None = shown(ProductSales.dearest)
+    buyers: list[Ref[Customer]] = shown(ProductSales.buyers)
+    words: list[set[str]] = shown(ProductSales.words)
 
 
 class TownsByUnits(Index[SalesOfTown]):
@@ -306,6 +314,7 @@ class TownsByUnits(Index[SalesOfTown]):
     units: int = descending(SalesOfTown.units)
     town: str | None = by(SalesOfTown.town, none="first", hashed=True)
     first_buyer: str | None = shown(SalesOfTown.first_buyer)
+    names: list[str] = shown(SalesOfTown.names)
 
 
 class WeeksByPrice(Index[SalesOfWeek]):

@@ -4,6 +4,7 @@ Region <- City <- Customer <- Purchase: hop after hop through copies, up to an i
 customers by land; and what no copy shows, by a plain reference. A product's name is a leaf copy: no view needs it.
 """
 
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from oneread import (
     each,
     greatest,
     least,
+    newest_values,
     reference,
     shown,
     total,
@@ -81,6 +83,9 @@ class Sold(Copy[Product]):
     name: str
 
 
+DAYS = [datetime(2024, 2, 28, tzinfo=UTC) + timedelta(days=number) for number in range(3)]
+
+
 class Purchase(Model[int]):
     number: Key[int]
     buyer: Buyer
@@ -88,6 +93,7 @@ class Purchase(Model[int]):
     also: Annotated[list[Ref[Product]], msgspec.Meta(max_length=2)] = reference(missing_ok=True)
     quantity: int = 1
     price: Decimal | None = None
+    sold_at: datetime = DAYS[0]
 
 
 class CustomersOfEmail(Index[Customer]):
@@ -134,6 +140,7 @@ class SalesOfTown(Aggregate[Purchase]):
     town: str = by(within(Purchase.buyer, Buyer.town))
     revenue: Decimal = total(Purchase.price)
     largest: int | None = greatest(Purchase.quantity)
+    newest: list[str] = newest_values(within(Purchase.buyer, Buyer.name), by=Purchase.sold_at, most=2)
 
 
 class Compiled(Schema):

@@ -23,6 +23,7 @@ class TownsByLargest(Index[SalesOfTown]):
     where = field(SalesOfTown.revenue) > 3
 
     largest: int | None = ascending(SalesOfTown.largest, none="first")
+    newest: list[str] = shown(SalesOfTown.newest)
 
 
 class ProductsByPrice(Index[SalesOfProduct]):

@@ -17,6 +17,7 @@ from oneread.testing.steps import (
     UpsertStep,
 )
 from tests.simulation.schema import (
+    DAYS,
     WORLD,
     Buyer,
     City,
@@ -64,7 +65,10 @@ def bought(number, buyer, product, quantity, price, also=()):
     sold = None if product is None else Sold.of(product)
     worth = None if price is None else Decimal(price)
     more = [Product.at(each) for each in also]
-    return Purchase(number=number, buyer=Buyer.of(buyer), product=sold, quantity=quantity, price=worth, also=more)
+    day = DAYS[(number + quantity) % len(DAYS)]
+    return Purchase(
+        number=number, buyer=Buyer.of(buyer), product=sold, quantity=quantity, price=worth, also=more, sold_at=day
+    )
 
 
 def buying(number, buyer, product, quantity):

@@ -14,6 +14,7 @@ from oneread import (
     Aggregate,
     AsyncDatabase,
     AsyncTransaction,
+    Changes,
     Copy,
     Cost,
     Database,
@@ -22,6 +23,7 @@ from oneread import (
     Model,
     Page,
     Ref,
+    RowChange,
     Schema,
     Transaction,
     add,
@@ -128,6 +130,8 @@ class Token(Model[str]):
 
 
 class PurchasesOfBuyer(Index[Purchase]):
+    watched = timedelta(hours=1)
+
     buyer: Buyer = by(Purchase.buyer)
     ordered_at: datetime = newest(Purchase.ordered_at)
     product: Sold = shown(Purchase.product)
@@ -269,6 +273,12 @@ def listing(db: Database) -> None:
     assert_type(db.page(Purchase, "537626"), Page[Purchase])
     assert_type(db.page(Product, starts_with="85"), Page[Product])
     assert_type(db.page(SalesOfMonth), Page[SalesOfMonth])
+    for changes in db.changes(PurchasesOfBuyer, 12347, cursor=db.changes_cursor(PurchasesOfBuyer), since=NOW, wait=1):
+        assert_type(changes, Changes[PurchasesOfBuyer])
+        for change in changes:
+            assert_type(change, RowChange[PurchasesOfBuyer])
+            assert_type(change.row, PurchasesOfBuyer | None)
+            assert_type(change.map(lambda row: row.quantity), RowChange[int])
     for batch in db.scan(Purchase, batch=100):
         assert_type(batch, Page[Purchase])
 
@@ -334,6 +344,8 @@ async def asynchronously() -> None:
         assert_type(await db.exists(Customer, 12347), bool)
         assert_type(await db.get_many(Product, [("85123A",)]), list[Product | None])
         assert_type(await db.page(PurchasesOfBuyer, 12347, limit=10), Page[PurchasesOfBuyer])
+        assert_type(await anext(db.changes(PurchasesOfBuyer)), Changes[PurchasesOfBuyer])
+        assert_type(await db.changes_cursor(PurchasesOfBuyer), str)
         async for batch in db.scan(Purchase):
             assert_type(batch, Page[Purchase])
         saved = await db.save(BOUGHT)

@@ -19,9 +19,11 @@ from oneread import (
     field,
     greatest,
     newest,
+    newest_values,
     rollup,
     shown,
     total,
+    within,
 )
 
 
@@ -43,6 +45,8 @@ class RepliesOf(Aggregate[Reply]):
     topic: Ref["Topic"] = by(Reply.to)
     replies: int = count()
     best: int | None = greatest(Reply.score)
+    newest: list[Ref[Reply]] = newest_values(Reply.above, by=Reply.made_at, most=3)
+    scores: list[int] = newest_values(Reply.score, by=Reply.made_at, most=3)
 
 
 class Topic(Model[int]):
@@ -50,6 +54,7 @@ class Topic(Model[int]):
     title: str
     replies: int = rollup(RepliesOf.replies)
     best: int | None = rollup(RepliesOf.best)
+    scores: list[int] = rollup(RepliesOf.scores)
 
 
 class TopicsByBest(Index[Topic]):
@@ -61,12 +66,14 @@ class TopicsByReplies(Index[RepliesOf]):
     replies: int = descending(RepliesOf.replies)
     best: int | None = ascending(RepliesOf.best, none="last")
     topic: Ref[Topic] = shown(RepliesOf.topic)
+    newest: list[Ref[Reply]] = shown(RepliesOf.newest)
 
 
 class RepliesOfMonth(Aggregate[Reply]):
     month: datetime = bucket(Reply.made_at, "month")
     topic: Ref["Topic"] = by(Reply.to)
     score: int = total(Reply.score)
+    titles: list[str] = newest_values(within(Reply.to, Topic.title), by=Reply.made_at, most=3)
 
 
 class TopicsOfMonth(Index[RepliesOfMonth]):
@@ -86,6 +93,9 @@ def used(db: Database, now: datetime) -> None:
     row = db.page(TopicsByReplies, limit=10).rows[0]
     assert_type(row, TopicsByReplies)
     assert_type(row.source, Ref[RepliesOf])
+    assert_type(row.newest, list[Ref[Reply]])
+    assert_type(db.get(RepliesOfMonth, now, 1).titles, list[str])
+    assert_type(topic.scores, list[int])
     assert_type(db.get(RepliesOf, row.source), RepliesOf)
     assert_type(db.get_many(RepliesOf, [row.source]), list[RepliesOf | None])
     assert_type(db.get(Topic, row.topic), Topic)

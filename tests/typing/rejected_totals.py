@@ -1,6 +1,23 @@
 """Mistakes about totals that an editor shows before anything runs."""
 
-from oneread import Aggregate, Copy, Database, Index, Key, Model, Ref, by, count, descending, greatest, rollup, shown
+from datetime import datetime
+
+from oneread import (
+    Aggregate,
+    Copy,
+    Database,
+    Index,
+    Key,
+    Model,
+    Ref,
+    by,
+    count,
+    descending,
+    greatest,
+    newest_values,
+    rollup,
+    shown,
+)
 
 
 class Reply(Model[int]):
@@ -8,12 +25,23 @@ class Reply(Model[int]):
     to: Ref["Topic"]
     text: str
     score: int = 0
+    made_at: datetime
 
 
 class RepliesOf(Aggregate[Reply]):
     topic: Ref["Topic"] = by(Reply.to)
     replies: int = count()
     best: int | None = greatest(Reply.score)
+    scores: list[int] = newest_values(Reply.score, by=Reply.made_at, most=3)
+
+
+class WrongNewest(Aggregate[Reply]):
+    topic: Ref["Topic"] = by(Reply.to)
+    texts: list[int] = newest_values(Reply.text, by=Reply.made_at, most=3)  # rejected
+    one: str = newest_values(Reply.text, by=Reply.made_at, most=3)  # rejected
+    ordered: list[str] = newest_values(Reply.text, by=Reply.score, most=3)  # rejected
+    some: list[str] = newest_values(Reply.text, by=Reply.made_at)  # rejected
+    many: list[str] = newest_values(Reply.text, by=Reply.made_at, most="3")  # rejected
 
 
 class Topic(Model[int]):
@@ -41,6 +69,7 @@ class WrongGroups(Index[RepliesOf]):
     topic: Ref[Reply] = by(RepliesOf.topic)  # rejected
     best: int = descending(RepliesOf.best, none="last")  # rejected
     title: str = shown(RepliesOf.title)  # rejected
+    scores: list[str] = shown(RepliesOf.scores)  # rejected
 
 
 class OfIndex(Index[WrongIndex]):  # rejected

@@ -38,6 +38,8 @@ def command(given: Invocation, *, batch: SweepBatchOption = BATCH, limit: SweepL
     output.text(f"{counted(found.deleted, 'entity', 'entities')} deleted")
     if found.removed:
         output.text(f"{counted(found.removed, 'entity', 'entities')} left an index whose rows expire")
+    if found.changes:
+        output.text(f"{counted(found.changes, 'entry', 'entries')} of change logs removed")
     if found.held:
         output.text(f"{counted(found.held, 'entity', 'entities')} held, tried again by the next sweep:")
         for text in found.refused:

@@ -138,6 +138,11 @@ class BoundBuilder:
         self._terms.extend(bound.terms)
         self._undeclared.update(bound.undeclared)
 
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The terms so far."""
+        return tuple(self._terms)
+
     def note_undeclared(self, fields: frozenset[str]) -> None:
         """Notes fields without a declared maximum."""
         self._undeclared |= fields

@@ -24,7 +24,7 @@ from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
 from oneread.models.model import Model
 from oneread.models.registry import root_model
-from oneread.store.limits import BUDGET, DEFAULT_LIMIT
+from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
 
 WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert", "patch", "delete")
 
@@ -69,7 +69,7 @@ class Costs:
     """
 
     def __init__(self, catalog: Catalog, inline: int) -> None:
-        self._views: tuple[type, ...] = tuple(catalog.views)
+        self._views: tuple[type[View[Any]], ...] = tuple(catalog.views)
         costs = EntityCosts(catalog, {each.__name__: each for each in (*catalog.models, *self._views)})
         self._catalog = catalog
         self.inline = inline
@@ -108,6 +108,22 @@ class Costs:
         rows = min(DEFAULT_LIMIT, cls.max_limit) if limit is None else _check_whole("limit", limit)
         values, more = _check_whole("any_of", any_of), _check_whole("budget", budget, least=0)
         return self._reads.page(cls, rows, any_of=values, where=where, budget=more)
+
+    def changes(self, cls: type[View[Any]], *, limit: int | None = None) -> Bound:
+        """A batch of `changes`, where no other watcher of the process has looked or read before.
+
+        Arguments:
+            cls: a watched view.
+            limit: changes of a batch; by default those of one without `limit=`.
+
+        Raises:
+            UsageError: the view is not watched.
+        """
+        self._check_declared(cls)
+        if cls not in self._views or cls.watched is None:
+            raise UsageError("this view is not watched: watched = timedelta(hours=1)", view=cls)
+        most = min(CHANGES, cls.max_limit) if limit is None else _check_whole("limit", limit)
+        return self._reads.changes(cls, most)
 
     def save(self, cls: type[Model[Any]], *, entities: int = 1, carriers: int | None = None) -> Bound:
         """`save` of one entity, or `save_all` of several of one class in one batch.
@@ -231,6 +247,8 @@ class Costs:
             if self._catalog.views[view].can_find:
                 found.append(self.get(view))
             found.append(self.page(view))
+            if view.watched is not None:
+                found.append(self.changes(view))
         for shown in self._catalog.counters:
             found += [counter_costs.add_bound(0, once=once, shown=shown.name) for once in (False, True)]
             found.append(self._writes.copy(shown))

@@ -26,7 +26,7 @@ from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind, reference_target
 from oneread.models.types import FieldType, Names, type_of, types_of
 from oneread.store.keys import KIND_BYTES, SELECTION_BYTES, VIEW_BYTES
-from oneread.store.limits import KEY_BYTES, VALUES_BYTES
+from oneread.store.limits import KEY_BYTES, NEWEST_BYTES, VALUES_BYTES
 from oneread.transactions.deltas import MAGNITUDE
 
 AMOUNT: Final = Size(2 * MAGNITUDE + 100 + HEADER, 8)
@@ -38,6 +38,8 @@ _SELECTION: Final = Size(SELECTION_BYTES, SELECTION_BYTES)
 _DIGEST: Final = Size(25, 20)
 _SEQUENCE: Final = Size(16, 8)
 """What a record has of a selection: its name and the digest of its values."""
+_RECORDED: Final = Size(16 + 3 * HEADER, 18)
+"""What a record has of a row's value."""
 _ONLY_REFERS: Final = Size(4 * KEY_BYTES + 20 * HEADER, 12)
 """A copy in a row that only refers."""
 
@@ -244,7 +246,7 @@ class EntityCosts:
         if form.ends is not None:
             values = values.plus(element(form.ends[0])).within(VALUES_BYTES)
         value, recorded = self._value_sizes(view, form)
-        is_owned = form.holds in ("row", "value")  # the key ends in that of its entity or group
+        is_owned = form.holds in ("row", "value", "short value")  # the key ends in that of its entity or group
         place = values.plus(suffix) if is_owned else values
         count, undeclared = self._rows_of(view.key.parts)
         return ViewCost(
@@ -270,11 +272,12 @@ class EntityCosts:
             owner = self._owner_key(view)
             reference = Size(4 * KEY_BYTES if view.groups is None else 4 * VALUES_BYTES, owner.typical)
             expiry = Size(EXPIRY_BYTES, EXPIRY_BYTES).times(bool(row_expiries(view.cls, view.model)))
-            return Size(2 * HEADER, 3).plus(reference, expiry, *shown), Size(16 + 3 * HEADER, 18)
+            return Size(2 * HEADER, 3).plus(reference, expiry, *shown), _RECORDED
         if form.holds == "owner":
             return self.key(self.catalog.kinds[view.model]), Size(HEADER, 2)
         if form.ends is not None:
-            return Size(HEADER, 1).plus(self._at(form.ends[1])), Size(2 * HEADER, 3)
+            value = Size(HEADER, 1).plus(self._at(form.ends[1]))
+            return (value, Size(2 * HEADER, 3)) if form.holds == "value" else (_short(value), _RECORDED)
         amounts = Size(HEADER + 9, 3).plus(*map(self._amount, form.numbers))
         return amounts, amounts.plus(Size(2 * HEADER, 3))
 
@@ -292,6 +295,8 @@ class EntityCosts:
             return _ONLY_REFERS
         if rule.fold == "count":
             return Size(9, 2)
+        if rule.fold == "newest_values":
+            return Size(HEADER, 1).plus(_short(self._at(path_of(rule.field))).times(rule.most))
         if rule.fold in ("total", "mean"):
             return self._amount(path_of(rule.field)) if rule.fold == "total" else AMOUNT
         return self._sizes.field(given).plus(FLAG).within(4 * KEY_BYTES + HEADER)._replace(open=frozenset())
@@ -339,3 +344,8 @@ class EntityCosts:
     def _at(self, path: Path) -> Size:
         """The value at the end of a path, in a document."""
         return self._sizes.field(self._type(path)).plus(FLAG)
+
+
+def _short(value: Size) -> Size:
+    """A value of which longer ones than `NEWEST_BYTES` are refused, so that nothing here is open."""
+    return value.within(NEWEST_BYTES)._replace(open=frozenset())

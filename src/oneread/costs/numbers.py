@@ -33,7 +33,7 @@ BASICS: Final[dict[str, str]] = {
     "source": "a reference that is filled, with its back-reference",
     "index row": "a row of an index that is written or deleted",
     "group": "a group that is added to",
-    "extremum": "a row of a least or greatest that is written or deleted",
+    "extremum": "a row of a least, greatest or newest value that is written or deleted",
     "claim": "a unique value that is claimed or released",
     "byte written": "a byte beyond those of a small entity",
 }
@@ -127,6 +127,7 @@ _NAMES: Final[dict[tuple[str, str], str]] = {
     ("write", "index rows"): "index row",
     ("write", "rows of holders"): "index row",
     ("write", "extremum rows"): "extremum",
+    ("write", "rows of newest values"): "extremum",
     ("write", "holds"): "extremum",
     ("write", "group"): "group",
     ("read", "groups of holders"): "group",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oneread.costs import log_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
@@ -43,7 +44,8 @@ class Reads:
             if form.found is not None:
                 size, requests = (each.value, 1) if form.found == "read" else (each.row, keys)
                 what = form.one if verb == "get" else form.many
-                total.add(form.name, Rows(form.found, form.table, what, form.name), keys, size, requests)
+                rows = keys * form.first
+                total.add(form.name, Rows(form.found, form.table, what, form.name), rows, size, requests)
         return total.bound(verb, name)
 
     def page(self, cls: type, limit: int, *, any_of: int = 1, where: bool = False, budget: int = BUDGET) -> Bound:
@@ -65,7 +67,8 @@ class Reads:
         for each in self._view_costs(cls):
             form = each.form
             if form.paged == "each":
-                total.add(form.name, Rows("scan", form.table, form.many, form.name), shown, each.row, shown)
+                found = Rows("scan", form.table, form.many, form.name)
+                total.add(form.name, found, shown * form.first, each.row, shown)
         return total.bound(f"page(limit={limit})", cls.__name__)
 
     def _merged_page(self, feed: FeedView, merged: int, limit: int, values: int, budget: int | None) -> Bound:
@@ -80,6 +83,10 @@ class Reads:
             listed = Rows("scan", table, rows, name)
             total.add(rows, listed, sources * rounds * (limit + 1), of, sources * rounds)
         return total.bound(f"page(limit={limit})", name)
+
+    def changes(self, cls: type, limit: int) -> Bound:
+        """A batch of at most `limit` changes of a watched view."""
+        return log_costs.changes_bound(cls.__name__, self._listed(cls)[2], limit)
 
     def _listed(self, cls: type) -> tuple[Table, str, Size]:
         """The table that is scanned, what its rows are, and their size."""

@@ -8,10 +8,10 @@ changed, then groups and unique values; and it writes each table in one request.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from oneread.costs import counter_costs
+from oneread.costs import counter_costs, log_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
 from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
@@ -81,6 +81,9 @@ class Writes:
         self._feeds = FeedCosts(costs, inline)
         self._inline = inline
         types = self._catalog.entity_types.values()
+        self._watched = frozenset(
+            each.cls.__name__ for each in self._catalog.views.values() if each.cls.watched is not None
+        )
         self._shown = tuple(dict.fromkeys(shown for entity_type in types for shown in entity_type.shown))
 
     def bound(self, write: WriteCall, name: str) -> Bound:
@@ -98,6 +101,7 @@ class Writes:
                 else:
                     self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
         self._add_totals(total, touched)
+        log_costs.add_written(total, self._watched)
         return total.bound(name, write.cls.__name__)
 
     def _add_written(self, total: BoundBuilder, write: WriteCall, roots: Rows) -> Counter[ShownAggregate]:
@@ -134,10 +138,25 @@ class Writes:
     def _groups_of_holders(self, fan: FanOut | None, following: int) -> Counter[ShownAggregate]:
         """The shown groups that holders of copies may touch when they follow."""
         found: Counter[ShownAggregate] = Counter()
+        for own in self._rows_of_holders(fan):
+            found |= self._groups_of(own, following)
+        return found
+
+    def _rows_of_holders(self, fan: FanOut | None) -> Iterator[list[ViewRows]]:
+        """The derived rows that one holder of each class touches when it follows."""
         for cls, change in () if fan is None else fan.steps:
             own = [ViewRows(cost, touched_rows(cost, change)) for cost in self._costs.of[cls].views]
-            found |= self._groups_of([each for each in own if each.rows], following)
-        return found
+            yield [each for each in own if each.rows]
+
+    def _add_indexed_read(self, total: BoundBuilder, own: list[ViewRows], entities: int) -> None:
+        """Groups that indexes list are read, too, when nothing but their extrema changes."""
+        rows = {cost.form.name: rows for cost, rows in own}
+        for shown in self._shown:
+            changed = [] if shown.indexed is None else [name for name in shown.indexed.extrema_names if name in rows]
+            if changed and shown.name not in rows:
+                groups = max(rows[name] for name in changed) * entities
+                read = Rows("read", "counts", "groups that indexes list", shown.name)
+                total.add("settle", read, groups, self._costs.views[shown.view][0].value)
 
     def _add_totals(self, total: BoundBuilder, touched: Counter[ShownAggregate]) -> None:
         """What follows from groups, those of the lowest rank first."""
@@ -165,7 +184,7 @@ class Writes:
         }
 
     def _add_groups(self, total: BoundBuilder, request: str, shown: ShownAggregate, groups: int, requests: int) -> None:
-        """Reads groups, and the first row of each extremum that is shown, behind rows that the commit has changed."""
+        """Reads groups, and the first rows of each extremum that is shown, behind rows that the commit has changed."""
         sums = self._costs.views[shown.view][0]
         total.add(request, Rows("read", "counts", "groups shown", shown.name), groups, sums.value, requests)
         self._add_extrema(total, request, shown.extrema, (shown, groups))
@@ -182,12 +201,13 @@ class Writes:
     def _add_extrema(
         self, total: BoundBuilder, request: str, names: Sequence[str], of: tuple[ShownAggregate, int]
     ) -> None:
-        """Scans for the first row of these extrema of groups, behind rows that the commit has changed."""
+        """Scans for the first rows of these extrema of groups, behind rows that the commit has changed."""
         shown, groups = of
         for cost in self._costs.views[shown.view]:
             if cost.form.name in names:
-                rows = Rows("scan", "views", "extremum", cost.form.name)
-                total.add(f"{request} {cost.form.name}", rows, groups * (1 + 2 * cost.rows), cost.row, groups)
+                found = Rows("scan", "views", cost.form.one, cost.form.name)
+                rows = groups * (cost.form.first + 2 * cost.rows)
+                total.add(f"{request} {cost.form.name}", found, rows, cost.row, groups)
 
     def copy(self, shown: ShownCounter) -> Bound:
         """Copying a counter to the entity that shows it."""
@@ -203,6 +223,7 @@ class Writes:
             if each.shown is shown
         }
         self._add_totals(total, self._add_written(total, WriteCall("patch", cls, fields), read._replace(act="write")))
+        log_costs.add_written(total, self._watched)
         return total.bound("copy", f"counter {shown.name}")
 
     def transact(self, writes: Sequence[Bound], reads: int) -> Bound:
@@ -388,7 +409,10 @@ class Writes:
                 total.note_undeclared(cost.undeclared)
                 count = 1 if cost.is_shared else rows * write.entities
                 total.add("settle", Rows("read", "counts", cost.form.sort, cost.form.name), count, cost.value)
+        self._add_indexed_read(total, own, write.entities)
         if fan is not None:
+            for rows_of_one in self._rows_of_holders(fan):
+                self._add_indexed_read(total, rows_of_one, following)
             rows, groups = (
                 fan.counts.of_holders(following),
                 Rows("read", "counts", "groups of holders", fan.counts.because),

@@ -75,18 +75,23 @@ class CursorCipher:
 
     def decode(self, text: object, *, view: int, generation: int, equality: bytes) -> Cursor:
         """The cursor that a client sent for a page of this view, generation and parameters, or InvalidCursor."""
+        cursor = self.decrypt(text)
+        if cursor.view != view:
+            raise InvalidCursor(_OTHER_VIEW)
+        if cursor.equality != equality:
+            raise InvalidCursor(_OTHER_PARAMETERS)
+        if cursor.generation != generation:
+            raise InvalidCursor(_OTHER_GENERATION)
+        return cursor
+
+    def decrypt(self, text: object) -> Cursor:
+        """The cursor that a client sent, whatever it is for, or InvalidCursor."""
         raw = _raw(text)
         tag, hidden = raw[1 : 1 + TAG_BYTES], raw[1 + TAG_BYTES :]
         plain = self._crypt(tag, hidden)
         if not hmac.compare_digest(tag, self._tag(plain)):
             raise InvalidCursor(_TAMPERED)
-        its_view, its_generation, backward, its_equality = _HEAD.unpack_from(plain)
-        if its_view != view:
-            raise InvalidCursor(_OTHER_VIEW)
-        if its_equality != equality:
-            raise InvalidCursor(_OTHER_PARAMETERS)
-        if its_generation != generation:
-            raise InvalidCursor(_OTHER_GENERATION)
+        view, generation, backward, equality = _HEAD.unpack_from(plain)
         return Cursor(view, generation, bool(backward), equality, plain[_HEAD.size : plain.rindex(_PAD_BEGINS)])
 
     def _tag(self, plain: bytes) -> bytes:

@@ -8,7 +8,7 @@ docs/explanation/expiry.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -48,12 +48,14 @@ class Swept(msgspec.Struct, frozen=True):
         held: expired entities that could not be deleted, as others refer to them with on_delete="refuse"; the next
             sweep tries them again.
         refused: the first of those, each with its error.
+        changes: entries of change logs that are not kept any more.
     """
 
     deleted: int = 0
     removed: int = 0
     held: int = 0
     refused: tuple[str, ...] = ()
+    changes: int = 0
 
 
 class ExpirySweep:
@@ -130,21 +132,30 @@ class ExpirySweep:
         )
 
 
+class SweepSteps(Protocol):
+    """A sweep."""
+
+    def step(self) -> Plan[bool]:
+        """Sweeps one batch; False when there is no more to do."""
+        ...
+
+
 class BackgroundSweeper:
     """Sweeps now and then, a step at a time; for one thread. An index that is being built is left out."""
 
     name = "expired"
 
-    def __init__(self, begin: Callable[[], ExpirySweep | None], clock: Callable[[], float] = elapsed) -> None:
+    def __init__(self, begin: Callable[[], SweepSteps | None], clock: Callable[[], float] = elapsed) -> None:
         self._begin = begin
         self._clock = clock
-        self._sweep: ExpirySweep | None = None
+        self._sweep: SweepSteps | None = None
         self._next = clock()
 
     def step(self) -> Plan[bool]:
         """Does one step, when it is time; whether there is more to do at once.
 
-        Costs nothing before `PAUSE_SECONDS` have passed since the last sweep, nor in a schema without a ttl.
+        Costs nothing before `PAUSE_SECONDS` have passed since the last sweep, nor in a schema without a ttl and watched
+        views.
         """
         if self._sweep is None:
             if self._clock() < self._next:

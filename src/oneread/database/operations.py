@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -13,7 +14,8 @@ import msgspec
 from oneread.counters.cache_first import CacheFirstPlans
 from oneread.counters.copying import CounterCopier
 from oneread.counters.counters import CounterPlans
-from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep
+from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
+from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
@@ -45,6 +47,7 @@ from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import FollowHandler, TaskHandler, TaskRunner, TaskStepResult
+from oneread.transactions.unit_of_work import UnitOfWork
 
 R = TypeVar("R")
 
@@ -73,8 +76,8 @@ class Operations:
 
     `committer` commits, `outbox` does the tasks that commits leave, `jobs` what comes again and again; `counters` and
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
-    `meter` records how the worker does, under telemetry. `lists` belongs to the faces: what can be paged, by its class.
-    `inline` and `portable` are the schema's.
+    `meter` records how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and
+    watched, by its class. `inline` and `portable` are the schema's.
     """
 
     def __init__(self, catalog: Catalog, fence: Fence, schema: Schema) -> None:
@@ -83,9 +86,11 @@ class Operations:
         self.inline = schema.inline
         self.portable = schema.portable
         self.lists: dict[Any, Any] = {}
+        self.logs: dict[Any, Any] = {}
         feeds = follower_of(catalog, self.inline)
         follow = followers(catalog)._replace(of_views=feeds)
-        self.committer = NativeCommitter(catalog.name_of, fence, follow, self.inline, catalog.claim_facts)
+        new_unit = partial(UnitOfWork, catalog.name_of, catalog.claim_facts, catalog.logs, follower=feeds)
+        self.committer = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
         handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
         if feeds is not None:
             handlers[FEED] = FeedHandler(feeds)
@@ -111,15 +116,21 @@ class Operations:
             yield from self.refresh()
         return tasks
 
-    def begin_sweep(self, batch: int = BATCH, limit: int | None = None) -> ExpirySweep:
-        """A sweep of what has expired; raises UsageError for a batch or a limit that it cannot have."""
+    def begin_sweep(self, batch: int = BATCH, limit: int | None = None) -> Sweep:
+        """A sweep of what has expired, and of all change logs; raises UsageError for a batch or limit out of bounds."""
+        return Sweep(self._begin_expiry_sweep(batch, limit), LogSweep(self.catalog, self.committer, batch))
+
+    def _begin_expiry_sweep(self, batch: int = BATCH, limit: int | None = None) -> ExpirySweep:
         return ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
 
-    def _begin_background_sweep(self) -> ExpirySweep | None:
-        """A sweep, unless there is no ttl or one of the indexes is being built."""
+    def _begin_background_sweep(self) -> SweepSteps | None:
+        """A sweep of what this schema has, if anything; None while an index that it needs is being built."""
         indexes = self.catalog.expiry_indexes()
-        is_ready = indexes and all(self.fence.is_readable(view.cls) for view in indexes)
-        return self.begin_sweep() if is_ready else None
+        if not all(self.fence.is_readable(view.cls) for view in indexes):
+            return None
+        if self.catalog.logs:
+            return self.begin_sweep()
+        return self._begin_expiry_sweep() if indexes else None
 
     def save(
         self, entity: object, mode: Mode = "save", if_version: int | None = None

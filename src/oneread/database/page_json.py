@@ -15,6 +15,7 @@ import msgspec
 
 from oneread.database.pages import Page
 from oneread.database.shapes import PublicShape, limit_of
+from oneread.database.watching import Changes, RowChange
 from oneread.models.declared import Declared
 from oneread.models.json_form import form
 from oneread.models.json_schema import Definition, Json
@@ -30,6 +31,8 @@ def _of_another(value: Any) -> object:
     """The JSON of what msgspec does not know, found deep inside another value: a page, a shape, a pydantic model."""
     if isinstance(value, Page):
         return _page(cast("Page[object]", value))
+    if isinstance(value, Changes):
+        return _changes(cast("Changes[object]", value))
     if isinstance(value, PublicShape):
         return cast("PublicShape[object]", value).plain()
     serializer = getattr(type(value), "__pydantic_serializer__", None)
@@ -46,7 +49,8 @@ def to_json(value: object) -> bytes:
 
     A reference is its key, as a list where it has several parts; a copy is an object with its `ref` and the copied
     fields, a page
-    `{"rows": [...], "next": cursor, "previous": cursor}`; decimals and instants are texts. Sets are
+    `{"rows": [...], "next": cursor, "previous": cursor}`; decimals and instants are texts. Changes are
+    `{"changes": [{"source": key, "row": row or null}, ...], "cursor": cursor, "more": false}`. Sets are
     lists in the order of their elements' bytes, so that equal results have equal JSON. Costs no request.
 
     Raises:
@@ -77,6 +81,8 @@ def plain(value: Any) -> object:
         return form(kind).write(value)
     if kind is list or kind is tuple:
         return _several(value)
+    if kind is RowChange:
+        return _change(value)
     if kind is dict:
         return {name: plain(each) for name, each in value.items()}
     if kind is set or kind is frozenset:
@@ -109,6 +115,15 @@ def _several(values: Sequence[Any]) -> Sequence[object]:
 def _page(page: Page[object]) -> dict[str, object]:
     found: dict[str, object] = {"rows": _several(page.rows), "next": page.next, "previous": page.previous}
     return found | {"truncated": True} if page.truncated else found
+
+
+def _changes(changes: Changes[object]) -> dict[str, object]:
+    return {"changes": [*map(_change, changes)], "cursor": changes.cursor, "more": changes.more}
+
+
+def _change(change: RowChange[object]) -> dict[str, object]:
+    source = change.source.key
+    return {"source": source[0] if len(source) == 1 else source, "row": plain(change.row)}
 
 
 def _check_page(value: object) -> object:

@@ -193,9 +193,9 @@ class Accesses:
     def _rank_of_group(self, found: GroupField) -> int:
         """The greatest rank of what a field of an aggregate depends on: its keys, its condition and its own fold."""
         view, rules = found.view, rules_of(found.view)
-        paths = {name: rule.field for name, rule in rules.items() if rule.kind == "key" or name == found.field}
         model = self.viewed(view)
-        given = [(name, path) for name, path in paths.items() if path is not None]
+        needed = {name: rule for name, rule in rules.items() if rule.kind == "key" or name == found.field}
+        given = [(name, path) for name, rule in needed.items() for path in rule.given_fields]
         given += [("where", path) for path in (view.where.paths() if isinstance(view.where, Expression) else ())]
         return max((self.of_path(view, name, path, model).rank for name, path in given), default=0)
 

@@ -1,7 +1,7 @@
-"""Aggregates: counts and exact sums by group, and the least and greatest values.
+"""Aggregates: counts and exact sums by group, and the least, greatest and newest values.
 
-Counts and sums are deltas on one row for each group; a mean is divided on read. Least and greatest have a hidden index
-each, so the next one takes over when the entity that had the value changes. See docs/formats/rows.md.
+Counts and sums are deltas on one row for each group; a mean is divided on read. The others are extrema, which have a
+hidden index each. See docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
-
-import msgspec
 
 from oneread.derivations.access import Access
 from oneread.derivations.derivation import (
@@ -26,20 +23,17 @@ from oneread.derivations.derivation import (
     key_values,
     owner_offset,
 )
-from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
+from oneread.derivations.emitted_record import SUMS
+from oneread.derivations.extrema import EXTREMA, Extremum, Fold, check_newest, compile_least_or_greatest, compile_newest
 from oneread.derivations.indexes import check_type, compile_where, copy_shown
 from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, View
-from oneread.encoding.codec import Codec
-from oneread.encoding.ranges import prefix_range
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded, shown
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, ref_class
-from oneread.models.registry import EntityKind, element
-from oneread.models.set_order import has_one_form
+from oneread.models.registry import EntityKind
 from oneread.models.types import Names, field_types, unwrap
-from oneread.models.wide import pack_wide, unpack_wide
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
@@ -48,10 +42,9 @@ from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
-from oneread.transactions.unit_of_work import VALUE, GroupNumbers, first_row
+from oneread.transactions.unit_of_work import VALUE, GroupNumbers, first_values
 
 MEAN_DIGITS: Final = 28
-_EXTREMA: Final = ("least", "greatest")
 
 _MEAN = Context(prec=MEAN_DIGITS)
 _MEAN_TYPES: Final[dict[type, type]] = {int: Decimal, Decimal: Decimal, float: float, timedelta: timedelta}
@@ -63,48 +56,6 @@ class Slot(NamedTuple):
 
     code: str
     is_int: bool
-
-
-class Extremum(NamedTuple):
-    """One least or greatest: a hidden index of rows (group, value, source key)."""
-
-    field: str
-    prefix: bytes
-    descending: bool
-    access: Access
-    codec: Codec
-
-    @property
-    def token(self) -> bytes:
-        return ROWS + self.prefix
-
-    def scope(self, place: int) -> dict[str, Any]:
-        """The functions and values that `lines` and `row_lines` use, for the hidden index with this number."""
-        packed = _packed if has_one_form(self.access.type) else _packed_in_digits
-        return {f"extreme{place}": self.codec.encode, f"packed{place}": packed, f"X{place}": self.prefix}
-
-    def lines(self, place: int) -> list[str]:
-        """The statements that make the value's key, row and digest; views of one entity share them in `made`."""
-        name = repr(f"{self.access.code} {'greatest' if self.descending else 'least'}")
-        return [
-            f"x{place} = made.get({name})",
-            f"if x{place} is None:",
-            f"    value = {self.access.code}",
-            f"    x{place} = () if value is None else (extreme{place}((value,)), *packed{place}(value))",
-            f"    made[{name}] = x{place}",
-            f"extrema{place} = record[TOKENS[{place + 1}]] = []",
-        ]
-
-    def row_lines(self, place: int) -> list[str]:
-        """The statements that add the row of one group."""
-        return [
-            f"if x{place}:",
-            f"    element, doc, digest = x{place}",
-            f"    if len(found) + len(element) > {VALUES_BYTES}: refuse_long({self.field!r})",
-            "    place = found + element + suffix",
-            f"    extrema{place}.append([place, digest])",
-            f"    shown[X{place} + place] = doc",
-        ]
 
 
 class Folded(NamedTuple):
@@ -159,10 +110,6 @@ class AggregateView:
                 self._fold(name, rule, prefixes)
         if not self.folded and not self.extrema:
             raise InvalidDeclaration("an aggregate needs a fold: count(), total(...), mean(...), ...", view=cls)
-        self._decoders = {
-            each.prefix: msgspec.msgpack.Decoder(tuple[each.access.type]).decode  # type: ignore[name-defined]
-            for each in self.extrema
-        }
         self.tokens: tuple[bytes, ...] = (SUMS + prefix, *(each.token for each in self.extrema))
         self.width = len(self._slots)
         self.emit: Emit = self._emitter()
@@ -176,7 +123,7 @@ class AggregateView:
         access = self._accesses.of_path(self.cls, name, rule.field, self.model)
         if access.many:
             raise InvalidDeclaration("a fold cannot take a list", view=self.cls, field=name)
-        if rule.fold in _EXTREMA:
+        if rule.fold in EXTREMA:
             self._extremum(name, rule, access, prefixes[name])
         elif rule.fold == "count":
             place = self._slot(f"values of {path_of(rule.field)}", _presence(access))
@@ -205,10 +152,14 @@ class AggregateView:
         self.folded.append(Folded(name, _mean(place, values, _MEANS[kind])))
 
     def _extremum(self, name: str, rule: Rule, access: Access, prefix: bytes) -> None:
-        is_greatest = rule.fold == "greatest"
-        codec = Codec((element(name, access.type, self.cls, descending=is_greatest),))
-        self._probed.append((name, access, lambda value: codec.encode((value,))))
-        self.extrema.append(Extremum(name, prefix, is_greatest, access, codec))
+        fold = Fold(self.cls, name, rule, prefix, key_paths(self.key), self._types[name])
+        if rule.by is None:
+            made = compile_least_or_greatest(fold, access)
+        else:
+            by = self._accesses.of_path(self.cls, name, rule.by, self.model)
+            made = compile_newest(fold, access, by, self._accesses.names)
+        self._probed += made.checks()
+        self.extrema.append(made)
 
     def _emitter(self) -> Emit:
         """Generates the function that adds the entity's contribution to each of its groups."""
@@ -249,10 +200,9 @@ class AggregateView:
         )
 
     def row_of(self, group: bytes, numbers: GroupNumbers, extrema: Sequence[Extremum]) -> Any:
-        """The row of the group with this key, of the numbers that were read; other least and greatest are None."""
-        found: dict[str, Any] = dict.fromkeys([each.field for each in self.extrema])
-        for each, packed in zip(extrema, numbers.extrema, strict=True):
-            found[each.field] = None if packed is None else self.decode_extremum(each, packed)
+        """The row of the group with this key, of the numbers that were read; other extrema are those of none."""
+        found: dict[str, Any] = {each.field: each.read(()) for each in self.extrema}
+        found |= {each.field: each.read(values) for each, values in zip(extrema, numbers.extrema, strict=True)}
         return self.make_row(self.key.codec.decode(group), decode_amounts(numbers.sums), found)
 
     def make_row(self, group: tuple[Any, ...], numbers: list[Number], extrema: Mapping[str, Any]) -> Any:
@@ -267,16 +217,6 @@ class AggregateView:
             fields[each.field] = self._read_number(each, numbers)
         return self.cls(**fields)
 
-    def decode_extremum(self, extremum: Extremum, packed: bytes) -> Any:
-        """Decodes the value of a row of a hidden index."""
-        try:
-            return self._decoders[extremum.prefix](packed)[0]
-        except msgspec.MsgspecError:  # an int beyond 64 bits
-            return msgspec.convert(unpack_wide(packed), tuple[extremum.access.type])[0]  # type: ignore[name-defined]
-
-    def _named_extremum(self, extremum: Extremum, packed: bytes) -> Mapping[str, Any]:
-        return {extremum.field: self.decode_extremum(extremum, packed)}
-
     def reader(self, field: str, extrema: Sequence[str]) -> Callable[[GroupNumbers], Any]:
         """The function from the numbers of a group to one field; `extrema` are the fields whose first rows are read."""
         for each in self.folded:
@@ -284,12 +224,7 @@ class AggregateView:
                 return lambda numbers: self._read_number(each, decode_amounts(numbers.sums))
         (found,) = (each for each in self.extrema if each.field == field)
         place = extrema.index(field)
-
-        def read(numbers: GroupNumbers) -> Any:
-            packed = numbers.extrema[place]
-            return None if packed is None else self.decode_extremum(found, packed)
-
-        return read
+        return lambda numbers: found.read(numbers.extrema[place])
 
     def _read_number(self, folded: Folded, numbers: list[Number]) -> Any:
         try:
@@ -299,18 +234,13 @@ class AggregateView:
                 "the sum of this group is too large for a timedelta", view=self.cls, field=folded.field
             ) from error
 
-    def range_of(self, extremum: Extremum, group: bytes) -> RowRange:
-        """The rows of a hidden index that belong to one group; the first has its least or greatest value."""
-        start, stop = prefix_range(extremum.prefix + group)
-        return RowRange(start, stop or b"")
-
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values, codec = self.cls.__name__, key_values(self.key), self.key.codec
         groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width, numbers=tuple(self._slots))
         extrema = [
             Keyspace(
                 each.prefix, "views", f"{name}.{each.field}", kind, values, owner_offset(codec, each.codec),
-                undigested=True, fields=partial(self._named_extremum, each),
+                undigested=each.order is each.value, fields=each.named,
             )
             for each in self.extrema
         ]  # fmt: skip
@@ -334,12 +264,12 @@ class AggregateView:
         ]
 
     def _extreme(self, extremum: Extremum, group: bytes) -> Plan[Any]:
-        """Reads the least or greatest value of a group: that of the first row of its hidden index."""
-        found = yield from first_row("views", self.range_of(extremum, group))
-        return None if found is None else self.decode_extremum(extremum, found[1][VALUE].value)
+        """Reads one extremum of a group."""
+        return extremum.read((yield from first_values(extremum.first_rows(group))))
 
     def local_find(self, engine: LocalReads) -> LocalFind | None:
         prefix, encode, point, column = self.prefix, self.key.codec.encode, engine.point, engine.column
+        hidden = [(each.field, each.prefix, each.most, each.read) for each in self.extrema]
 
         def find(values: tuple[Any, ...]) -> tuple[Any, int, int]:
             group = encode(values)
@@ -349,13 +279,13 @@ class AggregateView:
                 packed = cell.value
                 size = len(packed)
             extrema: dict[str, Any] = {}
-            for each in self.extrema:
-                found = column("views", self.range_of(each, group), 1, VALUE)
-                extrema[each.field] = None
-                for key, value in found:
-                    extrema[each.field] = self.decode_extremum(each, value)
-                    rows += 1
+            for field, behind, most, read in hidden:
+                first: list[bytes] = []
+                for key, value in column("views", RowRange.under(behind + group), most, VALUE):
+                    first.append(value)
                     size += len(key) + len(value)
+                extrema[field] = read(first)
+                rows += len(first)
             return self.make_row(values, decode_amounts(packed), extrema), rows, size
 
         return find
@@ -379,40 +309,21 @@ class AggregateView:
         name = self.cls.__name__
         return [
             f"read counts {name}{group}",
-            *(f"scan views for the first row of {name}.{each.field}{group}" for each in self.extrema),
+            *(f"scan views for the first {_rows(each.most)} of {name}.{each.field}{group}" for each in self.extrema),
         ]
 
     def forms(self) -> tuple[RowForm, ...]:
-        name, place, folds = self.cls.__name__, key_paths(self.key), self._rules
+        folds = self._rules
         summed = frozenset(
             path_of(rule.field).names
             for rule in folds.values()
-            if rule.kind == "fold" and rule.field is not None and rule.fold not in _EXTREMA
+            if rule.kind == "fold" and rule.field is not None and rule.fold not in EXTREMA
         )
         groups = RowForm(
-            name, "group", "group", "groups", "counts", place, summed, "numbers",
+            self.cls.__name__, "group", "group", "groups", "counts", key_paths(self.key), summed, "numbers",
             found="read", paged="rows", numbers=tuple(_numbers_of(folds)),
         )  # fmt: skip
-        extrema = [(each, path_of(folds[each.field].field)) for each in self.extrema]
-        return (
-            groups,
-            *(
-                RowForm(
-                    f"{name}.{each.field}",
-                    "extremum rows",
-                    "extremum",
-                    "extremum",
-                    "views",
-                    place | {path.names},
-                    frozenset(),
-                    "value",
-                    found="scan",
-                    paged="each",
-                    ends=(each.access.type, path),
-                )
-                for each, path in extrema
-            ),
-        )
+        return groups, *(each.form for each in self.extrema)
 
 
 def check_folds(view: type[Aggregate[Any]], names: Names) -> None:
@@ -424,14 +335,18 @@ def check_folds(view: type[Aggregate[Any]], names: Names) -> None:
 
 
 def keyspace_fields(view: type[Aggregate[Any]]) -> list[str]:
-    """The fields of least(...) and greatest(...): each has a hidden index."""
-    return [name for name, rule in rules_of(view).items() if rule.fold in _EXTREMA]
+    """The fields of extrema: each has a hidden index."""
+    return [name for name, rule in rules_of(view).items() if rule.fold in EXTREMA]
 
 
 def _check_fold(view: type, name: str, rule: Rule, annotation: object, names: Names) -> None:
     bare, optional, _metadata = unwrap(annotation)
+    if rule.fold != "count" and rule.field is None:
+        raise InvalidDeclaration("this fold takes a field: total(Purchase.quantity)", view=view, field=name)
     if rule.fold == "count" and (bare is not int or optional):
         raise InvalidDeclaration("count(): expected int", view=view, field=name, type=bare)
+    if rule.fold == "newest_values":
+        check_newest(view, name, rule)
     if rule.fold in ("mean", "least", "greatest") and not optional:
         raise InvalidDeclaration("the value of an empty group is None: declare it as `| None`", view=view, field=name)
     if rule.fold == "mean":
@@ -467,7 +382,7 @@ def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
     """The numbers of a group's row besides the contributions: a sum, and a number of values, for each field."""
     known: set[tuple[str, Path]] = set()
     for rule in folds.values():
-        if rule.kind != "fold" or rule.field is None or rule.fold in _EXTREMA:
+        if rule.kind != "fold" or rule.field is None or rule.fold in EXTREMA:
             continue
         path = path_of(rule.field)
         for what, is_needed in (("values", rule.fold in ("count", "mean")), ("sum", rule.fold in ("total", "mean"))):
@@ -482,6 +397,10 @@ def _as_declared(access: Access, copy: type[Copy[Any]] | None, values: tuple[Any
     if values[0] is None:
         return None
     return copy.of(*values) if copy is not None else ref_class(access.target)(values)
+
+
+def _rows(count: int) -> str:
+    return "row" if count == 1 else f"{count} rows"
 
 
 def _number(place: int) -> Callable[[list[Number]], Any]:
@@ -506,23 +425,6 @@ def _amount(access: Access) -> Slot:
     if access.type is timedelta:
         return Slot(f"(None if (x := {access.code}) is None else x // microsecond)", is_int=True)
     return Slot(f"(None if (x := {access.code}) is None else exact(x))", is_int=False)
-
-
-_pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
-
-
-def _packed(value: object) -> tuple[bytes, bytes]:
-    """A value as a row of a hidden index holds it, and what the record keeps of it: nothing, the row's key has it."""
-    try:
-        return _pack((value,)), b""
-    except OverflowError:
-        return pack_wide((value,)), b""
-
-
-def _packed_in_digits(value: object) -> tuple[bytes, bytes]:
-    """`_packed` for types whose equal values have one key but several forms, as 1.0 and 1.00, or 0.0 and -0.0."""
-    doc, _nothing = _packed(value)
-    return doc, short_hash(doc)
 
 
 _SCOPE: Final[dict[str, Any]] = {

@@ -42,6 +42,7 @@ from oneread.models.variants import is_variants_only
 from oneread.models.versions import StoredLayout, StoredSchema
 from oneread.store.keys import kind_part, view_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
+from oneread.transactions.change_log import log_of
 from oneread.transactions.outbox import FEED, feed_row, kind_of
 from oneread.transactions.root import Root
 from oneread.transactions.sequences import NumberSequence, TakenNumber
@@ -51,7 +52,7 @@ _UNKNOWN: Final = (
     "with the program whose schema is the newest"
 )
 
-VIEW_KINDS[Index] = ViewKind(IndexView, check_unique, options=unique_option)
+VIEW_KINDS[Index] = ViewKind(IndexView, check_unique, options=unique_option, can_be_watched=True)
 VIEW_KINDS[Aggregate] = ViewKind(AggregateView, check_folds, keyspace_fields)
 
 
@@ -68,6 +69,8 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     """Layouts before that one, which rows of an entity class may still have."""
     last: int = LAST_NUMBER
     """The last number that was given."""
+    watched: Mapping[str, int] = {}
+    """The version of the schema since which a view is watched."""
 
 
 def keyspace_names(view: type[View[Any]]) -> dict[str, str]:
@@ -91,6 +94,12 @@ class Catalog:
         references = ReferenceBuilder({stored_name(cls): cls for cls in models}, self.kinds, accesses)
         self._nullable = references.nullable_copies()
         self.views: dict[type, CompiledView] = self._compile_views(views, accesses)
+        self.logs = {
+            view.prefix: log_of(view.prefix, numbers.watched.get(stored_name(view.cls), 0))
+            for view in self.views.values()
+            if view.cls.watched is not None
+        }
+        """The change logs of watched views, by the views' prefixes."""
         for view in self.views.values():
             if is_emitted(view):
                 references.add_view(view)
@@ -129,7 +138,7 @@ class Catalog:
         if issubclass(of, Aggregate) and of not in made:
             raise InvalidDeclaration("the aggregate of this view is not in the schema", view=view, aggregate=of)
         groups = made.get(of)
-        model = of if groups is None else groups.model
+        model: Any = of if groups is None else groups.model
         prefixes = {field: view_prefix(*numbers[name]) for field, name in keyspace_names(view).items()}
         prefix = view_prefix(*numbers[stored_name(view)])
         if model not in self.kinds:

@@ -6,7 +6,7 @@ mistakes, two moments" of the API page.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, get_args, get_origin
 from uuid import UUID
 
@@ -24,7 +24,7 @@ from oneread.models.model import Model, key_names
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import root_model
-from oneread.models.types import Names, field_types, types_of, unwrap
+from oneread.models.types import FieldType, Names, field_types, types_of, unwrap
 from oneread.models.variants import discriminator_of
 
 _MADE: Final[dict[str, tuple[type, str]]] = {
@@ -35,6 +35,10 @@ _MADE: Final[dict[str, tuple[type, str]]] = {
     "created": (datetime, "CREATED is an instant: made_at: datetime = CREATED"),
     "updated": (datetime, "UPDATED is an instant: changed_at: datetime = UPDATED"),
 }
+
+
+_SHORTEST_WATCH: Final = timedelta(seconds=1)
+_LONGEST_WATCH: Final = timedelta(days=366)
 
 
 def check_options(cls: Any) -> None:
@@ -56,6 +60,7 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     for name, default in defaults_of(model).items():
         if isinstance(default, Marker):
             _check_marker(model, name, default, unwrap(types[name]).bare)
+            _check_rollup(default, types_of(model, names)[name])
     check_model_ttl(model, names)
     discriminator_of(model)  # refuses a field that is called like it
     root = root_model(model)
@@ -103,6 +108,14 @@ def _check_marker(model: type, name: str, marker: Marker, bare: object) -> None:
             raise InvalidDeclaration(DELETED_OR_MISSING, model=model, field=name)
 
 
+def _check_rollup(marker: Marker, given: FieldType) -> None:
+    if marker.what == "rollup" and any(each.kind == "reference" for each in given.walk()):
+        raise InvalidDeclaration(
+            "a rollup shows no references, which entities keep themselves: read the group, or an index over groups",
+            model=given.owner, field=given.field,
+        )  # fmt: skip
+
+
 def check_view(view: type[View[Any]], names: Names) -> None:
     """Checks a view's options, rules and condition."""
     check_options(view)
@@ -116,9 +129,25 @@ def check_view(view: type[View[Any]], names: Names) -> None:
         _check_words(view, name, rule)
     if not issubclass(view, Index):
         check_other_ttl(view)
+    _check_watched(view)
     kind_of_view(view).check(view, names)
     if isinstance(view.where, Expression):
         refuse_declared(view, view.where, names)
+
+
+def _check_watched(view: type[View[Any]]) -> None:
+    given: Any = view.watched
+    if given is None:
+        return
+    if type(given) is not timedelta or not _SHORTEST_WATCH <= given <= _LONGEST_WATCH:
+        raise InvalidDeclaration(
+            "watched: expected how long changes are kept, from a second to 366 days: watched = timedelta(hours=1)",
+            view=view, watched=given,
+        )  # fmt: skip
+    if not kind_of_view(view).can_be_watched:
+        raise InvalidDeclaration(
+            "this kind of view has no rows that change by themselves; watch an index over it", view=view
+        )
 
 
 def _check_words(view: type, name: str, rule: Rule) -> None:

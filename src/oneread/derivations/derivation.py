@@ -79,14 +79,16 @@ class RowForm(NamedTuple):
     """The paths that the keys depend on."""
     value: frozenset[FieldRoute]
     """The paths that the values of the rows depend on."""
-    holds: Literal["row", "numbers", "owner", "value"]
-    """A whole row of the view, the numbers of a group, the owner's key, or one value."""
+    holds: Literal["row", "numbers", "owner", "value", "short value"]
+    """A whole row of the view, the numbers of a group, the owner's key, or one value; a short one has a limit."""
     found: Literal["read", "scan"] | None = None
     """The request by which `get` finds the row; None if it does not read this keyspace."""
     paged: Literal["rows", "each"] | None = None
     """A page reads these rows, or scans here once for each of its rows; None if it does not read this keyspace."""
     ends: tuple[Any, Path] | None = None
-    """Type and path of a value at the end of the key, behind the view's own values."""
+    """Of rows that hold one value: the type at the end of the key, behind the view's own values; the value's path."""
+    first: int = 1
+    """How many rows `get` and a page scan at once, where they scan."""
     numbers: tuple[Path | None, ...] = ()
     """Of a group's row, besides the contributions: the path whose values are summed, None for a count."""
 
@@ -192,6 +194,8 @@ class ViewKind(NamedTuple):
         rules_of(view), of
     )
     """By field, what the path of its rule begins at: what the view lists, or the model of a feed's memberships."""
+    can_be_watched: bool = False
+    """Its rows are in `views`, one for each line of a page, so that a log of their keys says what has changed."""
 
 
 VIEW_KINDS: Final[dict[type[View[Any]], ViewKind]] = {}

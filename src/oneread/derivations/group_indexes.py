@@ -16,8 +16,7 @@ from oneread.derivations.rules import rules_of
 from oneread.errors import OnereadError
 from oneread.models.paths import path_of
 from oneread.store.keys import row_part
-from oneread.store.rows import RowRange
-from oneread.transactions.unit_of_work import DerivedWrites, GroupNumbers, is_refusal
+from oneread.transactions.unit_of_work import DerivedWrites, FirstRows, GroupNumbers, is_refusal
 
 
 class IndexedGroups:
@@ -31,12 +30,12 @@ class IndexedGroups:
 
     @property
     def extrema_names(self) -> list[str]:
-        """The least and greatest values that indexes show: each is the first row of a keyspace of this name."""
+        """The extrema that indexes show: each is the first rows of a keyspace of this name."""
         return [f"{self.aggregate.cls.__name__}.{each.field}" for each in self._extrema]
 
-    def extrema(self, key: bytes) -> tuple[RowRange, ...]:
-        """The rows of `views` whose first ones have the least and greatest values of the group with this row."""
-        return tuple(self.aggregate.range_of(each, row_part(key)) for each in self._extrema)
+    def extrema(self, key: bytes) -> tuple[FirstRows, ...]:
+        """The rows of `views` that hold the least, greatest and newest values of the group with this row."""
+        return tuple(each.first_rows(row_part(key)) for each in self._extrema)
 
     def rows(self, key: bytes, numbers: GroupNumbers) -> dict[bytes, bytes]:
         """The index rows of the group with this row in `counts`: key in `views` to value; none for an empty group.

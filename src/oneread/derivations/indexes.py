@@ -74,7 +74,7 @@ class IndexView:
         keyed = {name: self._with_bucket(rule) for name, rule in rules.items() if rule.kind == "key"}
         self.key = ViewKey(cls, self._source, keyed, accesses, compiling.kinds)
         if self.groups is not None:
-            _check_groups(cls, self.groups)
+            _check_groups(cls, self.groups, self.key)
         if cls.unique and not self.key.parts:
             raise InvalidDeclaration("a unique index needs a key rule: by(...)", view=cls)
         only_refer = keyed if self.groups is None else rules  # a group has no values of its copies
@@ -256,12 +256,18 @@ def _row_code(index: IndexView, source: type, accesses: Accesses) -> tuple[str, 
     return f"({', '.join(codes)},)", scope
 
 
-def _check_groups(cls: type[Index[Any]], groups: CompiledView) -> None:
+def _check_groups(cls: type[Index[Any]], groups: CompiledView, key: ViewKey) -> None:
     """Refuses what an index over groups cannot be."""
     if not groups.key.parts:
         raise InvalidDeclaration("this aggregate has one group only: read it with get", view=cls, aggregate=groups.cls)
     if cls.unique:
         raise InvalidDeclaration("an index over groups is never unique: a group is found by its own key", view=cls)
+    several = [part.field for part in key.parts if part.access.many]
+    if several:
+        raise InvalidDeclaration(
+            "an index over groups has one row for each group: show the whole list with shown(...), without each(...)",
+            view=cls, field=several[0],
+        )  # fmt: skip
 
 
 def copy_shown(view: type[View[Any]], field: str, names: Names) -> type[Copy[Any]] | None:

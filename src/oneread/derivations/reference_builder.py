@@ -73,8 +73,8 @@ class ReferenceBuilder:
     def add_view(self, view: CompiledView) -> None:
         """Adds the hidden copies that the rules of a view need."""
         for name, rule in rules_of(view.cls).items():
-            if rule.field is not None:
-                access = self._accesses.of_path(view.cls, name, rule.field, view.model)
+            for given in rule.given_fields:
+                access = self._accesses.of_path(view.cls, name, given, view.model)
                 if access.hidden is not None:
                     self._hide(view.model, access.hidden)
 

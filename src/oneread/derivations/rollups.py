@@ -57,13 +57,13 @@ class ShownAggregate:
     def group(self, suffix: bytes) -> Group:
         """The group with this key, as it is behind the view's prefix."""
         view = self._view
-        extrema = tuple(view.range_of(each, suffix) for each in self._extrema)
+        extrema = tuple(each.first_rows(suffix) for each in self._extrema)
         holders = tuple(kind.prefix + suffix for kind in self.kinds)
         return Group(view.prefix + suffix, self.rank, extrema, holders, self.indexed)
 
     @property
     def extrema(self) -> list[str]:
-        """The least and greatest values that entities show: each is the first row of a keyspace of this name."""
+        """The extrema that entities show: each is the first rows of a keyspace of this name."""
         return [f"{self.name}.{each.field}" for each in self._extrema]
 
     @property

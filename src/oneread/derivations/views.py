@@ -20,7 +20,9 @@ E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 T = TypeVar("T")
 V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
 
-_RESERVED = frozenset({"where", "unique", "stored_as", "max_limit", "type_arguments", "reserved_names", "is_added"})
+_RESERVED = frozenset(
+    {"where", "unique", "stored_as", "max_limit", "watched", "type_arguments", "reserved_names", "is_added"}
+)
 
 
 _OF_FEEDS = frozenset({"source", "ttl", "joined", "expires_after", "large_group", "merged_groups"})
@@ -31,14 +33,15 @@ _OF_FEEDS = frozenset({"source", "ttl", "joined", "expires_after", "large_group"
     frozen_default=True,
     field_specifiers=(
         rules.by, rules.ascending, rules.descending, rules.newest, rules.oldest, rules.bucket, rules.shown,
-        rules.count, rules.total, rules.mean, rules.least, rules.greatest,
+        rules.count, rules.total, rules.mean, rules.least, rules.greatest, rules.newest_values,
     ),
 )  # fmt: skip
 class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declared):
     """What all views share.
 
     Class options: `where` (only entities for which the expression holds), `stored_as` (the name in the store, which
-    survives a rename of the class), `max_limit` (the largest page, default 1,000).
+    survives a rename of the class), `max_limit` (the largest page, default 1,000), `watched` (for how long its changes
+    are kept, so that `db.changes` follows it: `timedelta(hours=1)`; default None, not at all).
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED
@@ -46,6 +49,7 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     where: ClassVar[Expression | None] = None
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = MAX_LIMIT
+    watched: ClassVar[timedelta | None] = None
     is_added: ClassVar[bool] = False
     """Whether the schema adds it, so that no program declares it."""
 
@@ -73,7 +77,8 @@ class Index(View[V], Generic[V], frozen=True):
 
     Of an aggregate, each group in which an entity counts has a row: `class TagsOfMonth(Index[QuestionsOfTag])`. The
     rules name the aggregate's fields, and `source` refers to the group. A commit writes two rows at most for each group
-    that it changes, and makes one request for each changed group and each least or greatest that the index shows.
+    that it changes, and makes one request for each changed group and each least, greatest or list of newest values
+    that the index shows.
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl"}
@@ -88,7 +93,7 @@ class Aggregate(View[E], Generic[E], frozen=True):
 
     Without such rules, from all of them. Each write keeps them exact.
 
-    An empty group reads as count and total 0, mean, least and greatest None.
+    An empty group reads as count and total 0, mean, least and greatest None, and newest values [].
     """
 
 

@@ -47,7 +47,7 @@ from oneread.transactions.commit import Change, Commit, Committer
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 from oneread.transactions.tasks import TaskRunner
-from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, GroupNumbers, first_row
+from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, GroupNumbers, first_values
 
 _MEMBERSHIPS: Final = 20
 """Memberships of one step that builds a feed: each is given the items of its group."""
@@ -533,10 +533,10 @@ def _write_rows_of(indexed: IndexedGroups, groups: Sequence[bytes]) -> Plan[None
     for key, row in zip(groups, (yield from Read("counts", list(groups), "dm")), strict=True):
         if row is None:
             continue
-        extrema: list[bytes | None] = []
-        for within in indexed.extrema(key):
-            first = yield from first_row("views", within)
-            extrema.append(None if first is None else first[1][VALUE].value)
+        extrema: list[tuple[bytes, ...]] = []
+        for first in indexed.extrema(key):
+            values = yield from first_values(first)
+            extrema.append(values)
         try:
             shown = indexed.rows(key, GroupNumbers(row[VALUE].value, tuple(extrema)))
         except _REFUSALS as error:

@@ -6,7 +6,8 @@ See "Schema history" of the decisions page and "The schema row" of docs/formats/
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import NoneType
 from typing import Any, Final, is_typeddict
 
@@ -94,25 +95,26 @@ class DeclaredModel(msgspec.Struct, frozen=True):
 
 
 class DeclaredRule(msgspec.Struct, frozen=True):
-    """One rule of a view: the words `before` its path and `after` its type, and the way to the value.
+    """One rule of a view: the words `before` its path and `after` its type, and the ways to the values it names.
 
-    `path` is empty for a count of entities; `way` holds (stored name of a model, path) for each reference on the way,
-    and the value last.
+    `paths` are none for a count of entities, and two for newest values, whose second is that of the instant. Each of
+    `ways` holds (stored name of a model, path) for each reference on the way, and the value last.
     """
 
     name: str
     before: tuple[str, ...]
-    path: str
+    paths: tuple[str, ...]
     after: tuple[str, ...]
-    way: Description = ()
+    ways: tuple[Description, ...] = ()
 
 
 class DeclaredView(msgspec.Struct, frozen=True):
     """A view as declared; `name`, `kind` and `model` are stored names.
 
     `model` is the class that its rules are about: of an index over groups the aggregate, and then `is_of_groups`.
-    `hidden` are the stored names of its least and greatest fields, `condition` is its `where`, `conditions` are the
+    `hidden` are the stored names of its extrema, `condition` is its `where`, `conditions` are the
     ways to the values that the condition reads, by path, and `options` the class options that its rows depend on.
+    `is_watched` says that its changes are logged, which its rows do not depend on.
     """
 
     name: str
@@ -125,6 +127,7 @@ class DeclaredView(msgspec.Struct, frozen=True):
     conditions: dict[str, Description] = {}
     options: Description = ()
     is_of_groups: bool = False
+    is_watched: bool = False
 
 
 class DeclaredSchema(msgspec.Struct, frozen=True):
@@ -135,9 +138,11 @@ class DeclaredSchema(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-def rule_text(rule: DeclaredRule, path: str, types: dict[str, str]) -> str:
-    """A rule as the store describes it, with this path and its type from `types`."""
-    return " ".join(filter(None, (*rule.before, path, types.get(path, ""), *rule.after)))
+def rule_text(rule: DeclaredRule, paths: Sequence[str], types: dict[str, str]) -> str:
+    """A rule as the store describes it, with these paths and their types from `types`."""
+    first, *further = [(path, types.get(path, "")) for path in paths] or [("", "")]
+    words = [*rule.before, *first, *rule.after, *chain(*(("by", *each) for each in further))]
+    return " ".join(filter(None, words))
 
 
 def declare_schema(catalog: Catalog, views: tuple[type[View[Any]], ...], names: Mapping[str, Any]) -> DeclaredSchema:
@@ -146,13 +151,12 @@ def declare_schema(catalog: Catalog, views: tuple[type[View[Any]], ...], names: 
     models = tuple(writer.model(cls) for cls in catalog.models)
     described = {each.name: dict(each.fields) for each in models}
     found = tuple(writer.view(view, described) for view in views)
-    digest = digest_of(
-        (
-            sorted((each.name, each.kind, each.fields, each.promises, each.targets, each.arrays) for each in models),
-            sorted((each.name, each.kind, each.model, each.fields, each.hidden) for each in found),
-        )
+    stored = (
+        sorted((each.name, each.kind, each.fields, each.promises, each.targets, each.arrays) for each in models),
+        sorted((each.name, each.kind, each.model, each.fields, each.hidden) for each in found),
     )
-    return DeclaredSchema(models, found, digest)
+    watched = sorted(each.name for each in found if each.is_watched)
+    return DeclaredSchema(models, found, digest_of((*stored, watched) if watched else stored))
 
 
 class _Declarer:
@@ -255,7 +259,7 @@ class _Declarer:
         about = kind_of_view(view).about(view, of, self._names)
         rules = tuple(self._rule(name, rule, about[name]) for name, rule in rules_of(view).items())
         types = described.get(stored_name(of), {})  # those of a group are in the rules of its aggregate
-        fields = [(rule.name, rule_text(rule, rule.path, types)) for rule in rules]
+        fields = [(rule.name, rule_text(rule, rule.paths, types)) for rule in rules]
         if view.where is not None:
             fields.append(("where", view.where.canonical().hex()))
         options = (*kind_of_view(view).options(view), *expiry_options(view, of))
@@ -273,20 +277,21 @@ class _Declarer:
             else {".".join(path.names): self._way(of, path.names) for path in view.where.paths()},
             options,
             compiled.groups is not None,
+            view.watched is not None,
         )
 
     def _rule(self, name: str, rule: Rule, model: type[Model[Any] | View[Any]]) -> DeclaredRule:
-        path = None if rule.field is None else path_of(rule.field)
+        paths = [path_of(given) for given in rule.given_fields]
         after: list[str] = [rule.size or "", rule.none or ""]
         after.extend(word for word, is_set in (("descending", rule.descending), ("hashed", rule.hashed)) if is_set)
-        if path is not None and path.every:
-            after.append("each")
+        after.extend("each" for path in paths if path.every)
+        after.extend(f"most={most}" for most in (rule.most,) if most)
         return DeclaredRule(
             name,
             (rule.kind, rule.fold or ""),
-            "" if path is None else ".".join(path.names),
+            tuple(".".join(path.names) for path in paths),
             tuple(after),
-            () if path is None else self._way(model, path.names),
+            tuple(self._way(model, path.names) for path in paths),
         )
 
     def _way(self, model: type[Model[Any] | View[Any]], route: tuple[str, ...]) -> Description:

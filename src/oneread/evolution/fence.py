@@ -15,10 +15,13 @@ from oneread.errors import NotReady, SchemaMismatch
 from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
+from oneread.store.rows import Row
+from oneread.transactions.change_log import log_of
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import UnitOfWork
 
 _NOT_READY: Final = "this view is not built yet, because the store had data when it was added; run a backfill"
+_UNLOGGED: Final = "a newer program does not watch this view any more; restart this one with the newer schema"
 _RETIRED: Final = "a newer program has changed or dropped this view; restart this one with the newer schema"
 
 
@@ -39,6 +42,7 @@ class Fence:
         catalog.withhold(building)
         self._newer: StoredSchema | None = None
         self.retired: frozenset[type] = frozenset()
+        self._unlogged: frozenset[type] = frozenset()
 
     def check_writable(self, unit: UnitOfWork) -> Plan[None]:
         """Raises SchemaMismatch if a newer program has upgraded the store; in every transaction, before it decides.
@@ -74,6 +78,9 @@ class Fence:
         building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
         self._building = self._catalog.unready(building)
         self.retired = frozenset(view for view, place in self._prefixes.items() if place not in states)
+        logged = {log_of(each.prefix, each.watched) for each in stored.views.values() if each.watched}
+        logs = {view: self._catalog.logs.get(place) for view, place in self._prefixes.items()}
+        self._unlogged = frozenset(view for view, log in logs.items() if log is not None and log not in logged)
         self._catalog.withhold(self._building)
 
     def is_readable(self, view: Any) -> bool:
@@ -86,6 +93,17 @@ class Fence:
             raise NotReady(_NOT_READY, view=view)
         if view in self.retired:
             raise SchemaMismatch(_RETIRED, view=view)
+
+    def check_logged(self, view: Any, fence: Row | None) -> Plan[None]:
+        """Raises SchemaMismatch unless all programs that write log the changes of a watched view.
+
+        `fence` is the fence row, read with the log or before it. No request unless it has changed.
+        """
+        if self.is_stale or fence_of(fence) != self._seen:
+            yield from self.refresh()
+        self.check(view)
+        if view in self._unlogged:
+            raise SchemaMismatch(_UNLOGGED, view=view)
 
     def check_readable(self, view: Any) -> Plan[None]:
         """`check`, after a refresh for a view that was being built; no request for others."""

@@ -13,7 +13,7 @@ import msgspec
 
 from oneread.errors import SchemaMismatch
 from oneread.evolution.compare import Comparison, Difference, What, added_origins, renamed_route
-from oneread.evolution.declare import DeclaredModel, DeclaredSchema, DeclaredView, rule_text
+from oneread.evolution.declare import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, rule_text
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted
 from oneread.models.versions import (
@@ -46,6 +46,15 @@ _BREAKING: Final[dict[What, str]] = {
     "reordered": "they keep its values in the old order",
 }
 """Why a program that does not know a difference may not write any more."""
+
+
+_WATCHED: Final = {True: ("not watched", "watched"), False: ("watched", "not watched")}
+
+_WATCHING: Final = {
+    True: "its changes are logged now, and they would not log what they write",
+    False: "its changes are not logged any more, and they would wait for them",
+}
+"""Why programs that declare a view watched, and those that do not, never write at the same time."""
 
 
 class Evolved(msgspec.Struct, frozen=True):
@@ -304,7 +313,8 @@ class _Evolution:
             if state == "readable" and view.kind in self._stored.kinds:
                 self._reasons.append(f"{view.name} is readable at once, and what they write is not in it")
             for name in (view.name, *view.hidden):
-                self._views[name] = StoredView(self._number(), 1, state, view.kind, view.fields, view.model)
+                number, watched = self._number(), self._watched_since(name, view)
+                self._views[name] = StoredView(number, 1, state, view.kind, view.fields, view.model, watched)
             return
         own = self._hidden_of(view)
         if self._is_same_view(known, view) and len(own) == len(view.hidden):
@@ -333,7 +343,7 @@ class _Evolution:
     def _keep_view(self, known: StoredView, view: DeclaredView, own: list[str]) -> None:
         """Keeps a view's rows, which hold no names: fields may be called otherwise.
 
-        A least or greatest has a keyspace by its name, which programs under the old name look for.
+        An extremum has a keyspace by its name, which programs under the old name look for.
         """
         renames = {old: rule.name for (old, _text), rule in zip(known.fields, view.rules, strict=False)}
         for name in own:
@@ -341,18 +351,34 @@ class _Evolution:
         for name in (view.name, *own):
             field = name.removeprefix(f"{view.name}.")
             kept = name if name == view.name else f"{view.name}.{renames[field]}"
-            self._views[kept] = msgspec.structs.replace(self._stored.views[name], fields=view.fields, model=view.model)
+            watched = self._watched_since(name, view)
+            self._views[kept] = msgspec.structs.replace(
+                self._stored.views[name], fields=view.fields, model=view.model, watched=watched
+            )
             if kept != name:
                 self._reasons.append(f"{kept}: {_BREAKING['renamed']}")
+        if view.is_watched != bool(known.watched):
+            self._differences.append(Difference("changed", "view", view.name, "watched", *_WATCHED[view.is_watched]))
+            self._reasons.append(f"{view.name}: {_WATCHING[view.is_watched]}")
         for old, new in renames.items():
             if old != new:
                 self._differences.append(Difference("renamed", "view", view.name, new, old, new))
 
     def _next_generation(self, name: str, view: DeclaredView, state: ViewState) -> StoredView:
-        before = self._stored.views.get(name)
+        before, watched = self._stored.views.get(name), self._watched_since(name, view)
         if before is None or before.generation == LAST_NUMBER:
-            return StoredView(self._number(), 1, state, view.kind, view.fields, view.model)
-        return StoredView(before.number, before.generation + 1, state, view.kind, view.fields, view.model)
+            return StoredView(self._number(), 1, state, view.kind, view.fields, view.model, watched)
+        return StoredView(before.number, before.generation + 1, state, view.kind, view.fields, view.model, watched)
+
+    def _watched_since(self, name: str, view: DeclaredView) -> int:
+        """The version since which the rows of a view's keyspace are logged; one that begins to be has a new version.
+
+        Whether rows are logged does not change them, so the view is not built again.
+        """
+        if not view.is_watched or name != view.name:
+            return 0
+        known = self._stored.views.get(name)
+        return known.watched if known is not None and known.watched else self._stored.version + 1
 
     def _is_same_view(self, known: StoredView, view: DeclaredView) -> bool:
         """Whether a view's rows can stay: the same rules, names apart, on values that did not change."""
@@ -360,7 +386,7 @@ class _Evolution:
             return False
         if not self._keeps_groups(view.model) if view.is_of_groups else view.model not in self._compared:
             return False
-        ways = [rule.way for rule in view.rules if rule.way] + list(view.conditions.values())
+        ways = [way for rule in view.rules for way in rule.ways] + list(view.conditions.values())
         for *through, (model, path) in ways:
             if self._is_touched(self._kind(model), path, whole=True):
                 return False
@@ -378,7 +404,7 @@ class _Evolution:
     def _as_before(self, view: DeclaredView) -> tuple[tuple[str, str], ...]:
         """A view's rules as the store would describe them with the stored names and types."""
         types = {} if view.is_of_groups else dict(self._compared[view.model].stored.fields)
-        rules = [(rule.name, rule_text(rule, self._path_before(rule.way, rule.path), types)) for rule in view.rules]
+        rules = [(rule.name, rule_text(rule, self._paths_before(rule), types)) for rule in view.rules]
         if view.condition is not None:
             names = {path: self._path_before(way, path) for path, way in view.conditions.items()}
             rules.append(("where", rerouted(view.condition, names).canonical().hex()))
@@ -390,6 +416,10 @@ class _Evolution:
         if view is None or known is None:
             return self._routes.get(name, {})
         return {old: rule.name for (old, _text), rule in zip(known.fields, view.rules, strict=False)}
+
+    def _paths_before(self, rule: DeclaredRule) -> list[str]:
+        """The stored names of the paths of a rule."""
+        return [self._path_before(way, path) for way, path in zip(rule.ways, rule.paths, strict=True)]
 
     def _path_before(self, way: Iterable[tuple[str, str]], path: str) -> str:
         """The stored name of a path."""

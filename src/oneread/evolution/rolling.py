@@ -31,7 +31,8 @@ def numbers_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> 
         layouts = {name: known[name][place].number for name, place in found.items()}
         older = {name: known[name][:place] for name, place in found.items()}
         last = max(_numbers(stored, declared, layouts))
-    return SchemaNumbers(stored.kinds, layouts, views, older, last)
+    watched = {name: view.watched for name, view in stored.views.items() if view.watched}
+    return SchemaNumbers(stored.kinds, layouts, views, older, last, watched)
 
 
 def _own_layout(stored: StoredSchema, declared: DeclaredSchema, model: DeclaredModel) -> int | None:

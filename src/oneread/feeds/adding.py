@@ -68,4 +68,4 @@ def _part_of(
 
 
 VIEW_KINDS[FeedPart] = ViewKind(FeedPartView)
-VIEW_KINDS[Feed] = ViewKind(FeedView, check_feed, keyspace_fields, feed_options, about)
+VIEW_KINDS[Feed] = ViewKind(FeedView, check_feed, keyspace_fields, feed_options, about, can_be_watched=True)

@@ -126,19 +126,19 @@ def rollup(
 
     `answers: int = rollup(AnswersOf.answers)`. The library keeps it: it changes in the commit that changes the group,
     and is a field like others from there on: indexed, copied and counted. It cannot be set: `save` leaves it as it is,
-    and `patch` refuses it. An empty group gives 0 or None. The group's key is one reference to the entity, or its key's
-    fields by the same names.
+    and `patch` refuses it. An empty group gives 0, None or []. The group's key is one reference to the entity, or its
+    key's fields by the same names.
 
     A commit that changes a group reads the group's row and the entity's, and writes the entity: 2 requests and 3 rows
-    more for each entity that shows it, and one request more for each least(...) or greatest(...).
+    more for each entity that shows it, and one request more for each least(...), greatest(...) or newest_values(...).
 
     `views: int = rollup(counter("views:{number}"), every=10)` shows a named counter. An add never writes the entity: a
     worker copies the value, so that the field is exactly what the counter was at a moment no longer than `every` ago.
 
     Arguments:
-        field: a field of an aggregate with count(), total(...), mean(...), least(...) or greatest(...); a function that
-            returns it if the aggregate is declared further down: `rollup(lambda: RepliesTo.replies)`; or
-            `counter(...)`.
+        field: a field of an aggregate with count(), total(...), mean(...), least(...), greatest(...), or
+            newest_values(...) of anything but references; a function that returns it if the aggregate is declared
+            further down: `rollup(lambda: RepliesTo.replies)`; or `counter(...)`.
         every: of a counter: seconds, 1 to 86,400, after which an add is shown at the latest; 10 unless given.
         init: for type checkers, which refuse the field in a constructor; leave it out.
     """

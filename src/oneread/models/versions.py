@@ -64,7 +64,10 @@ class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A view with its number and generation. `model` is the stored name of the entity class that it is about."""
+    """A view with its number and generation. `model` is the stored name of the entity class that it is about.
+
+    `watched` is the version of the schema since which its changes are logged; 0 if they are not.
+    """
 
     number: int
     generation: int
@@ -72,6 +75,7 @@ class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     fields: Description
     model: str = ""
+    watched: int = 0
 
     @property
     def prefix(self) -> bytes:

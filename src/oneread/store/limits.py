@@ -10,6 +10,12 @@ KEY_BYTES: Final = 200
 VALUES_BYTES: Final = 300
 """Bytes of the values in the key of a view's row: with its prefix and the entity's key they fit LMDB's 511 bytes."""
 
+NEWEST_BYTES: Final = 1_000
+"""Bytes of each value that an aggregate keeps with `newest_values`: an index row shows a list of them."""
+
+MOST_NEWEST: Final = 100
+"""Values that `newest_values` shows of a group, at most."""
+
 BODY_BYTES: Final = 1_000_000
 """Bytes of an entity's document, on every engine."""
 
@@ -34,6 +40,9 @@ MAX_LIMIT: Final = 1000
 
 BUDGET: Final = 100
 """Rows that a page with a condition reads beyond its limit."""
+
+CHANGES: Final = 100
+"""Changes of one batch, and entries of a change log that are read for it, unless a call says otherwise."""
 
 LONGEST_SECONDS: Final = 10**9
 """The longest time that a system call can wait for."""

@@ -25,7 +25,7 @@ from oneread.store.rows import TABLES, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
 from oneread.transactions.root import BODY, Root, parse_root
-from oneread.transactions.unit_of_work import VALUE, GroupNumbers, counter_numbers
+from oneread.transactions.unit_of_work import VALUE, FirstRows, GroupNumbers, counter_numbers
 from oneread.transactions.unit_of_work import DerivedWrites as Derived
 
 Stored: TypeAlias = dict[Table, dict[bytes, Row]]
@@ -168,16 +168,15 @@ class Audit:
         for indexed in indexed_groups(self._catalog.views.values()).values():
             for key, row in self.stored["counts"].items():
                 if key.startswith(indexed.aggregate.prefix):
-                    extrema = [self._first(places, within) for within in indexed.extrema(key)]
+                    extrema = [self._first(places, first) for first in indexed.extrema(key)]
                     found |= indexed.rows(key, GroupNumbers(row[VALUE].value, tuple(extrema)))
         return found
 
-    def _first(self, places: list[bytes], within: RowRange) -> bytes | None:
-        """The value of the first row of a range of `views`."""
-        place = bisect_left(places, within.start)
-        if place == len(places) or not (within.start <= places[place] < within.stop):
-            return None
-        return self.stored["views"][places[place]][VALUE].value
+    def _first(self, places: list[bytes], first: FirstRows) -> tuple[bytes, ...]:
+        """What the first rows of a range of `views` hold."""
+        start = bisect_left(places, first.within.start)
+        stop = bisect_left(places, first.within.stop) if first.within.stop else len(places)
+        return tuple([self.stored["views"][place][VALUE].value for place in places[start:stop][: first.most]])
 
     def _check_counts(self, entities: dict[bytes, _Entity]) -> None:
         sums: dict[bytes, Delta] = {}

@@ -115,3 +115,13 @@ FOLDS: Final[dict[str, Callable[[list[Any], type], object]]] = {
     "least": lambda values, _declared: min(values, key=comparable, default=None),
     "greatest": lambda values, _declared: max(values, key=comparable, default=None),
 }
+
+
+def fold(rule: Rule, rows: list[list[Any]], declared: type) -> object:
+    """What a rule folds: of each entity, in the order of their keys, the values that the rule names."""
+    if rule.field is None:
+        return len(rows)
+    if rule.fold == "newest_values":
+        newest = sorted(rows, key=lambda row: row[1], reverse=True)  # which keeps the order of equal ones
+        return [value for value, _instant in newest[: rule.most]]
+    return FOLDS[rule.fold or ""]([value for (value,) in rows], declared)

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 
 from oneread.database.patches import FieldStep
+from oneread.derivations.extrema import EXTREMA
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
@@ -25,7 +26,7 @@ from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
-from oneread.testing.naive import FOLDS, key_value, look, sort_by_keys
+from oneread.testing.naive import comparable, fold, key_value, look, sort_by_keys
 from oneread.testing.naive_counters import NaiveCounters
 from oneread.testing.naive_entities import (
     CHILD_OF,
@@ -97,10 +98,10 @@ class Oracle:
                         self._want(cls, (field.name, name))
         for view in self.views:
             for rule in () if self.lists_groups(view) else _rules(view).values():
-                if rule.field is not None:
+                for given in rule.given_fields:
                     for cls in self.models:
                         if issubclass(cls, self._viewed(view)):
-                            self._want(cls, path_of(rule.field).names)
+                            self._want(cls, path_of(given).names)
 
     def _want(self, cls: type, route: Route) -> None:
         name, *rest = route
@@ -512,18 +513,19 @@ class Oracle:
         return groups
 
     def _fold(self, view: type[V], values: tuple[Any, ...], several: list[Held]) -> V:
-        fields: dict[str, Any] = {}
-        rest = iter(values)
-        for name, rule in _rules(view).items():
-            if rule.kind == "key":
-                fields[name] = self._as_declared(view, name, next(rest))
-            elif rule.field is None:
-                fields[name] = len(several)
-            else:
-                given = [self.value(held, path_of(rule.field).names) for held in several]
-                declared = self._declared(view, name)
-                fields[name] = FOLDS[rule.fold or ""]([each for each in given if each is not None], declared)
+        rules = _rules(view).items()
+        keys = [name for name, rule in rules if rule.kind == "key"]
+        fields = {name: self._as_declared(view, name, value) for name, value in zip(keys, values, strict=True)}
+        for name, rule in [each for each in rules if each[0] not in fields]:
+            fields[name] = fold(rule, self.folded(rule, several), self._declared(view, name))
         return view(**fields)
+
+    def folded(self, rule: Rule, several: list[Held]) -> list[list[Any]]:
+        """What a rule names of several entities, in the order of their keys; not of those that lack any of it."""
+        routes = [path_of(given).names for given in rule.given_fields]
+        ordered = sorted(several, key=lambda held: [comparable(part) for part in place_of(held.entity)[1]])
+        rows = [[self.value(held, route) for route in routes] for held in ordered]
+        return [row for row in rows if all(each is not None for each in row)]
 
     # The rows of a store.
 
@@ -580,10 +582,10 @@ def _count_aggregate(oracle: Oracle, view: type[Aggregate[Any]]) -> dict[tuple[s
     members = oracle.members(view)
     counted = {("counts", view.__name__): len(members)}
     for name, rule in _rules(view).items():
-        if rule.fold in ("least", "greatest"):
-            route = path_of(rule.field).names
-            values = [oracle.value(held, route) for _group, several in members for held in several]
-            counted["views", f"{view.__name__}.{name}"] = len([each for each in values if each is not None])
+        if rule.fold in EXTREMA:
+            counted["views", f"{view.__name__}.{name}"] = sum(
+                len(oracle.folded(rule, held)) for _group, held in members
+            )
     return counted
 
 

@@ -25,13 +25,11 @@ from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_ver
 from oneread.transactions.sequences import NumberSequence, keep_sequences, last_number, raised
 from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, swap
 from oneread.transactions.unit_of_work import (
-    ClaimFacts,
     Group,
     HoldersRefused,
     UnitOfWork,
     group_keys,
     is_refusal,
-    no_claim_facts,
 )
 
 T = TypeVar("T")
@@ -52,10 +50,10 @@ class NativeCommitter(NativeSystem):
         fence: WriteFence,
         followers: FollowChanges,
         inline: int = INLINE_HOLDERS,
-        claim_facts: ClaimFacts = no_claim_facts,
+        new_unit: Callable[[], UnitOfWork] = UnitOfWork,
     ) -> None:
         self.name_of = name_of
-        self.new_unit = partial(UnitOfWork, name_of, claim_facts, follower=followers.of_views)
+        self.new_unit = new_unit
         self._fence = fence
         self._followers = followers
         self._inline = inline
@@ -109,7 +107,7 @@ class NativeCommitter(NativeSystem):
         _report_followed(unit, commit.changes)
         yield from unit.settle(now)
         commit.is_deciding = False
-        yield from unit.write()
+        yield from unit.write(now)
         for plan in commit.beside:
             yield from plan()
         return outbox.left_by(unit)

@@ -97,6 +97,12 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 _decode_aside = msgspec.msgpack.Decoder(SetAside).decode
 
 
+def _encode_task(task: Task) -> bytes:
+    """The bytes of a task; most have the form that earlier releases wrote."""
+    fields = msgspec.structs.astuple(task)
+    return _encode(fields if task.again else fields[:-1])
+
+
 def back_reference_key(taken: bytes, holder: bytes) -> bytes:
     """The key in `views` of the row that says: `holder` has copies of a source.
 
@@ -168,14 +174,14 @@ def selections_left_out(row: Row) -> Sequence[bytes]:
 
 def save_task(unit: UnitOfWork, key: bytes, task: Task, stamp: int) -> None:
     """Stores a task that no worker has."""
-    unit.put("system", key, {VALUE: Cell(_encode(task), later(unit.known("system").get(key), stamp))})
+    unit.put("system", key, {VALUE: Cell(_encode_task(task), later(unit.known("system").get(key), stamp))})
 
 
 def move_task(unit: UnitOfWork, key: bytes, task: Task, lease: Lease, now: int) -> None:
     """Stores how far a task is, and who continues with it; its stamp stays, from which its age is counted."""
     row = unit.known("system")[key]
     stamp = now if row is None else row[VALUE].stamp
-    unit.put("system", key, {VALUE: Cell(_encode(task), stamp), LEASE: Cell(encode_lease(lease), later(row, now))})
+    unit.put("system", key, {VALUE: Cell(_encode_task(task), stamp), LEASE: Cell(encode_lease(lease), later(row, now))})
 
 
 def put_lease(unit: UnitOfWork, key: bytes, lease: Lease, now: int) -> None:

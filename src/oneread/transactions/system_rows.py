@@ -15,6 +15,7 @@ from oneread.plans.scans import check_ascending
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
+from oneread.transactions.change_log import LOGS
 from oneread.transactions.root import BODY
 from oneread.transactions.sequences import has_sequences
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork
@@ -30,7 +31,7 @@ SINGLE_ROWS: Final = frozenset({SCHEMA_ROW, FENCE_ROW, BACKFILL_ROW})
 CHECKPOINT_PREFIX: Final = b"bulk:"
 LEASES: Final = RowRange(b"lease:", b"lease;")
 """The leases of the periodic jobs of workers."""
-RANGES: Final = (outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES)
+RANGES: Final = (outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES, LOGS)
 """Where the other rows are."""
 
 
@@ -76,9 +77,10 @@ class NativeSystem:
 
         def run() -> Plan[T]:
             unit = UnitOfWork()
-            yield from swap(unit, (yield from Now()), swaps)
+            now = yield from Now()
+            yield from swap(unit, now, swaps)
             result = yield from plan()
-            yield from unit.write()
+            yield from unit.write(now)
             return result
 
         return Atomically(run).__iter__()

@@ -25,10 +25,11 @@ from oneread.errors import (
     SchemaMismatch,
     UsageError,
 )
-from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
+from oneread.store.keys import row_part, view_part
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
+from oneread.transactions.change_log import NO_LOGS, new_entries
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 
 VALUE: Final = b"d:b"
@@ -55,17 +56,24 @@ NO_DERIVED_WRITES: Final = DerivedWrites()
 
 
 class GroupNumbers(NamedTuple):
-    """What a group of an aggregate holds: the value of its row, and of the first row of each hidden index."""
+    """What a group of an aggregate holds: the value of its row, and those of the first rows of each hidden index."""
 
     sums: bytes | None
-    extrema: tuple[bytes | None, ...]
+    extrema: tuple[tuple[bytes, ...], ...]
+
+
+class FirstRows(NamedTuple):
+    """The first rows of a range of `views`, as many as a field of a group shows."""
+
+    within: RowRange
+    most: int
 
 
 class GroupIndexes(Protocol):
     """The indexes over the groups of one aggregate."""
 
-    def extrema(self, key: bytes, /) -> Sequence[RowRange]:
-        """The rows of `views` whose first ones the indexes show, for the group with this row in `counts`."""
+    def extrema(self, key: bytes, /) -> Sequence[FirstRows]:
+        """The rows of `views` that the indexes show, for the group with this row in `counts`."""
         ...
 
     def rows(self, key: bytes, numbers: GroupNumbers, /) -> Mapping[bytes, bytes]:
@@ -109,8 +117,8 @@ class Group(NamedTuple):
     key: bytes
     """In `counts`."""
     rank: int
-    extrema: tuple[RowRange, ...]
-    """In `views`: the rows of its least and greatest values."""
+    extrema: tuple[FirstRows, ...]
+    """In `views`: the rows of its least, greatest and newest values."""
     holders: tuple[bytes, ...]
     """The root keys of the entities that show it; not all of them exist."""
     indexes: GroupIndexes | None = None
@@ -186,6 +194,17 @@ def first_row(table: Table, within: RowRange) -> Plan[Found | None]:
     return rows[0] if rows else None
 
 
+def first_values(first: FirstRows) -> Plan[tuple[bytes, ...]]:
+    """What the first rows of a range hold. One request, and a row for each."""
+    rows = yield from Scan("views", first.within, first.most)
+    return values_of(rows)
+
+
+def values_of(rows: Iterable[Found]) -> tuple[bytes, ...]:
+    """What rows hold that were found."""
+    return tuple([row[VALUE].value for _key, row in rows])
+
+
 def group_keys(groups: Iterable[Group]) -> list[bytes]:
     """The keys in `counts` of rows that are read for groups: that of the group, or a counter's settings."""
     return [each.key if each.counter is None else each.counter.settings for each in groups]
@@ -204,19 +223,22 @@ class UnitOfWork:
 
     `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them, but for
     those of `only_followed`, which were only read because something followed; `followed` are the keys of holders that
-    followed a source, in that order; `showing` are those of entities that followed a group. `is_consistent` says that
-    all its reads are of one moment: those of a transaction's body are not.
+    followed a source, in that order; `showing` are those of entities that followed a group. `logs` are the change logs
+    of watched views, by the views' prefixes. `is_consistent` says that all its reads are of one moment: those of a
+    transaction's body are not.
     """
 
     def __init__(
         self,
         name_of: Callable[[bytes], object] = bytes.hex,
         claim_facts: ClaimFacts = no_claim_facts,
+        logs: Mapping[bytes, bytes] = NO_LOGS,
         *,
         is_consistent: bool = True,
         follower: ViewFollower | None = None,
     ) -> None:
         self.name_of = name_of
+        self._logs = logs
         self.is_consistent = is_consistent
         self._claim_facts = claim_facts
         self._follower = follower
@@ -324,10 +346,10 @@ class UnitOfWork:
             if each.counter is not None:
                 numbers[each.key] = yield from self._read_counter(each.counter, now)
                 continue
-            extrema: list[bytes | None] = []
-            for within in each.extrema:
-                first = yield from self.scan("views", within, 1)
-                extrema.append(first[0][1][VALUE].value if first else None)
+            extrema: list[tuple[bytes, ...]] = []
+            for first in each.extrema:
+                found = yield from self.scan("views", first.within, first.most)
+                extrema.append(values_of(found))
             numbers[each.key] = GroupNumbers(_value_of(self.get("counts", each.key)), tuple(extrema))
 
     def _read_counter(self, counter: CounterRows, now: int) -> Plan[GroupNumbers]:
@@ -435,7 +457,7 @@ class UnitOfWork:
     def flush(self, now: int) -> Plan[None]:
         """Settles and writes."""
         yield from self.settle(now)
-        yield from self.write()
+        yield from self.write(now)
 
     def settle(self, now: int) -> Plan[None]:
         """Makes rows of deltas and claims, and of groups that indexes list; writes nothing.
@@ -456,15 +478,35 @@ class UnitOfWork:
         if refused:
             raise HoldersRefused(refused)
 
-    def write(self) -> Plan[None]:
-        """Writes everything that changed, and the entries of feeds that follow from it; one request a table."""
+    def write(self, now: int) -> Plan[None]:
+        """Writes everything that changed, the entries of feeds that follow from it, and the logs of watched views.
+
+        One request a table; one more to read the logs.
+        """
         changed = self._changed["views"]
         if self._follower is not None and changed:
-            now = self._known["roots"].now or (yield from Now())
             yield from self._follower.follow(self, changed, now)
+        if self._logs:
+            yield from self._log_changes(now)
         for table in TABLES:
             if self._changed[table]:
                 yield from Replace(table, self._changed[table])
+
+    def _log_changes(self, now: int) -> Plan[None]:
+        """Adds the rows of watched views that changed to their logs, removed ones first.
+
+        The only place that does so: all rows of views that commits, tasks and repairs change pass through here.
+        """
+        found: dict[bytes, list[tuple[bool, bytes]]] = {}
+        for key, row in self._changed["views"].items():
+            log = self._logs.get(view_part(key))
+            if log is not None:
+                found.setdefault(log, []).append((row is not None, row_part(key)))
+        if found:
+            yield from self.load("system", found)
+        for log, keys in found.items():
+            for key, entry in new_entries(log, self.get("system", log), [each for _is_put, each in sorted(keys)], now):
+                self.put("system", key, entry)
 
     def check_since(self, mark: Mark) -> Plan[None]:
         """Raises what `settle` would raise for the deltas and claims that were applied after a mark.
@@ -520,22 +562,22 @@ class UnitOfWork:
                 self.apply(writes, 0 if row is None else row[VALUE].stamp)
 
     def _extrema_of(
-        self, ranges: Sequence[RowRange], places: Sequence[bytes]
-    ) -> Plan[tuple[tuple[bytes | None, ...], tuple[bytes | None, ...]]]:
+        self, extrema: Sequence[FirstRows], places: Sequence[bytes]
+    ) -> Plan[tuple[tuple[tuple[bytes, ...], ...], tuple[tuple[bytes, ...], ...]]]:
         """The values of the first rows of ranges, without this unit's changes and with them. One request each.
 
         `places` are the changed keys of `views` in order.
         """
         changed = self._changed["views"]
-        before: list[bytes | None] = []
-        after: list[bytes | None] = []
-        for within in ranges:
+        before: list[tuple[bytes, ...]] = []
+        after: list[tuple[bytes, ...]] = []
+        for within, most in extrema:
             stop = bisect_left(places, within.stop) if within.stop else len(places)
             own = {key: changed[key] for key in places[bisect_left(places, within.start) : stop]}
-            stored = yield from Scan("views", within, 1 + len(own), families="dm")
+            stored = yield from Scan("views", within, most + len(own), families="dm")
             merged = sorted((dict(stored) | own).items())
-            before.append(stored[0][1][VALUE].value if stored else None)
-            after.append(next((row[VALUE].value for _key, row in merged if row is not None), None))
+            before.append(values_of(stored[:most]))
+            after.append(tuple([row[VALUE].value for _key, row in merged if row is not None][:most]))
         return tuple(before), tuple(after)
 
     def _check_indexed(self, key: bytes, refused: dict[bytes, Exception]) -> Plan[None]:

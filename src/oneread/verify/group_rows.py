@@ -16,7 +16,7 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row, RowRange, Table
-from oneread.transactions.unit_of_work import VALUE, Group
+from oneread.transactions.unit_of_work import VALUE, FirstRows, Group
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter
 from oneread.verify.scanner import Scanner
@@ -40,9 +40,9 @@ class FaultyRows:
         self._sums = frozenset(key for table, key in known if table == "counts")
         self._rows = sorted(key for table, key in known if table == "views")
 
-    def has_any(self, groups: Iterable[bytes], extrema: Iterable[RowRange]) -> bool:
+    def has_any(self, groups: Iterable[bytes], extrema: Iterable[FirstRows]) -> bool:
         """Whether the row of one of these groups is wrong, or one in these ranges of `views`."""
-        return not self._sums.isdisjoint(groups) or any(map(self._has_row, extrema))
+        return not self._sums.isdisjoint(groups) or any(self._has_row(each.within) for each in extrema)
 
     def _has_row(self, within: RowRange) -> bool:
         place = bisect_left(self._rows, within.start)

@@ -8,6 +8,7 @@ docs/decisions/0014-repair-in-place.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
@@ -45,6 +46,7 @@ class Mender:
         self._reader = RowReader(keyspaces, scanner)
         self._groups = GroupRows(keyspaces, scanner)
         self._kinds = frozenset(kind.prefix for kind in keyspaces.kinds)
+        self._new_unit = partial(UnitOfWork, self._catalog.name_of, logs=self._catalog.logs)
 
     def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
         """Mends several in one transaction: whether each is right now. Raises SchemaMismatch if the schema changed."""
@@ -85,7 +87,7 @@ class Mender:
         now = yield from Now()
         version, entity_type = next_version(now, _newest_stamp(row, now)), self._catalog.any_type_of(key)
         record = deleted_record(entity_type, row.get(EMITTED))
-        unit = UnitOfWork(self._catalog.name_of)
+        unit = self._new_unit()
         root = Root(version, None, emitted_record.encode_record(record))
         unit.put("roots", key, keep_sequences(encode_root(root), row))
         taken = _taken_back(key, row.get(EMITTED))
@@ -144,7 +146,7 @@ class Mender:
         version = next_version(now, _newest_stamp(row, now))
         emitted = emitted_record.encode_record(record)
         stored, own = (None, 0) if body is None else (body.value, min(body.stamp, version))
-        unit = UnitOfWork(self._catalog.name_of)
+        unit = self._new_unit()
         unit.put("roots", key, keep_sequences(encode_root(Root(version, stored, emitted, own)), row))
         if recorded_in(row.get(EMITTED)).get(COPIED) != record.get(COPIED):
             outbox.add_task(unit, key, version)
@@ -170,7 +172,7 @@ class Mender:
             readable = without_unreadable(row)
             new = rewritten(readable, now)[0] if len(readable) < len(row) else None
         if new is not None:
-            unit = UnitOfWork(self._catalog.name_of)
+            unit = self._new_unit()
             unit.put("roots", root, new)
             yield from unit.flush(now)
         return True
@@ -237,12 +239,12 @@ class Mender:
         return True if is_right else (yield from self._write("views", key, expected))
 
     def _write(self, table: Table, key: bytes, row: Row | None) -> Plan[bool]:
-        unit = UnitOfWork(self._catalog.name_of)
+        unit = self._new_unit()
         if row is None:
             unit.remove(table, key)
         else:
             unit.put(table, key, row)
-        yield from unit.write()
+        yield from unit.write((yield from Now()))
         return True
 
     def _correct_group(self, finding: Finding) -> Plan[bool]:
@@ -283,7 +285,7 @@ class Mender:
         key, source = finding.fault.key, finding.owner
         (root,) = yield from self._scanner.read("roots", [source or b"\x00"])
         now = yield from Now()
-        unit = UnitOfWork(self._catalog.name_of)
+        unit = self._new_unit()
         unit.remove("system", key)
         if root is not None:
             outbox.add_task(unit, source, now)

@@ -23,6 +23,7 @@ from oneread.transactions.unit_of_work import (
     Group,
     GroupNumbers,
     counter_numbers,
+    values_of,
 )
 
 BATCH: Final = 500
@@ -95,11 +96,11 @@ class Scanner:
                 if row is None:
                     yield from self._read_counter(group.key, group.counter, found)
                 continue
-            extrema: list[bytes | None] = []
-            for within in group.extrema:
-                first = yield from self._fetch("views", within, 1)
+            extrema: list[tuple[bytes, ...]] = []
+            for within, most in group.extrema:
+                first = yield from self._fetch("views", within, most)
                 self.rows += len(first)
-                extrema.append(first[0][1][VALUE].value if first and VALUE in first[0][1] else None)
+                extrema.append(values_of([(key, row) for key, row in first if VALUE in row]))
             if row is None or VALUE in row:
                 found[group.key] = GroupNumbers(None if row is None else row[VALUE].value, tuple(extrema))
         return found
@@ -131,11 +132,13 @@ class Scanner:
             broken = failure.facts.get("key")
             if not isinstance(broken, bytes) or broken < within.start:
                 raise
-        found = yield from fetch_rows(table, RowRange(within.start, broken), limit - 1)
-        if len(found) < limit - 1:  # else more rows may be in front of the broken one
+        found = yield from fetch_rows(table, RowRange(within.start, broken), limit)
+        if len(found) < limit:  # else more rows may be in front of the broken one
             found.append((broken, {}))
-        rest = yield from self._fetch(table, within.behind(found[-1][0]), limit)
-        return [*found, *rest][:limit]
+        if len(found) == limit:
+            return found
+        rest = yield from self._fetch(table, within.behind(found[-1][0]), limit - len(found))
+        return [*found, *rest]
 
     def _advance(self, rows: int) -> Plan[None]:
         """Reports progress, and sleeps when the scan is faster than its pace."""

@@ -128,8 +128,8 @@ class Verifier:
         """Reports totals that differ from their groups, unless the groups are wrong: those were reported."""
         reporter, faulty = FaultReporter(keyspaces, self._count), FaultyRows(self._faulty)
         for owner, (fault, groups) in self._stale_totals:
-            ranges = [within for each in groups for within in each.extrema]
-            if not faulty.has_any([each.key for each in groups], ranges):
+            extrema = [first for each in groups for first in each.extrema]
+            if not faulty.has_any([each.key for each in groups], extrema):
                 reporter.entity(owner, fault)
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:

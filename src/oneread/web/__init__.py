@@ -14,6 +14,7 @@ from oneread.web.openapi import component_schemas, problem_responses
 from oneread.web.problems import exception_handlers, problem
 from oneread.web.queries import PageQuery
 from oneread.web.responses import OnereadResponse, respond
+from oneread.web.streams import stream_changes
 
 __all__ = [
     "BudgetMiddleware",
@@ -36,4 +37,5 @@ __all__ = [
     "problem",
     "problem_responses",
     "respond",
+    "stream_changes",
 ]

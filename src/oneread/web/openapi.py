@@ -49,6 +49,7 @@ _MEANINGS: Final = {
     400: "The query or its cursor is not valid",
     404: "Not found",
     409: "It exists already, is still referenced, or was changed meanwhile",
+    410: "What follows the cursor is not kept any more",
     412: "It has another version than the condition requires",
     413: "The body is too large",
     422: "The body or the key is not valid",

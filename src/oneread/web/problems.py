@@ -42,6 +42,7 @@ PROBLEM_TYPES: Final[dict[type[OnereadError], ProblemType]] = {
     errors.MissingReference: ProblemType(422, "The referenced entity does not exist"),
     errors.InvalidQuery: ProblemType(400, "Invalid query"),
     errors.InvalidCursor: ProblemType(400, "Invalid cursor"),
+    errors.Expired: ProblemType(410, "The cursor is too old"),
     errors.NotFound: ProblemType(404, "Not found"),
     errors.AlreadyExists: ProblemType(409, "Already exists"),
     errors.StillReferenced: ProblemType(409, "The entity is still referenced"),
@@ -66,6 +67,7 @@ _PARTS: Final[dict[type[OnereadError], str]] = {
     errors.NotUnique: "body",
     errors.InvalidQuery: "query",
     errors.InvalidCursor: "query",
+    errors.Expired: "query",
 }
 """The part of the request that an error's field is in, unless it is a header."""
 _SERVER_FAULT: Final = 500

@@ -53,6 +53,15 @@ class Awaited:
 
         return self.runner.run(collected())
 
+    def follow(self, *given, **named):
+        """The batches of changes, one by one."""
+        batches = self.db.changes(*given, **named)
+        try:
+            while True:
+                yield self.runner.run(anext(batches))
+        finally:
+            self.runner.run(batches.aclose())
+
     def close(self):
         self.runner.run(self.db.close())
         self.runner.close()
@@ -81,6 +90,9 @@ class Plain:
 
     def pages(self, *given, **named):
         return list(self.db.scan(*given, **named))
+
+    def follow(self, *given, **named):
+        return self.db.changes(*given, **named)
 
 
 FACES = {"sync": Plain, "async": Awaited}

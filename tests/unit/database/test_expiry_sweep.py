@@ -286,7 +286,7 @@ def test_a_sweep_looks_again_before_it_deletes(url):
         db.save_all([session("a"), session("b")])
         clock.tick(10)
         sweep = db.operations.begin_sweep(10)
-        commit = sweep._commit
+        commit = sweep._expired._commit
 
         def prolong_first(changes):
             clock.tick(-5)
@@ -294,7 +294,7 @@ def test_a_sweep_looks_again_before_it_deletes(url):
             clock.tick(5)
             return (yield from commit(changes))
 
-        sweep._commit = prolong_first
+        sweep._expired._commit = prolong_first
         while db.run(sweep.step()):
             pass
         assert sweep.swept == Swept(deleted=1)
@@ -620,4 +620,7 @@ def test_a_sweep_costs_a_scan_and_a_commit_for_each_batch(observed):
     assert scans[-1] == "Scan views 0"
     observed.asked.clear()
     assert observed.db.sweep() == Swept()
-    assert observed.asked == ["Scan views 0", "Scan views 0"]
+    assert observed.asked == ["Scan views 0", "Scan views 0", "Scan system 0"]  # the last one looks for change logs
+    observed.asked.clear()
+    observed.db.run(observed.db.operations._begin_background_sweep().step())
+    assert observed.asked == ["Scan views 0", "Scan views 0"]  # a worker does not: no view of the schema is watched

@@ -203,7 +203,7 @@ def test_a_stale_copy_waits_for_a_task_only_if_the_task_is_for_it(url):
 
         def plan():
             outbox.save_task(unit, key, outbox.Task(task.source, unchanged=everything), 1)
-            yield from unit.write()
+            yield from unit.write(1)
 
         db.run(db.operations.committer.together(plan))
         assert [fault.view for fault in db.verify().faults] == ["copy"]
@@ -287,7 +287,7 @@ def test_a_damaged_record_of_earlier_code_is_mended_in_its_form(url):
             spoiled = outbox.Cell(cell.value[:1] + cell.value[1:].replace(b"\xc4\x01r", b"\xc4\x01h"), cell.stamp)
             unit = UnitOfWork()
             unit.put("roots", key, {**row, b"m:e": spoiled})
-            yield from unit.write()
+            yield from unit.write(1)
 
         db.run(db.operations.committer.together(plan))
         assert not db.verify().clean

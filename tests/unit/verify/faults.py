@@ -134,6 +134,31 @@ def a_row_of_a_greatest_belongs_to_nobody(store):
     return "dangling", "SalesOfTown.largest", "views", stray, "Purchase(8)"
 
 
+# Newest values.
+
+
+@planted
+def a_row_of_a_newest_value_is_missing(store):
+    key, _row = store.row_of(store.extremum(SalesOfTown, "newest"), Purchase, 7)
+    store.put("views", key, None)
+    return "missing", "SalesOfTown.newest", "views", key, "Purchase(7)"
+
+
+@planted
+def a_row_of_a_newest_value_shows_something_else(store):
+    key, _row = store.row_of(store.extremum(SalesOfTown, "newest"), Purchase, 2)
+    store.show("views", key, b"\x91\xa19")
+    return "different", "SalesOfTown.newest", "views", key, "Purchase(2)"
+
+
+@planted
+def a_row_of_a_newest_value_belongs_to_no_entity(store):
+    key, row = store.row_of(store.extremum(SalesOfTown, "newest"), Purchase, 7)
+    stray = key[:-2] + store.root(Purchase, 8)[0][2:]
+    store.put("views", stray, row)
+    return "dangling", "SalesOfTown.newest", "views", stray, "Purchase(8)"
+
+
 # Back-references and holds.
 
 

@@ -21,6 +21,7 @@ from oneread import (
     each,
     field,
     greatest,
+    newest_values,
     rollup,
     shown,
 )
@@ -42,6 +43,7 @@ class QuestionsOfTag(Aggregate[Question]):
     tag: Ref["Tag"] = by(each(Question.tags))
     questions: int = count()
     best: int | None = greatest(Question.score)
+    newest: list[int] = newest_values(Question.score, by=Question.posted_at, most=2)
 
 
 class TagsOfMonth(Index[QuestionsOfTag]):
@@ -54,6 +56,7 @@ class TagsByBest(Index[QuestionsOfTag]):
     where = field(QuestionsOfTag.questions) > 1
 
     best: int | None = descending(QuestionsOfTag.best, none="last")
+    newest: list[int] = shown(QuestionsOfTag.newest)
 
 
 class TagUse(Aggregate[Question]):
@@ -199,13 +202,14 @@ def test_a_group_that_nothing_counts_in_is_one_fault(db):
     assert values(db) == before
 
 
-def test_a_wrong_greatest_value_is_one_fault(db):
+@pytest.mark.parametrize(("place", "field"), [(0, "best"), (1, "newest")])
+def test_a_wrong_greatest_or_newest_value_is_one_fault(db, place, field):
     before = values(db)
-    hidden = db.operations.catalog.views[QuestionsOfTag].extrema[0].prefix
+    hidden = db.operations.catalog.views[QuestionsOfTag].extrema[place].prefix
     for key, _row in rows(db, "views", hidden):
         put(db, "views", key, None)
         assert [(kind, name.partition("(")[0]) for kind, name, _text in found_in(db)] == [
-            ("missing", "QuestionsOfTag.best")
+            ("missing", f"QuestionsOfTag.{field}")
         ]
         assert db.repair().clean
         assert values(db) == before

@@ -15,7 +15,7 @@ from oneread.store.rows import Cell, RowRange
 from oneread.transactions.deltas import encode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES
 from oneread.transactions.root import EMITTED, VERSION
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import VALUE, FirstRows, Group
 from oneread.verify.digest_pass import Digests, residue
 from oneread.verify.scanner import BATCH, Scanner
 from tests.simulation.schema import (
@@ -201,6 +201,26 @@ def broken_engine(rows, broken):
     return answer
 
 
+def run(plan, answer):
+    """Runs a plan by these answers, errors included."""
+    result = None
+    try:
+        while True:
+            asked = plan.send(result)
+            try:
+                result = 0 if type(asked).__name__ == "Now" else answer(asked)
+            except Corrupt as failure:
+                asked = plan.throw(failure)
+                while True:
+                    try:
+                        result = 0 if type(asked).__name__ == "Now" else answer(asked)
+                        break
+                    except Corrupt as deeper:
+                        asked = plan.throw(deeper)
+    except StopIteration as stop:
+        return stop.value
+
+
 @pytest.mark.parametrize("count", [1, 2, BATCH - 1, BATCH, BATCH + 1, 2 * BATCH + 3])
 def test_a_scan_gives_every_row_once_past_those_that_cannot_be_read(count):
     rows = {b"%06d" % number: {b"d:b": Cell(b"x", 1)} for number in range(count)}
@@ -209,28 +229,22 @@ def test_a_scan_gives_every_row_once_past_those_that_cannot_be_read(count):
     answer = broken_engine(rows, broken)
     scanner, seen = Scanner(None, 600.0, no_progress), []
 
-    def run(plan):
-        result = None
-        try:
-            while True:
-                asked = plan.send(result)
-                try:
-                    result = 0 if type(asked).__name__ == "Now" else answer(asked)
-                except Corrupt as failure:
-                    asked = plan.throw(failure)
-                    while True:
-                        try:
-                            result = 0 if type(asked).__name__ == "Now" else answer(asked)
-                            break
-                        except Corrupt as deeper:
-                            asked = plan.throw(deeper)
-        except StopIteration as stop:
-            return stop.value
-
-    run(scanner.scan_all("roots", RowRange(b"", b""), seen.extend))
+    run(scanner.scan_all("roots", RowRange(b"", b""), seen.extend), answer)
     assert [key for key, _row in seen] == keys
     assert {key for key, row in seen if not row} == broken
-    assert [bool(row) for row in run(scanner.read("roots", keys[:3]))] == [key not in broken for key in keys[:3]]
+    assert [bool(row) for row in run(scanner.read("roots", keys[:3]), answer)] == [
+        key not in broken for key in keys[:3]
+    ]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("place", range(4))
+def test_a_group_is_read_although_one_of_its_first_rows_cannot_be(place, most):
+    keys = [b"%d" % number for number in range(4)]
+    answer = broken_engine({key: {VALUE: Cell(key, 1)} for key in keys}, {keys[place]})
+    group = Group(b"group", 0, (FirstRows(RowRange(b"0", b"9"), most),), ())
+    numbers = run(Scanner(None, 600.0, no_progress).read_groups([group]), answer)
+    assert numbers[b"group"].extrema == (tuple(key for key in keys[:most] if key != keys[place]),)
 
 
 def test_a_scan_that_fails_for_another_reason_is_not_continued():

@@ -7,7 +7,7 @@ docs/design/api.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from sys import maxsize
@@ -41,6 +41,15 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
+from oneread.database.watching import (
+    PACE_SECONDS,
+    Changes,
+    Watcher,
+    changes_cursor,
+    check_seconds,
+    watched_view,
+)
+from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
@@ -76,7 +85,7 @@ from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
 from oneread.store.engine import Copyable, LocalReads, Measured
-from oneread.store.limits import BUDGET, DEFAULT_LIMIT
+from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer import checkpoints
@@ -94,6 +103,7 @@ E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 R = TypeVar("R")
+W = TypeVar("W", bound=View[Any])
 
 Body: TypeAlias = Callable[["Transaction"], R]
 
@@ -193,8 +203,9 @@ class Database:
         `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
         `db.get(Customer, purchase.buyer)`.
 
-        Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An
-        empty group is not an error: counts and totals are 0, the rest None.
+        Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`, and
+        one request and `most` rows for each `newest_values`. An empty group is not an error: counts and totals are 0,
+        newest values [], the rest None.
 
         Raises:
             NotFound: there is no such entity.
@@ -276,8 +287,8 @@ class Database:
         """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.
 
         Keys are tuples, `db.get_many(User, [(1,), (2,)])`, references or copies. Costs one request, and a row for each
-        key; for an aggregate, one request and row more for each `least` and `greatest` of each key, and for a unique
-        index one request for each key; all of them in one round.
+        key; for an aggregate what `get` costs for each `least`, `greatest` and `newest_values` of each key, and for a
+        unique index one request for each key; all of them in one round.
 
         Raises:
             InvalidKey: a key has other parts than declared, or refers to another class.
@@ -330,7 +341,7 @@ class Database:
 
         Costs one request and at most limit + 1 rows; with `any_of`, that for each value. Where tombstones, other
         variants or `where` leave rows out, up to `budget` rows more, in requests of at most limit + 1 rows. For groups
-        of an aggregate, one request and row more for each `least` and `greatest` of each group.
+        of an aggregate, what `get` costs for each `least`, `greatest` and `newest_values` of each group.
 
         Raises:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.
@@ -349,8 +360,7 @@ class Database:
         except TypeError:
             raise UsageError(_NO_CLASS, given=view) from None
         if of is None:
-            self.run(self.operations.fence.check_readable(view))
-            of = self._lists[view] = listed(self.operations, view)
+            of = self._list(view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
@@ -360,6 +370,104 @@ class Database:
                 return found
         trace = Trace(self._observers)
         return self._driver.run(self.operations.reading(lambda: page(of, query, self._cipher, trace)), trace)
+
+    def _list(self, view: type) -> Listed:
+        """What a model or view is paged by, after a look whether it may be read."""
+        self.run(self.operations.fence.check_readable(view))
+        of = self._lists[view] = listed(self.operations, view)
+        return of
+
+    def changes(  # noqa: PLR0913 - each option narrows one range; all but the view are optional
+        self,
+        view: type[W],
+        *equal: Any,
+        cursor: str | None = None,
+        limit: int | None = None,
+        pace: float = PACE_SECONDS,
+        wait: float = WATCH_SECONDS,
+        since: Asked = None,
+        after: Asked = None,
+        until: Asked = None,
+        through: Asked = None,
+        starts_with: str | bytes | None = None,
+    ) -> Generator[Changes[W]]:
+        """What changes in a page's range, without an end: `for changes in db.changes(PurchasesOfBuyer, 12347)`.
+
+        The view declares for how long its changes are kept: `watched = timedelta(hours=1)`. Take a cursor with
+        `changes_cursor` first, read the page, then follow from that cursor: nothing is missed, and what comes twice is
+        the same. A batch has the rows as they are when it is read, each row once; it is empty after `wait` seconds
+        without a change, so that its cursor does not grow old and the loop can end.
+
+        Costs one request and two rows for each look, which watchers of one view in a process share; with changes one
+        more for the entries of the log, one for each transaction or 100 rows, those of other ranges included, and one
+        for the rows that changed in this range.
+
+        Arguments:
+            view: a watched index or feed.
+            equal: values of the first key fields, as for `page`.
+            cursor: of `changes_cursor`, or `changes.cursor`; without one, the first batch is empty, comes at once and
+                has the cursor of now.
+            limit: rows of a batch, and entries of the log that are read for it, at most; by default 100, or the view's
+                `max_limit` where that is less.
+            pace: seconds between two looks.
+            wait: seconds without a change after which an empty batch comes.
+            since: a bound, as for `page`.
+            after: a bound.
+            until: a bound.
+            through: a bound.
+            starts_with: as for `page`.
+
+        Raises:
+            Expired: what follows the cursor is not kept any more, or the view was built again: read the page again.
+            InvalidCursor: the cursor was tampered with or belongs to another view.
+            InvalidQuery: the view is not watched, or cannot answer this.
+            SchemaMismatch: a newer program has changed or dropped the view, or does not watch it.
+
+        Examples:
+            ```python
+            cursor = db.changes_cursor(PurchasesOfBuyer)
+            page = db.page(PurchasesOfBuyer, 12347, limit=10)
+            for changes in db.changes(PurchasesOfBuyer, 12347, cursor=cursor, wait=0):
+                for change in changes:
+                    print("removed" if change.is_removed else "put", change.source)
+                break
+            ```
+        """
+        check_seconds(pace, wait)
+        watched_view(self.operations, view)
+        of = self._lists.get(view) or self._list(view)
+        bounds = bounds_of(since, after, until, through)
+        most = min(CHANGES, of.max_limit) if limit is None else limit
+        query = Query(equal, most, cursor, bounds=bounds, starts_with=starts_with)
+        watcher = Watcher(self.operations, of, query, self._cipher)
+        age, quiet = 0.0, wait if cursor is None else 0.0
+        while True:
+            found = self.run(watcher.step(age))
+            if found.rows or (quiet >= wait and not found.more):
+                yield found
+                age = quiet = 0.0
+            if not found.more:
+                self.run(Sleep(pace).__iter__())
+                age, quiet = pace / 2, quiet + pace
+
+    def changes_cursor(self, view: type[View[Any]]) -> str:
+        """A cursor from which `changes` returns everything that changes in a watched view from now on.
+
+        It is good for each of its ranges. Take it before you read the page: what changes in between comes again. One
+        request, two rows.
+
+        Raises:
+            InvalidQuery: the view is not watched.
+
+        Examples:
+            ```python
+            cursor = db.changes_cursor(PurchasesOfBuyer)
+            page = db.page(PurchasesOfBuyer, 12347, limit=10)
+            ```
+        """
+        watched_view(self.operations, view)
+        of = self._lists.get(view) or self._list(view)
+        return self.run(changes_cursor(self.operations, of, self._cipher))
 
     def scan(
         self,
@@ -673,15 +781,18 @@ class Database:
     def sweep(self, *, batch: int = SWEEP_BATCH, limit: int | None = None, progress: Reporter = no_progress) -> Swept:
         """Deletes the entities that have expired, and removes the rows of indexes that have, in small commits.
 
+        It also removes entries of change logs that watched views do not keep any more.
+
         A worker does so every 30 seconds (`workers=1`); call this from a job of your own without one. Reads leave out
         what has expired whether or not it was swept; the numbers of groups and totals lose an entity at its sweep. An
         expired entity that others refer to with on_delete="refuse" waits for them. Several sweeps at a time do no harm.
 
         Costs a scan for each `ttl` of the schema and for each batch, and a commit for each batch: that of a delete, for
-        each of its entities.
+        each of its entities. One scan for change logs; where there are some, three requests and for each two more, and
+        a transaction for each batch of entries.
 
         Arguments:
-            batch: entities of one commit, from 1 to 1,000.
+            batch: entities of one commit, or entries of a log, from 1 to 1,000.
             limit: ends the sweep when so many entities were deleted, or lost rows; the next one continues. None for no
                 limit.
             progress: called after each batch.

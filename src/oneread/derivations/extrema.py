@@ -1,0 +1,241 @@
+"""Extrema: the folds of an aggregate that show the first rows of a hidden index: least, greatest and newest values.
+
+A hidden index has one row for each entity with a value, so the next one takes over when an entity changes or goes. See
+docs/formats/rows.md and docs/decisions/0058-newest-values.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from oneread.derivations.access import Access, FieldRoute
+from oneread.derivations.derivation import RowForm
+from oneread.derivations.emitted_record import ROWS, short_hash
+from oneread.derivations.rules import Rule
+from oneread.encoding.codec import Codec
+from oneread.errors import InvalidDeclaration, InvalidValue
+from oneread.models.layout import Layout
+from oneread.models.paths import path_of
+from oneread.models.registry import element
+from oneread.models.set_order import has_one_form, order_sets
+from oneread.models.types import Names, type_of, unwrap
+from oneread.models.wide import pack_wide, unpack_wide
+from oneread.store.limits import MOST_NEWEST, NEWEST_BYTES, VALUES_BYTES
+from oneread.store.rows import RowRange
+from oneread.transactions.unit_of_work import FirstRows
+
+EXTREMA: Final = ("least", "greatest", "newest_values")
+"""The words of the folds that have a hidden index each."""
+
+PackValue: TypeAlias = Callable[[Any], tuple[bytes, bytes]]
+"""A value to what a row holds, and to what the record keeps of that."""
+
+_NO_INSTANT: Final = "newest_values(..., by=Membership.joined_at): expected the field of an instant"
+
+_pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
+
+
+class Fold(NamedTuple):
+    """A rule as an extremum is compiled of it."""
+
+    view: type
+    field: str
+    rule: Rule
+    prefix: bytes
+    """Of the hidden index."""
+    place: frozenset[FieldRoute]
+    """The paths that the key of the group depends on."""
+    type: Any
+    """Of the field, as declared."""
+
+
+class Extremum(NamedTuple):
+    """One fold with its hidden index of rows (group, value that orders, source key)."""
+
+    field: str
+    prefix: bytes
+    most: int
+    """How many of a group's first rows the field shows."""
+    codec: Codec
+    """Of the value that orders."""
+    order: Access
+    value: Access
+    """What a row holds; of a least or greatest it is what orders."""
+    name: str
+    """The same for extrema that hold the same values in the same order: views of one entity share what is made."""
+    pack: PackValue
+    decode: Callable[[bytes], Any]
+    """From what a row holds to the value."""
+    read: Callable[[Sequence[bytes]], Any]
+    """From what the first rows of a group hold to the field; they are none for an empty group."""
+    form: RowForm
+
+    @property
+    def token(self) -> bytes:
+        return ROWS + self.prefix
+
+    def first_rows(self, group: bytes) -> FirstRows:
+        """The rows that the field of one group shows."""
+        return FirstRows(RowRange.under(self.prefix + group), self.most)
+
+    def named(self, packed: bytes) -> Mapping[str, Any]:
+        """What one row holds, by field, for people."""
+        return {self.field: self.decode(packed)}
+
+    def checks(self) -> list[tuple[str, Access, Callable[[Any], object]]]:
+        """The checks of new values, as `CompiledView.probed_values` gives them."""
+
+        def encode(value: Any) -> bytes:
+            return self.codec.encode((value,))
+
+        ordering = (self.field, self.order, encode)
+        return [ordering] if self.order is self.value else [ordering, (self.field, self.value, self.pack)]
+
+    def scope(self, place: int) -> dict[str, Any]:
+        """The functions and values that `lines` and `row_lines` use, for the hidden index with this number."""
+        return {f"extreme{place}": self.codec.encode, f"packed{place}": self.pack, f"X{place}": self.prefix}
+
+    def lines(self, place: int) -> list[str]:
+        """The statements that make the value's key, row and digest; views of one entity share them in `made`."""
+        name = repr(self.name)
+        order, absent = "value", "value is None"
+        if self.order is not self.value:
+            order, absent = "at", f"value is None or (at := {self.order.code}) is None"
+        return [
+            f"x{place} = made.get({name})",
+            f"if x{place} is None:",
+            f"    value = {self.value.code}",
+            f"    x{place} = () if {absent} else (extreme{place}(({order},)), *packed{place}(value))",
+            f"    made[{name}] = x{place}",
+            f"extrema{place} = record[TOKENS[{place + 1}]] = []",
+        ]
+
+    def row_lines(self, place: int) -> list[str]:
+        """The statements that add the row of one group."""
+        return [
+            f"if x{place}:",
+            f"    element, doc, digest = x{place}",
+            f"    if len(found) + len(element) > {VALUES_BYTES}: refuse_long({self.field!r})",
+            "    place = found + element + suffix",
+            f"    extrema{place}.append([place, digest])",
+            f"    shown[X{place} + place] = doc",
+        ]
+
+
+def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
+    """Compiles `least(...)` or `greatest(...)` of the value that `access` reaches."""
+    word, path = fold.rule.fold, path_of(fold.rule.field)
+    codec = Codec((element(fold.field, access.type, fold.view, descending=word == "greatest"),))
+    decode_plain = msgspec.msgpack.Decoder(tuple[access.type]).decode  # type: ignore[name-defined]
+
+    def read(values: Sequence[bytes]) -> Any:
+        if not values:
+            return None
+        try:
+            return decode_plain(values[0])[0]
+        except msgspec.MsgspecError:  # an int beyond 64 bits
+            return msgspec.convert(unpack_wide(values[0]), tuple[access.type])[0]  # type: ignore[name-defined]
+
+    def decode(packed: bytes) -> Any:
+        return read((packed,))
+
+    form = RowForm(
+        f"{fold.view.__name__}.{fold.field}", "extremum rows", "extremum", "extremum", "views",
+        fold.place | {path.names}, frozenset(), "value", found="scan", paged="each", ends=(access.type, path),
+    )  # fmt: skip
+    return Extremum(
+        fold.field, fold.prefix, 1, codec, access, access, f"{access.code} {word}",
+        _packed if has_one_form(access.type) else _packed_in_digits, decode, read, form,
+    )  # fmt: skip
+
+
+def compile_newest(fold: Fold, access: Access, by: Access, names: Names) -> Extremum:
+    """Compiles `newest_values(...)` of the values that `access` reaches, in the order of the instants at `by`.
+
+    Raises:
+        InvalidDeclaration: the values are copies, or of another type than declared.
+    """
+    rule, value_path, path = fold.rule, path_of(fold.rule.field), path_of(fold.rule.by)
+    _check_newest(fold, access, by, names)
+    codec = Codec((element(fold.field, datetime, fold.view, descending=True),))
+    holder = msgspec.defstruct("NewestValue", [("value", access.type)], frozen=True, module=__name__)
+    layout: Layout[Any] = Layout(holder, None, names=names)
+    arrange = order_sets if type_of(access.type, names).holds_sets else None
+
+    def pack(value: Any) -> tuple[bytes, bytes]:
+        row = (value if arrange is None else arrange(value),)
+        try:
+            doc = _pack(row)
+        except OverflowError:
+            doc = layout.wide_prefix + pack_wide(row)
+        if len(doc) > NEWEST_BYTES:
+            raise InvalidValue(
+                "a value that an aggregate keeps with newest_values(...) is too long",
+                view=fold.view.__name__, field=fold.field, length=len(doc), limit=NEWEST_BYTES,
+            )  # fmt: skip
+        return doc, short_hash(doc)
+
+    def decode(packed: bytes) -> Any:
+        return layout.decode(packed).value
+
+    def read(values: Sequence[bytes]) -> list[Any]:
+        return [each.value for each in layout.decode_many(values)]
+
+    form = RowForm(
+        f"{fold.view.__name__}.{fold.field}", "rows of newest values", "newest values", "newest values", "views",
+        fold.place | {path.names}, frozenset({value_path.names}), "short value", found="scan", paged="each",
+        ends=(datetime, value_path), first=rule.most,
+    )  # fmt: skip
+    return Extremum(
+        fold.field, fold.prefix, rule.most, codec, by, access, f"{by.code} newest {access.code}", pack,
+        decode, read, form,
+    )  # fmt: skip
+
+
+def check_newest(view: type, field: str, rule: Rule) -> None:
+    """Raises InvalidDeclaration unless newest values have an order, and are as many as an index row can show."""
+    if rule.by is None:
+        raise InvalidDeclaration(_NO_INSTANT, view=view, field=field)
+    if type(rule.most) is not int or not 1 <= rule.most <= MOST_NEWEST:
+        raise InvalidDeclaration(
+            f"newest_values(..., most=3): expected a whole number from 1 to {MOST_NEWEST}",
+            view=view, field=field, most=rule.most,
+        )  # fmt: skip
+
+
+def _check_newest(fold: Fold, access: Access, by: Access, names: Names) -> None:
+    facts = {"view": fold.view, "field": fold.field}
+    if by.many or by.type is not datetime:
+        raise InvalidDeclaration(_NO_INSTANT, type=by.type, **facts)
+    if access.copy is not None or access.stands_for is not None:
+        raise InvalidDeclaration(
+            "newest values are never copies: take the reference, or one of the fields, as "
+            "newest_values(within(Membership.member, MemberCopy.name), ...)",
+            path=str(path_of(fold.rule.field)), **facts,
+        )  # fmt: skip
+    bare, optional, _metadata = unwrap(fold.type)
+    declared = type_of(bare, names)
+    elements = declared.several if declared.cls is list else None
+    if elements is None or optional or elements.optional or elements.bare != access.type:
+        raise InvalidDeclaration(
+            "newest_values(...) gives a list of the field's values, without None; that of an empty group is empty",
+            declared=fold.type, values=access.type, **facts,
+        )  # fmt: skip
+
+
+def _packed(value: object) -> tuple[bytes, bytes]:
+    """A value as a row of a hidden index holds it, and what the record keeps of it: nothing, the row's key has it."""
+    try:
+        return _pack((value,)), b""
+    except OverflowError:
+        return pack_wide((value,)), b""
+
+
+def _packed_in_digits(value: object) -> tuple[bytes, bytes]:
+    """`_packed` for types whose equal values have one key but several forms, as 1.0 and 1.00, or 0.0 and -0.0."""
+    doc, _nothing = _packed(value)
+    return doc, short_hash(doc)

@@ -1,0 +1,108 @@
+"""The change log of a watched view: which of its rows each transaction put or removed, for programs that follow it.
+
+A log is one row of `system` with the number of its last entry, and an entry for each transaction that changed rows of
+the view. Numbers are given by the store, in the transaction itself, so that their order is that of the commits; a
+clock's is not. They have no gap: a number up to the last one that has no entry is of one that was removed. An entry has
+the keys alone: readers take the rows as they are by then. See
+docs/decisions/0059-changes-are-logged-by-the-unit-of-work.md.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from oneread.errors import Corrupt
+from oneread.store.keys import VIEW_BYTES
+from oneread.store.rows import Cell, Row, RowRange
+
+LOGS: Final = RowRange(b"changes:", b"changes;")
+"""Every log, in `system`."""
+
+KEYS_OF_ENTRY: Final = 100
+"""Keys in one entry; a transaction that changed more rows of a view has several."""
+
+NO_LOGS: Final[Mapping[bytes, bytes]] = {}
+"""Of a schema without watched views."""
+
+_COLUMN: Final = b"d:b"
+_NUMBER: Final = struct.Struct(">Q")
+_EPOCH_BYTES: Final = 4
+_LOG_BYTES: Final = len(LOGS.start) + VIEW_BYTES + _EPOCH_BYTES
+
+
+def log_of(prefix: bytes, epoch: int) -> bytes:
+    """The key of the log of a view with this prefix, watched since this version of the schema.
+
+    A view that is watched again has another log, so that no cursor leads over the time in between.
+    """
+    return LOGS.start + prefix + epoch.to_bytes(_EPOCH_BYTES, "big")
+
+
+def epoch_of(log: bytes) -> int:
+    """The version of the schema since which the view of a log is watched."""
+    return int.from_bytes(log[-_EPOCH_BYTES:], "big")
+
+
+def owning_log(key: bytes) -> bytes:
+    """The key of the log that a row in `LOGS` is of."""
+    return key[:_LOG_BYTES]
+
+
+def entries_from(log: bytes, number: int) -> RowRange:
+    """The entries of a log from one number on."""
+    return RowRange(log + _NUMBER.pack(number), RowRange.under(log).stop)
+
+
+def number_of(key: bytes) -> int:
+    """The number of an entry. Raises Corrupt for the key of another row."""
+    try:
+        (number,) = _NUMBER.unpack(key[_LOG_BYTES:])
+    except struct.error as error:
+        raise Corrupt("not an entry of a change log", key=key) from error
+    return int(number)
+
+
+def last_entry(log: bytes, row: Row | None) -> int:
+    """The number of the last entry of a log; 0 for none. Raises Corrupt."""
+    if row is None:
+        return 0
+    try:
+        (number,) = _NUMBER.unpack(row[_COLUMN].value)
+    except (struct.error, KeyError) as error:
+        raise Corrupt("the number of the last entry of a change log cannot be read", key=log) from error
+    return int(number)
+
+
+def read_entry(key: bytes, row: Row) -> Sequence[bytes]:
+    """The keys in an entry, without the view's prefix; those of removed rows come first. Raises Corrupt."""
+    try:
+        return _decode_keys(row[_COLUMN].value)
+    except (msgspec.MsgspecError, KeyError) as error:
+        raise Corrupt("an entry of a change log cannot be read", key=key) from error
+
+
+def new_entries(log: bytes, row: Row | None, keys: Iterable[bytes], now: int) -> Iterator[tuple[bytes, Row]]:
+    """The rows that a transaction adds to a log: its entries, and the log's row. Raises Corrupt.
+
+    The stamp of a log never goes back, whatever the clock does: entries are removed in the order of their numbers.
+    """
+    number = last_entry(log, row)
+    stamp = now if row is None else max(now, row[_COLUMN].stamp)
+    several = list(keys)
+    for start in range(0, len(several), KEYS_OF_ENTRY):
+        number += 1
+        yield log + _NUMBER.pack(number), {_COLUMN: Cell(_encode(several[start : start + KEYS_OF_ENTRY]), stamp)}
+    yield log, {_COLUMN: Cell(_NUMBER.pack(number), stamp)}
+
+
+def stamp_of(row: Row) -> int:
+    """When an entry was written, in milliseconds since 1970."""
+    return max(cell.stamp for cell in row.values())
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_keys = msgspec.msgpack.Decoder(list[bytes]).decode
