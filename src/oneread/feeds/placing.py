@@ -251,7 +251,7 @@ class Placing:
         delivery = self.delivery(large, key)
         by_task = items is None or self._has_task(key)
         if self.state(large, group).reads:
-            if delivery is Delivery.FILLING:
+            if delivery is Delivery.FILLING or (delivery is Delivery.EMPTYING and not self._has_task(key)):
                 self._begin(large, key, Delivery.EMPTYING, doc)
             elif delivery is Delivery.PLAIN:
                 wanted = yield from self._choose(large, key)
@@ -263,7 +263,11 @@ class Placing:
                     self._writer.take_member(large.feed, key, group, items or ())
                 elif self._room < self._inline:  # perhaps it only did not fit into this transaction
                     self._restart(key)
-        elif delivery is Delivery.EMPTYING or (delivery is Delivery.READ and by_task):
+        elif (
+            delivery is Delivery.EMPTYING
+            or (delivery is Delivery.READ and by_task)
+            or (delivery is Delivery.FILLING and not self._has_task(key))
+        ):
             self._begin(large, key, Delivery.FILLING, doc)
         elif delivery in (Delivery.READ, Delivery.WRITTEN):
             self._set(large, key, Delivery.PLAIN, doc)
@@ -295,10 +299,11 @@ class Placing:
         store_state(self._unit, self._now, large, group, msgspec.structs.replace(state, crosses=False))
 
     def begin_again(self, large: LargeGroups, group: bytes) -> None:
-        """Lets a group cross again, whose memberships could not all be taken over."""
+        """Lets a group cross again, whose row was loaded: of its memberships not all are served as it says."""
         state = self.state(large, group)
         if state.members:
             store_state(self._unit, self._now, large, group, msgspec.structs.replace(state, crosses=True))
+            outbox.add_task(self._unit, outbox.feed_source(large.group_key(group)), self._now)
 
 
 def store_state(unit: UnitOfWork, now: int, large: LargeGroups, group: bytes, state: GroupState) -> None:

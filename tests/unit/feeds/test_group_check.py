@@ -4,6 +4,7 @@ import pytest
 
 from oneread.feeds.group_check import GroupCheck
 from oneread.feeds.large_groups import EMPTIES, GroupState
+from oneread.feeds.placing import Placing
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell
@@ -89,6 +90,32 @@ def test_a_damaged_row_is_found(world, name):
     wrong = world.wrong_rows()
     assert wrong, name
     assert all(each.found != each.expected for each in wrong)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a group that crosses without a task",
+        "a membership that is not read",
+        "a membership of a small group that is read",
+        "a membership on its way without a task",
+    ],
+)
+def test_a_group_that_crosses_again_is_right(world, name):
+    """What repair may do about memberships."""
+    store(world, damage(world, name))
+    groups = {world.large.group_of(each.key) for each in world.wrong_rows()}
+
+    def cross(step):
+        yield from step.begin()
+        yield from step.unit.load("views", [world.large.group_key(group) for group in groups])
+        for group in groups:
+            Placing(step.unit, step.now, 10, None).begin_again(world.large, group)
+
+    world.db.run(world.operations.committer.step(cross))
+    world.settle()
+    assert world.wrong_rows() == []
+    world.check_rows()
 
 
 def test_only_given_memberships_show_entries(world):
