@@ -266,9 +266,10 @@ class World:
                 continue
             if key not in deliveries or number not in self.memberships:
                 left.add(number)
-            elif deliveries[key] in (Delivery.PLAIN, Delivery.WRITTEN):
-                unfinished.add(number)
+            else:
                 left.add(number)  # one that is back may still show what it did before
+                if deliveries[key] in (Delivery.PLAIN, Delivery.WRITTEN):
+                    unfinished.add(number)
         posts = self.operations.catalog.kinds[Post].codec
         items = self.entries.view.items.key.codec.decode_prefix
         numbers = {posts.decode(key[items(key, 4)[1] :])[0] for key in waiting if key.startswith(self.entries.items)}
