@@ -7,12 +7,16 @@ so a ratio is taken round by round, and the median of the rounds is the figure.
 from __future__ import annotations
 
 import gc
+from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import TypeVar
+
+W = TypeVar("W")
 
 Round = Callable[[], float]
 """One round of a contender: does its work, and returns the seconds that one unit of it took."""
@@ -71,6 +75,35 @@ def fresh(operation: Callable[..., object], more: Callable[[], Sequence[tuple[ob
         return each(operation, more())()
 
     return run
+
+
+class Meter:
+    """Rounds whose time in the processor is kept too, all threads of this process together.
+
+    What other programs do meanwhile hardly changes it; what a server does for a contender is not in it.
+    """
+
+    def __init__(self) -> None:
+        self._spent: dict[str, list[float]] = defaultdict(list)
+
+    def round(
+        self, name: str, work: Callable[[W], object], more: Callable[[], W], units: Callable[[W], float]
+    ) -> Round:
+        """A round that does the next piece of work; preparing it is not counted, nor is counting its units."""
+
+        def run() -> float:
+            piece = more()
+            started, begun = perf_counter(), process_time()
+            work(piece)
+            taken, spent = perf_counter() - started, process_time() - begun
+            self._spent[name].append(spent / units(piece))
+            return taken / units(piece)
+
+        return run
+
+    def processor(self, name: str, rounds: int) -> Series:
+        """Seconds of the processor for one unit, in each of the last so many rounds."""
+        return Series(tuple(self._spent[name][-rounds:]))
 
 
 def interleaved(contenders: Mapping[str, Round], *, rounds: int, warm_up: int = 1) -> dict[str, Series]:

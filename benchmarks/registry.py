@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from benchmarks.benchmark import Benchmark
-from benchmarks.cases import costs, counters, durable, growth, reads, rename, saves, startup, upkeep, web
+from benchmarks.cases import costs, counters, durable, feeds, growth, reads, rename, saves, startup, upkeep, web
 
 _SAVES: Final = {benchmark.id: benchmark for benchmark in saves.BENCHMARKS}
 
@@ -19,6 +19,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
         _SAVES["P4"],
         *counters.BENCHMARKS,
         *rename.BENCHMARKS,
+        *feeds.BENCHMARKS,
         *growth.BENCHMARKS,
         *web.BENCHMARKS,
         *upkeep.BENCHMARKS,

@@ -30,9 +30,11 @@ the greatest. Absolute times are there to give an idea of the order.
   itself has to reach it.
 - **floor** is what an expert would write by hand for these pages and nothing else, with py-lmdb and msgspec: no
   schema, validation, cursors, paging, evolution, cost accounting or task for a rename. It writes the same nine rows
-  for a purchase.
+  for a purchase. **raw LMDB** is the same for counters and feeds: for a post, a row for each member of the group.
 - **PostgreSQL** is a private server on the same machine, reached through its socket, with prepared statements: as
   fast as it gets.
+- **a second of the processor** counts what all threads of this process spend, so that other programs, which take their
+  share of the machine, do not count; nor does a server.
 - `shown` rows have no goal. `short` is said, not hidden: the remarks say what is known about why.
 """
 
@@ -56,8 +58,10 @@ def generated(run: Run, page: Path, pictures: Path) -> None:
 
 def _about(run: Run) -> str:
     machine, rows = run.machine, [row for row in run.rows if row.rows]
-    data = sorted({row.data for row in rows})
-    most = max((row.rows for row in rows), default=0)
+    most: dict[str, int] = {}
+    for row in rows:
+        most[row.data] = max(row.rows, most.get(row.data, 0))
+    data = [f"{name}, up to {number:,} rows" for name, number in sorted(most.items())]
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     kind = "full" if run.full else "quick: sizes are small, so goals are only hinted at"
     note = f"- Note: {run.note}\n" if run.note else ""
@@ -65,7 +69,7 @@ def _about(run: Run) -> str:
         f"- Date: {run.date}, commit {run.commit}, a {kind} run; load average before it {run.load}.\n"
         f"- Machine: {machine.processor}, {machine.cores} cores, {machine.memory_gib} GiB, {machine.system}.\n"
         f"- Versions: {versions}.\n"
-        f"- Data: {'; '.join(data)}; up to {most:,} purchases.\n"
+        f"- Data: {'; '.join(data)}.\n"
         f"{note}"
     )
 

@@ -19,6 +19,7 @@ from oneread.database.async_cache_counters import AsyncCacheCounter
 from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.async_transaction import AsyncTransaction
+from oneread.database.marking import Unread
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
 from oneread.database.patches import add, append, remove, set_to
@@ -41,6 +42,7 @@ from oneread.derivations.rules import (
 )
 from oneread.derivations.views import Aggregate, Feed, Index
 from oneread.evolution.schema import Schema
+from oneread.feeds.marks import Marks
 from oneread.models.evolving import renamed, retyped
 from oneread.models.expiry import expires
 from oneread.models.expressions import field
@@ -85,6 +87,7 @@ __all__ = [
     "Feed",
     "Index",
     "Key",
+    "Marks",
     "Model",
     "Observer",
     "Page",
@@ -94,6 +97,7 @@ __all__ = [
     "Schema",
     "Transaction",
     "TransactionCounter",
+    "Unread",
     "WindowSize",
     "add",
     "any_of",

@@ -104,6 +104,7 @@ def test_the_report_says_what_falls_short_and_draws_the_same_pictures_again(tmp_
     assert pages[0] == pages[1]
     assert set(pages[0][1]) == {"goals.svg", "growth.svg"}
     assert "1 of 2 goals are met" in pages[0][0]
+    assert "- Data: made up, up to 100 rows." in pages[0][0]
     assert "- Note: the machine was busy" in pages[0][0]
     assert "P1, page against floor: 3.00x, where the goal is <= 2.5x." in pages[0][0]
 

@@ -1,10 +1,11 @@
 """Contenders take turns, ratios are taken round by round, and goals are judged in their own sense."""
 
 import gc
+from time import process_time, sleep
 
 import pytest
 
-from benchmarks.measure import Series, each, fresh, interleaved, number, private_memory
+from benchmarks.measure import Meter, Series, each, fresh, interleaved, number, private_memory
 from benchmarks.plots import share_of_goal
 from benchmarks.rows import SHOWN, Goal, Subject
 
@@ -56,6 +57,22 @@ def test_a_fresh_round_asks_for_new_arguments_each_time():
     run = fresh(done.append, lambda: [(next(numbers),), (next(numbers),)])
     run(), run()
     assert done == [0, 1, 2, 3]
+
+
+def test_a_meter_keeps_the_time_in_the_processor_of_each_unit():
+    meter, pieces = Meter(), iter([3, 4])
+    turns = interleaved({"a": meter.round("a", spin, lambda: next(pieces), lambda piece: piece)}, rounds=1)
+    (spent,) = meter.processor("a", 1).seconds
+    assert 0.009 < spent < 0.1
+    assert turns["a"].seconds[0] > spent + 0.009
+
+
+def spin(units):
+    """Uses the processor for a hundredth of a second for each unit, and waits as long."""
+    until = process_time() + units / 100
+    while process_time() < until:
+        pass
+    sleep(units / 100)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
 """`oneread stat`."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
-from oneread import connect
+from oneread import Schema, connect
 from oneread.cli import stat
 from oneread.cli.output import size
 from tests.cli import notes
+from tests.unit.feeds.marked import PLAIN, Group, Post, fill
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,6 +48,10 @@ class Survey(msgspec.Struct, forbid_unknown_fields=True):
     set_aside: int
     lag: dict[str, Lag]
     unswept: dict[str, float]
+    feeds: dict[str, Lag]
+
+
+SITE = Schema(*PLAIN, inline=1)
 
 
 def test_a_small_store_is_counted_by_model_and_view(oneread):
@@ -125,3 +131,18 @@ def test_the_room_of_other_tenants_is_not_called_free(bare, url):
 )
 def test_bytes_are_shown_in_their_largest_unit(amount, text):
     assert size(amount) == text
+
+
+def test_what_waits_for_feeds_is_shown(oneread, tmp_path):
+    url = f"lmdb://{tmp_path}/site"
+    with connect(url, SITE, workers=0) as db:
+        fill(db)
+        db.drain()
+        db.save_all([Post(name=name, group=Group.at(1), at=datetime.now(UTC)) for name in "ab"])
+    options = ("--db", url, "--schema", "tests.cli.test_stat:SITE")
+
+    assert "Home: 2 fan-outs waiting, the oldest for " in oneread("stat", *options).out
+    found = oneread("stat", "--json", *options).document(Survey)
+    assert found.feeds["Home"].waiting == found.lag["feed"].waiting == 2
+    oneread("worker", "--once", *options)
+    assert "fan-out" not in oneread("stat", *options).out

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from oneread.feeds.following import FeedHandler, follower_of
 from oneread.plans.effects import Sleep
 from oneread.testing.schedules import USUAL, ByChance, Fate
 from oneread.testing.simulator import Simulation, Violation
 from oneread.testing.steps import Step
 from oneread.transactions import outbox
 from oneread.transactions.leases import LeaseHolder, lease_in
-from oneread.transactions.outbox import FOLLOW
+from oneread.transactions.outbox import FEED, FOLLOW
 from oneread.transactions.tasks import FollowHandler, TaskRunner, TaskStepResult
 
 LEASE = 0.5
@@ -34,7 +35,11 @@ class Workers:
         self.owners[name] = owner
         operations = self.simulation.operations
         held = LeaseHolder(LEASE, lambda: self.simulation.now / 1000, lambda: owner)
-        return TaskRunner(operations.committer, {FOLLOW: FollowHandler(operations.catalog.source)}, held)
+        handlers = {FOLLOW: FollowHandler(operations.catalog.source)}
+        feeds = follower_of(operations.catalog, operations.inline)
+        if feeds is not None:
+            handlers[FEED] = FeedHandler(feeds)
+        return TaskRunner(operations.committer, handlers, held)
 
     def lives(self, name, steps):
         """A worker: its memory is gone with each crash."""
@@ -124,7 +129,7 @@ class LeaseSimulation(Simulation):
             seconds = (self.now - self.renewed[key]) / 1000
             if seconds < LEASE:
                 self._raise_violation(f"{owner} took the task of {before.owner} after {seconds} s")
-        if after is not None and after.owner != owner:
+        if after is not None and after.owner not in ("", owner):  # it frees those that are more than it keeps
             self._raise_violation(f"{owner} left a lease of {after.owner}")
 
     def tasks(self):

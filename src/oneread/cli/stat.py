@@ -59,6 +59,9 @@ def _show(output: Output, db: str, found: Survey) -> None:
     output.text(f"{db}: version {found.schema_version} of its schema{state}")
     aside = f"; {counted(found.set_aside, 'holder')} set aside: oneread tasks" if found.set_aside else ""
     output.text(f"{counted(found.tasks, 'task')} waiting in the outbox{age_of(found.lag)}{aside}")
+    for name, lag in found.feeds.items():
+        if lag.waiting:
+            output.text(f"{name}: {counted(lag.waiting, 'fan-out')} waiting{age_of({name: lag})}")
     for name, seconds in found.unswept.items():
         output.text(f"{name}: expired {seconds:,.1f} s ago and not swept yet: oneread sweep")
     if found.engine is not None:

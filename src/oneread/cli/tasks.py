@@ -73,7 +73,10 @@ def command(
         retried = database.run(database.operations.outbox.retry()) if retry else 0
         batches = _drain(output, database) if runs else 0
         found = database.run(waiting_tasks(database.operations.catalog, limit))
-        lag, aside = database.run(task_lag()), database.run(count_set_aside())  # later: no task looks older than all
+        lag, aside = (
+            database.run(task_lag(database.operations.catalog)),
+            database.run(count_set_aside()),
+        )  # later: no task looks older than all
         waiting = count_waiting(lag)
         stuck = database.set_aside(limit) if aside else []
         output.document(Outbox(waiting, found, batches, aside, stuck, retried, lag))

@@ -69,7 +69,7 @@ def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = Fal
             _work_once(database, lambda: stopped.is_set() or monotonic() >= until)
         else:
             _watch(output, database, stopped, until)
-        lag, aside = database.run(task_lag()), database.run(count_set_aside())
+        lag, aside = database.run(task_lag(database.operations.catalog)), database.run(count_set_aside())
         output.document(WorkerRun(count_waiting(lag), aside, database.operations.outbox.batches, lag))
     named = f", {counted(aside, 'holder')} set aside: oneread tasks" if aside else ""
     output.text(f"stopped; {counted(count_waiting(lag), 'task')} waiting{age_of(lag)}{named}")
@@ -90,7 +90,7 @@ def _watch(output: Output, database: Database, stopped: threading.Event, until: 
     while not stopped.wait(min(NOTE_SECONDS, max(0.0, until - monotonic()))) and monotonic() < until:
         done = database.operations.outbox.batches
         if done > said:
-            lag = database.run(task_lag())
+            lag = database.run(task_lag(database.operations.catalog))
             waiting = f"{counted(count_waiting(lag), 'task')} waiting{age_of(lag)}"
             output.note(f"{counted(done - said, 'batch', 'batches')} done; {waiting}")
             said = done

@@ -264,11 +264,12 @@ class EntityCosts:
         """The value of a row, and what the record has of it besides the row's key."""
         if form.holds == "row":
             rules = rules_of(view.cls).items()
-            shown = (
-                [self._shown(view.cls, name, rule) for name, rule in rules]
-                if view.groups is None
-                else [self._of_group(view.groups, path_of(rule.field)) for _name, rule in rules]
-            )
+            shown = [
+                self._shown(view.cls, name, rule)
+                if view.groups is None or not issubclass(view.groups.cls, path_of(rule.field).declared_in)
+                else self._of_group(view.groups, path_of(rule.field))
+                for name, rule in rules
+            ]
             owner = self._owner_key(view)
             reference = Size(4 * KEY_BYTES if view.groups is None else 4 * VALUES_BYTES, owner.typical)
             expiry = Size(EXPIRY_BYTES, EXPIRY_BYTES).times(bool(row_expiries(view.cls, view.model)))

@@ -15,11 +15,14 @@ from oneread.database.async_counters import AsyncPlanRunner, AsyncTransactionCou
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.patches import own_version
 from oneread.database.transaction import TransactionWork
+from oneread.derivations.views import Feed
+from oneread.feeds.marks import Marks
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
+F = TypeVar("F", bound="Feed[Any]")
 R = TypeVar("R")
 
 UNGIVEN: Any = UNSET
@@ -97,6 +100,17 @@ class AsyncTransaction:
     async def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `delete`."""
         await self._runner.run(self._work.delete(model, key, if_version))
+
+    async def mark(
+        self,
+        feed: type[F],
+        *member: Any,
+        seen: F | bool | None = None,
+        read: F | bool | None = None,
+        back: bool = False,
+    ) -> Marks:
+        """Like the database's `mark`; what is newest, for True, is read as it is now."""
+        return await self._runner.run(self._work.mark(feed, member, {"seen": seen, "read": read}, back=back))
 
     def counter(
         self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None

@@ -16,6 +16,7 @@ from oneread.counters.copying import CounterCopier
 from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
 from oneread.database.log_sweep import LogSweep, Sweep
+from oneread.database.marking import Marking
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
@@ -33,6 +34,7 @@ from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.evolution.schema import Schema
 from oneread.feeds.following import FeedHandler, follower_of
+from oneread.feeds.own_writes import OwnWrites
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
@@ -76,8 +78,9 @@ class Operations:
 
     `committer` commits, `outbox` does the tasks that commits leave, `jobs` what comes again and again; `counters` and
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
-    `meter` records how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and
-    watched, by its class. `inline` and `portable` are the schema's.
+    `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter` records
+    how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched, by its
+    class. `inline` and `portable` are the schema's.
     """
 
     def __init__(self, catalog: Catalog, fence: Fence, schema: Schema) -> None:
@@ -95,11 +98,13 @@ class Operations:
         if feeds is not None:
             handlers[FEED] = FeedHandler(feeds)
         self.outbox = TaskRunner(self.committer, handlers)
+        self.own_writes = OwnWrites(self.committer, feeds)
         self.counters = CounterPlans(self.committer, schema.counters)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
         self.jobs = JobRunner(self.committer, [self.counters.sweeper, self.sweeper], self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)
+        self.marking = Marking(catalog, fence, self.find, self.commit)
         self.meter: WorkerMeter | None = None
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {

@@ -114,7 +114,11 @@ def _several(values: Sequence[Any]) -> Sequence[object]:
 
 def _page(page: Page[object]) -> dict[str, object]:
     found: dict[str, object] = {"rows": _several(page.rows), "next": page.next, "previous": page.previous}
-    return found | {"truncated": True} if page.truncated else found
+    if page.truncated:
+        found["truncated"] = True
+    if page.lag is not None:
+        found["lag"] = page.lag
+    return found
 
 
 def _changes(changes: Changes[object]) -> dict[str, object]:
@@ -153,6 +157,7 @@ def page_schema(row: object) -> Definition:
         parts = found.parts | {found.name: found.schema}
         rows = {"type": "array", "items": {"$ref": found.name}, "maxItems": limit_of(row)}
     properties = {"rows": rows, "next": _CURSOR, "previous": _CURSOR, "truncated": {"type": "boolean"}}
+    properties["lag"] = {"type": "number"}
     required = ["rows", "next", "previous"]
     return Definition(_page_name(row), {"type": "object", "properties": properties, "required": required}, parts)
 

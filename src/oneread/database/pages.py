@@ -75,9 +75,11 @@ class Page(Generic[R]):
         rows: in the list's order, whichever way the page was read.
         cost: what it cost.
         truncated: the budget was used up before the page was full; `next` continues.
+        lag: of a feed's page that was asked for it, seconds since the oldest change that its entries may still lack;
+            0.0 when none waits. None for every other page.
     """
 
-    __slots__ = ("_cost", "_next", "_previous", "rows", "truncated")
+    __slots__ = ("_cost", "_next", "_previous", "lag", "rows", "truncated")
 
     def __init__(
         self,
@@ -87,8 +89,10 @@ class Page(Generic[R]):
         cost: HasCost,
         *,
         truncated: bool,
+        lag: float | None = None,
     ) -> None:
         self.rows = rows
+        self.lag = lag
         self.truncated = truncated
         self._next = following
         self._previous = preceding
@@ -112,7 +116,7 @@ class Page(Generic[R]):
     def map(self, change: Callable[[R], S]) -> Page[S]:
         """This page with other rows, as `page.map(PublicUser)`: the cursors and the cost stay. Costs no request."""
         rows = [change(row) for row in self.rows]
-        return Page(rows, self._next, self._previous, self._cost, truncated=self.truncated)
+        return Page(rows, self._next, self._previous, self._cost, truncated=self.truncated, lag=self.lag)
 
     def __iter__(self) -> Iterator[R]:
         return iter(self.rows)
@@ -175,8 +179,12 @@ def _check_condition(of: Listed, where: Expression) -> None:
 
 def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[Page[Any]]:
     """Reads one page: one scan for each value of `any_of`, as a rule; more only where rows were skipped."""
-    bound = BoundQuery(of, query, cipher)
-    if of.merged is None:
+    return (yield from bound_page(BoundQuery(of, query, cipher), trace))
+
+
+def bound_page(bound: BoundQuery, trace: Trace) -> Plan[Page[Any]]:
+    """`page` of a query that is checked."""
+    if bound.of.merged is None:
         return bound.page((yield from _read(bound, trace)), trace)
     # The rows that say which items are merged, and the rows merged, are of one moment.
     return bound.page((yield from Snapshot(lambda: _read(bound, trace))), trace)
@@ -225,18 +233,18 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     else:
         bounds = (query.bounds or KeyBounds[Any]()).map(lambda bound: _edge(of, equal, bound))
         start, stop = of.codec.bounded_range(values, bounds, prefix=of.prefix, starts_with=query.starts_with)
-    return _Branch(prefix, RowRange(start, stop or b""), _member(of, values))
+    return _Branch(prefix, RowRange(start, stop or b""), _member(of, values, prefix))
 
 
-def _member(of: Listed, values: tuple[Any, ...]) -> bytes:
-    """What the keys of a feed's entries of one member begin with; b"" for other lists."""
+def _member(of: Listed, values: tuple[Any, ...], prefix: bytes) -> bytes:
+    """What the keys of a feed's entries of one member begin with; b"" for other lists. All values have `prefix`."""
     if of.feed is None:
         return b""
     count = of.feed.members
     if len(values) < count:
         fields = [each.name for each in of.codec.elements[:count]]
         raise InvalidQuery("a page of a feed is that of one member: say whose", view=of.cls, fields=fields)
-    return of.prefix + of.encoders[count](values[:count])
+    return prefix if len(values) == count else of.prefix + of.encoders[count](values[:count])
 
 
 def bounds_of(since: Any, after: Any, until: Any, through: Any) -> KeyBounds[Any] | None:

@@ -12,7 +12,7 @@ import msgspec
 from oneread.counters.rows import KINDS
 from oneread.database.expiry_sweep import sweep_lags
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, task_lag
+from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, task_lags
 from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
@@ -64,6 +64,7 @@ class Survey(msgspec.Struct, frozen=True):
         set_aside: holders whose copies could not be updated.
         lag: how far the tasks of each kind are behind; `follow` are those that give copies their source's values.
         unswept: by model or index with a ttl, how many seconds ago what waits longest for a sweep has expired.
+        feeds: by feed, how far its entries are behind its items and memberships; these tasks are in `lag`, too.
     """
 
     schema_version: int
@@ -75,6 +76,7 @@ class Survey(msgspec.Struct, frozen=True):
     set_aside: int = 0
     lag: dict[str, TaskLag] = {}
     unswept: dict[str, float] = {}
+    feeds: dict[str, TaskLag] = {}
 
 
 def survey(catalog: Catalog, engine: Statistics | None, progress: Reporter, *, exact: bool) -> Plan[Survey]:
@@ -83,7 +85,7 @@ def survey(catalog: Catalog, engine: Statistics | None, progress: Reporter, *, e
     Rows that are written meanwhile may be missed or counted.
     """
     stored = yield from stored_schema()
-    lag = yield from task_lag()
+    lags = yield from task_lags(catalog)
     aside = yield from count_set_aside()
     unswept = yield from sweep_lags(catalog)
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
@@ -94,8 +96,9 @@ def survey(catalog: Catalog, engine: Statistics | None, progress: Reporter, *, e
             total = None if engine is None else engine.tables[table].rows
             parts.extend((yield from _count_rows(table, names, progress, total)))
     return Survey(
-        stored.version, stored.unfinished, views, count_waiting(lag), engine, tuple(parts), aside, lag, unswept
-    )
+        stored.version, stored.unfinished, views, count_waiting(lags.kinds), engine, tuple(parts), aside, lags.kinds,
+        unswept, lags.feeds,
+    )  # fmt: skip
 
 
 class _Names:

@@ -25,7 +25,7 @@ class Traceable(Protocol):
 VERBS: Final = (
     "get", "find", "get_many", "page",
     "save", "create", "get_or_create", "upsert", "patch", "delete", "save_all",
-    "transact", "drain", "counters",
+    "transact", "drain", "counters", "mark", "marks", "unread",
 )  # fmt: skip
 """The verbs that are measured: `exists` calls find, `scan` calls page."""
 COUNTER_VERBS: Final = ("add", "read", "look", "windows", "shards", "settings", "configure", "delete")

@@ -19,6 +19,7 @@ from oneread.database.patches import patching
 from oneread.database.results import Outcome, attach_outcome
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.errors import NotFound, UsageError
+from oneread.feeds.marks import Marks
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
@@ -115,6 +116,15 @@ class TransactionWork:
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[None]:
         root_key = self.operations.root(model, key)
         yield from self._write(Delete(self.operations.catalog, root_key, if_version, model))
+
+    def mark(self, feed: Any, member: tuple[Any, ...], wanted: Mapping[str, Any], *, back: bool) -> Plan[Marks]:
+        """Marks entries of a feed; what is newest, for True, is read as it is now."""
+        self._refuse_ended()
+        marking = self.operations.marking
+        marked, change = yield from marking.change(feed, member, wanted, back=back)
+        if change is None:
+            return (yield from marking.marks(feed, member))
+        return marked.shown((yield from self._write(change)))
 
     def count(self, wanted: Add, once: Once | None) -> None:
         """Adds to a counter in this transaction's commit."""

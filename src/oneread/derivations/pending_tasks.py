@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt, UsageError
+from oneread.models.model import stored_name
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import fetch_data, scan_all
@@ -68,20 +69,53 @@ def waiting_tasks(catalog: Catalog, limit: int) -> Plan[list[WaitingTask]]:
     return [_waiting(catalog, key, row, now) for key, row in rows]
 
 
-def task_lag() -> Plan[dict[str, TaskLag]]:
-    """How far the tasks of each kind are behind; a request for each `BATCH` of them."""
+class Lags(NamedTuple):
+    """How far tasks are behind: those of each kind, and those of each feed, by its stored name."""
+
+    kinds: dict[str, TaskLag]
+    feeds: dict[str, TaskLag]
+
+
+def task_lags(catalog: Catalog) -> Plan[Lags]:
+    """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of them."""
     now = yield from Now()
-    found = {kind: TaskLag() for kind in outbox.KINDS}
+    feeds = _feeds_by_part(catalog)
+    found = Lags(dict.fromkeys(outbox.KINDS, TaskLag()), dict.fromkeys(feeds.values(), TaskLag()))
 
     def add(rows: list[Found]) -> None:
         for key, row in rows:
-            kind = outbox.kind_of(outbox.source_of(key))
-            lag = found[kind]
-            begun = lag.begun + bool(_worker(row, now))
-            found[kind] = TaskLag(lag.waiting + 1, begun, max(lag.oldest, _age(row, now)))
+            source = outbox.source_of(key)
+            _add_to(found.kinds, outbox.kind_of(source), row, now)
+            feed = feeds.get(outbox.view_of(source))
+            if feed is not None:
+                _add_to(found.feeds, feed, row, now)
 
     yield from scan_all("system", outbox.TASKS, add, BATCH)
     return found
+
+
+def task_lag(catalog: Catalog) -> Plan[dict[str, TaskLag]]:
+    """How far the tasks of each kind are behind; a request for each `BATCH` of them."""
+    return (yield from task_lags(catalog)).kinds
+
+
+def _add_to(found: dict[str, TaskLag], name: str, row: Row, now: int) -> None:
+    lag = found[name]
+    begun = lag.begun + bool(_worker(row, now))
+    found[name] = TaskLag(lag.waiting + 1, begun, max(lag.oldest, _age(row, now)))
+
+
+def _feeds_by_part(catalog: Catalog) -> dict[bytes, str]:
+    """By the prefix of the items and memberships of each feed, its stored name."""
+    views = catalog.views
+    return {views[part].prefix: stored_name(cls) for cls, view in views.items() for part in view.parts}
+
+
+def lag_of_feed(parts: frozenset[bytes]) -> Plan[float]:
+    """How old the oldest of the first `BATCH` tasks is that is of a feed with these parts. One request."""
+    now = yield from Now()
+    rows = yield from Scan("system", outbox.TASKS, BATCH)
+    return max([_age(row, now) for key, row in rows if outbox.view_of(outbox.source_of(key)) in parts], default=0.0)
 
 
 def count_waiting(lag: Mapping[str, TaskLag]) -> int:

@@ -18,6 +18,7 @@ from oneread.derivations.views import Feed, Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.feeds.adding import feed_parts
+from oneread.feeds.marks import FeedMarks, marks_models
 from oneread.models.evolving import steps_of
 from oneread.models.model import Model, stored_name
 from oneread.models.references import Copy
@@ -51,8 +52,8 @@ class Schema:
         portable: bool = False,
         counters: CounterRules = DEFAULT_RULES,
     ) -> None:
-        self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
-        self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is_declared_view(each))
+        self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is_declared(each, Model))
+        self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is_declared(each, View))
         self.inline = inline
         self.portable = portable
         if type(portable) is not bool:
@@ -64,6 +65,7 @@ class Schema:
             raise InvalidDeclaration("counters takes CounterRules(...)", counters=counters)
         self._names = Named((*self.models, *self.views))
         self._check_classes(declarations)
+        self.models += self._added_models()
         self.views += self._added_views()
         self._compiled = self.unstored()
         for copy in {
@@ -77,7 +79,7 @@ class Schema:
         for each in declarations:
             if not (_is(each, Model) or _is(each, View)):
                 raise InvalidDeclaration("a schema takes classes of models and views", given=each)
-        named = [each for each in declarations if not getattr(each, "is_added", False)]
+        named = [each for each in declarations if not _is_added(each)]
         for names in ([each.__name__ for each in named], [stored_name(each) for each in named]):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
@@ -92,6 +94,13 @@ class Schema:
             _check_bounds(model, self._names)
         for view in self.views:
             check_view(view, self._names)
+
+    def _added_models(self) -> tuple[type[Model[Any]], ...]:
+        """Those that hold the marks of feeds."""
+        added = marks_models([view for view in self.views if issubclass(view, Feed)], self._names)
+        for model in added:
+            check_model(model, self._names)
+        return added
 
     def _added_views(self) -> tuple[type[View[Any]], ...]:
         """The indexes by which a sweep finds what has expired, and those that feeds are made of."""
@@ -130,9 +139,14 @@ class Schema:
         return declare_schema(self._compiled, self.views, self._names)
 
 
-def _is_declared_view(given: object) -> bool:
-    """Whether this is a view; those that a schema adds, which another schema may bring, are made again."""
-    return _is(given, View) and not getattr(given, "is_added", False)
+def _is_declared(given: object, base: type) -> bool:
+    """Whether this is a model, or a view; those that a schema adds, which another schema may bring, are made again."""
+    return _is(given, base) and not _is_added(given)
+
+
+def _is_added(given: object) -> bool:
+    """Whether a schema adds this class; a model may have a field called `is_added`."""
+    return _is(given, FeedMarks) or (_is(given, View) and bool(getattr(given, "is_added", False)))
 
 
 def _is(given: object, base: type) -> bool:

@@ -7,7 +7,7 @@ entry however many there are. See "Feeds" of docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ import msgspec
 from oneread.encoding.codec import Codec
 from oneread.errors import Corrupt
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.parts import frame, header
+from oneread.feeds.parts import frame, header, rest_of
 from oneread.models.expiry import EXPIRY_BYTES
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.limits import VALUES_BYTES
@@ -148,6 +148,15 @@ class Entries:
         start = VIEW_BYTES + len(group)
         return key[start : self._member(key, start)[1]]
 
+    def tail_of(self, key: bytes) -> bytes:
+        """What stands behind the member in an entry's key: the time and the item."""
+        return key[self._member(key, VIEW_BYTES)[1] :]
+
+    def sides_of(self, key: bytes, membership: bytes) -> tuple[bytes, bytes]:
+        """The keys of the rows of items and memberships that an entry names, whether they are there or not."""
+        end, group = self._member(key, VIEW_BYTES)[1], membership[: self._group(membership, 0)[1]]
+        return self.items + group + key[end:], self.members + group + key[VIEW_BYTES:end] + membership[len(group) :]
+
     def membership_of(self, key: bytes, group: bytes) -> bytes:
         """The group and the membership of a row of memberships."""
         return group + key[self._member(key, VIEW_BYTES + len(group))[1] :]
@@ -157,9 +166,8 @@ class Entries:
         start = VIEW_BYTES + len(group)
         end = self._member(key, start)[1]
         doc, membership = row[VALUE].value, group + key[end:]
-        framed = frame(doc)
         alone = Cell(_encode([membership]), now)
-        return MemberRow(key[start:end], membership, alone, doc, None if framed is None else framed.rest)
+        return MemberRow(key[start:end], membership, alone, doc, rest_of(doc))
 
     def split_item(self, key: bytes, row: Row, group: bytes) -> ItemRow:
         """Takes a row of the items of a group apart."""
@@ -176,6 +184,18 @@ class Entries:
         if item.rest is None or member.shown is None:
             return Cell(self._wide_value(item.cell.value, member.doc), item.cell.stamp)
         return Cell(item.head + member.shown + item.rest, item.cell.stamp)
+
+    def join(self, items: Iterable[ItemRow], member: MemberRow) -> list[tuple[bytes, bytes, bytes]]:
+        """The key and the value of the entry of each item for a member of its group, and the membership."""
+        start, shown, membership = self.prefix + member.member, member.shown, member.membership
+        return [
+            (
+                start + each.tail,
+                self.shown(each, member).value if each.rest is None or shown is None else each.head + shown + each.rest,
+                membership,
+            )
+            for each in items
+        ]
 
     def _wide_value(self, item: bytes, member: bytes) -> bytes:
         """The value with ints beyond 64 bits, which is not made of parts."""

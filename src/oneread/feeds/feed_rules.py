@@ -109,7 +109,12 @@ def _membership(feed: type, path: Path, names: Names) -> type[Model[Any]]:
 
 def check_feed(feed: type[Feed[Any]], names: Names) -> None:
     """Checks the options and the rules of a feed."""
-    feed_rules(feed, names)
+    membership = feed_rules(feed, names).membership
+    if membership.ttl is not None:
+        raise InvalidDeclaration(
+            "memberships of a feed cannot expire: delete them, or leave `ttl` out of their model", view=feed,
+            membership=membership,
+        )  # fmt: skip
     expires: Any = feed.expires_after
     if expires is not None and (type(expires) is not timedelta or expires < timedelta(milliseconds=1)):
         raise InvalidDeclaration(
@@ -134,6 +139,12 @@ def _check_large_groups(feed: type[Feed[Any]]) -> None:
         raise InvalidDeclaration(
             "a watched feed has no large groups: their items are not written to it, so no change would show them; "
             "leave out watched or large_group",
+            view=feed, large_group=above,
+        )  # fmt: skip
+    if above is not None and feed.marks:
+        raise InvalidDeclaration(
+            "a feed with marks has no large groups: what a member has not seen is counted by entries, and their items "
+            "have none; leave out marks or large_group",
             view=feed, large_group=above,
         )  # fmt: skip
     merged: Any = feed.merged_groups

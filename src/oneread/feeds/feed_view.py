@@ -117,7 +117,7 @@ class FeedView:
         return found
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        name, offset = self.cls.__name__, owner_offset(self.key.codec)
+        name, offset = self.cls.__name__, owner_offset(self.key.codec) if self.groups is None else None
         entries = Keyspace(
             self.prefix, "views", name, kind, key_values(self.key), offset, fields=self._named_values, is_joined=True
         )

@@ -8,6 +8,7 @@ docs/formats/rows.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from struct import Struct
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -24,8 +25,8 @@ V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
 GROUP: Final = "group_"
 """The first field of both indexes: the group, by which they are joined."""
 
-_LENGTHS: Final = 2
-"""Bytes of each of the two lengths that frame a row's value."""
+_LENGTHS: Final = Struct(">HH")
+"""The two lengths that frame a row's value."""
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
@@ -67,7 +68,7 @@ class FeedPartView(IndexView):
         source, group, *fields = row
         source, group = _pack(source), _pack(group)
         rest = _pack(fields).removeprefix(header(len(fields)))
-        return _two(source) + _two(group) + source + group + rest
+        return _LENGTHS.pack(len(source), len(group)) + source + group + rest
 
     def whole_values(self, docs: list[bytes]) -> list[bytes]:
         framed = [frame(doc) for doc in docs]
@@ -85,13 +86,18 @@ def frame(doc: bytes) -> FramedValue | None:
     """The parts of a row's value; None for one that is not framed."""
     if doc.startswith(WIDE_WITHOUT_ID):
         return None
-    source = 2 * _LENGTHS + int.from_bytes(doc[:_LENGTHS], "big")
-    group = source + int.from_bytes(doc[_LENGTHS : 2 * _LENGTHS], "big")
-    return FramedValue(doc[2 * _LENGTHS : source], doc[source:group], doc[group:])
+    source, group = _LENGTHS.unpack_from(doc)
+    source += _LENGTHS.size
+    group += source
+    return FramedValue(doc[_LENGTHS.size : source], doc[source:group], doc[group:])
 
 
-def _two(part: bytes) -> bytes:
-    return len(part).to_bytes(_LENGTHS, "big")
+def rest_of(doc: bytes) -> bytes | None:
+    """`rest` of a row's value alone; None for one that is not framed."""
+    if doc.startswith(WIDE_WITHOUT_ID):
+        return None
+    source, group = _LENGTHS.unpack_from(doc)
+    return doc[_LENGTHS.size + source + group :]
 
 
 def parts_of_feed(feed: type[Feed[Any]], made: Mapping[type, CompiledView]) -> tuple[FeedPartView, FeedPartView]:

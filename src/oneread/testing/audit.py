@@ -17,11 +17,14 @@ from oneread.derivations import emitted_record
 from oneread.derivations.copies import NO_SOURCE, Reference, Source
 from oneread.derivations.entity_type import EntityState, FillInputs
 from oneread.derivations.group_indexes import indexed_groups
+from oneread.feeds.entries import Entries
+from oneread.feeds.feed_view import FeedView
 from oneread.models.references import Copy
 from oneread.store.engine import Engine
-from oneread.store.keys import VIEW_BYTES, entity_part
+from oneread.store.keys import VIEW_BYTES, entity_part, view_part
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, Row, RowRange, Table
+from oneread.testing.feed_audit import FeedOffence, check_entries
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
 from oneread.transactions.root import BODY, Root, parse_root
@@ -62,8 +65,11 @@ class Audit:
         self._engine = engine
         self._catalog = operations.catalog
         self._known: dict[tuple[bytes, Root], _Entity] = {}
+        self._feeds = [Entries(view) for view in self._catalog.views.values() if isinstance(view, FeedView)]
         self._now = 0
         """The latest version: no row that expires later may be gone."""
+        self.clock = 0
+        """The latest clock of any process: no entry of a feed that expires later may be gone."""
         self.stored: Stored = self._read_tables()
 
     @property
@@ -90,6 +96,7 @@ class Audit:
         self._now = max([self._now, *(root.version for root in roots.values())])
         entities = {key: self._expected(key, root) for key, root in roots.items()}
         self._check_views(entities)
+        self._check_feeds()
         self._check_counts(entities)
         self._check_counters(entities)
         if not self.pending:
@@ -158,8 +165,24 @@ class Audit:
     def _check_views(self, entities: dict[bytes, _Entity]) -> None:
         expected = {place: shown for each in entities.values() for place, shown in each.derived.puts.items()}
         expected |= self._group_rows()
-        found = {place: row[VALUE].value for place, row in self.stored["views"].items()}
+        entries = {prefix for each in self._feeds for prefix in (each.prefix, each.view.kept)}
+        found = {
+            place: row[VALUE].value for place, row in self.stored["views"].items() if view_part(place) not in entries
+        }
         _compare("a row of a view", expected, found)
+
+    def _check_feeds(self) -> None:
+        """The entries of feeds, as the stored items and memberships make them; those are compared before."""
+        if not self._feeds:
+            return
+        tasks = [outbox.source_of(key) for key in self.stored["system"] if key.startswith(outbox.TASKS.start)]
+        sources = [*tasks, *[source for source, _part in self.set_aside()]]
+        rows = {outbox.feed_row(each) for each in sources if outbox.kind_of(each) == outbox.FEED}
+        for feed in self._feeds:
+            try:
+                check_entries(feed, self.stored["views"], rows, max(self._now, self.clock))
+            except FeedOffence as offence:
+                raise Offence(str(offence)) from offence
 
     def _group_rows(self) -> dict[bytes, bytes]:
         """The rows of indexes over groups, as the stored groups make them; those are compared with the entities."""

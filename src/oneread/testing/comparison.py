@@ -20,8 +20,8 @@ from oneread.testing.naive import look
 from oneread.testing.oracle import Oracle
 from oneread.testing.steps import CIPHER
 
-ReadRows: TypeAlias = Callable[[Any], list[Any]]
-"""All rows of a model or view, as the store shows them."""
+ReadRows: TypeAlias = Callable[[Any, tuple[Any, ...]], list[Any]]
+"""All rows of a model or view that begin with some values, as the store shows them."""
 
 _BATCHES: Final = 1_000
 
@@ -37,12 +37,14 @@ def compare(oracle: Oracle, read_rows: ReadRows, *, blurred: bool = False) -> No
     its last change, so the oracle does not know which of its values they keep.
     """
     for model in oracle.models:
-        expected, found = oracle.all(model), read_rows(model)
+        expected, found = oracle.all(model), read_rows(model, ())
         if blurred:
             expected, found = [own(each) for each in expected], [own(each) for each in found]
         check_same(model.__name__, look(expected), look(found))
     for view in () if blurred else oracle.views:
-        check_same(view.__name__, naive.listed(view, oracle.listing(view)), naive.listed(view, read_rows(view)))
+        for equal in oracle.lists(view):
+            expected, found = oracle.listing(view, *equal), read_rows(view, equal)
+            check_same(view.__name__, naive.listed(view, expected), naive.listed(view, found))
 
 
 def check_same(what: str, expected: object, found: object) -> None:
@@ -111,12 +113,14 @@ def has_stale_copy(oracle: Oracle, audit: Audit, operations: Operations, model: 
     return False
 
 
-def read_all(driver: SyncDriver, operations: Operations, view: Any) -> list[Any]:
+def read_all(driver: SyncDriver, operations: Operations, view: Any, equal: tuple[Any, ...] = ()) -> list[Any]:
     """All rows of a list, page by page."""
     rows: list[Any] = []
     cursor: str | None = None
     while True:
-        found = driver.run(page(listed(operations, view), Query(limit=20, cursor=cursor), CIPHER, Trace()), Trace())
+        found = driver.run(
+            page(listed(operations, view), Query(equal, limit=20, cursor=cursor), CIPHER, Trace()), Trace()
+        )
         rows.extend(found.rows)
         cursor = found.next
         if cursor is None:

@@ -204,6 +204,23 @@ class EngineConformance:
         assert engine.column("roots", within, 10, b"d:b", reverse=reverse) == expected
         assert engine.column("roots", within, 1, b"d:b", reverse=reverse) == expected[:1]
 
+    @pytest.mark.parametrize("reverse", [False, True])
+    @pytest.mark.parametrize("column", [b"d:b", b"d:v", b"m:e"])
+    def test_a_column_of_rows_of_several_shapes(
+        self, ask: Ask, engine: Engine, column: bytes, *, reverse: bool
+    ) -> None:
+        for number, names in enumerate(("b e", "b e", "b", "b v e", "v", "b v e", "b e", "e", "b e", "b")):
+            key = bytes([number])
+            columns = {"b": b"d:b", "v": b"d:v", "e": b"m:e"}
+            puts = [put(key, key * (number + 1) + name.encode(), 7, columns[name]) for name in names.split()]
+            ask(Mutate("roots", puts))
+        scanned = ask(Scan("roots", ALL, 20, reverse, families="dm"))
+        expected = [(key, row[column].value) for key, row in scanned if column in row]
+        if not isinstance(engine, LocalReads):
+            pytest.skip("the engine has no local reads")
+        assert engine.column("roots", ALL, 20, column, reverse=reverse) == expected
+        assert engine.column("roots", ALL, 3, column, reverse=reverse) == expected[:3]
+
     def test_an_engine_has_the_protocols_that_it_declares(self, engine: Engine) -> None:
         assert isinstance(engine, Snapshots) or not engine.capabilities.snapshot
         assert engine.capabilities.local or not isinstance(engine, LocalReads)

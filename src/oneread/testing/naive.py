@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from oneread.derivations.rules import Rule, rules_of
+from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
 
 UNFILLED: Final = "unfilled"
@@ -65,6 +66,16 @@ def _start(at: datetime, size: str) -> datetime:
         "year": date(day.year, 1, 1),
     }
     return datetime.combine(starts[size], datetime.min.time(), UTC)
+
+
+def in_buckets(rules: Mapping[str, Rule], groups: Mapping[str, Rule]) -> dict[str, Rule]:
+    """The rules of a view of groups; those that take a time bucket of the groups are of its size."""
+    found, sizes = dict(rules), {name: rule.size for name, rule in groups.items()}
+    for name, rule in rules.items():
+        size = sizes.get(path_of(rule.field).names[0])
+        if rule.kind == "key" and rule.size is None and size is not None and not rule.hashed:
+            found[name] = msgspec.structs.replace(rule, size=size)
+    return found
 
 
 def sort_by_keys(entries: list[Any], rules: list[Rule]) -> None:

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from oneread.database.patches import FieldStep
-from oneread.derivations.extrema import EXTREMA
 from oneread.derivations.rules import Rule, rules_of
-from oneread.derivations.views import Aggregate, Index, View
+from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
 from oneread.models.fields import GENERATED
 from oneread.models.model import Model, key_names
@@ -26,8 +25,9 @@ from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
-from oneread.testing.naive import comparable, fold, key_value, look, sort_by_keys
+from oneread.testing.naive import comparable, fold, in_buckets, key_value, look, sort_by_keys
 from oneread.testing.naive_counters import NaiveCounters
+from oneread.testing.naive_counts import count_aggregate, count_feed, count_index
 from oneread.testing.naive_entities import (
     CHILD_OF,
     AnyModel,
@@ -51,6 +51,7 @@ from oneread.testing.naive_entities import (
     totals_of,
     written_at,
 )
+from oneread.testing.naive_feeds import FeedSides, Subjects, feed_paths, has_left, sides_of
 
 __all__ = ["Oracle", "look", "written_at"]
 
@@ -97,11 +98,17 @@ class Oracle:
                     for name in copied_names(field.copy):
                         self._want(cls, (field.name, name))
         for view in self.views:
-            for rule in () if self.lists_groups(view) else _rules(view).values():
-                for given in rule.given_fields:
-                    for cls in self.models:
-                        if issubclass(cls, self._viewed(view)):
-                            self._want(cls, path_of(given).names)
+            for of, path in self._paths(view):
+                for cls in self.models:
+                    if issubclass(cls, of):
+                        self._want(cls, path.names)
+
+    def _paths(self, view: type[View[Any]]) -> Iterable[tuple[type, Path]]:
+        """The paths that a view reads, each with the model that it begins at."""
+        of = self._viewed(view)
+        if issubclass(view, Feed):
+            return feed_paths(view, of, self._names)
+        return [(of, path_of(given)) for rule in _rules(view).values() for given in rule.given_fields]
 
     def _want(self, cls: type, route: Route) -> None:
         name, *rest = route
@@ -390,8 +397,8 @@ class Oracle:
 
     # Views.
 
-    def rows(self, view: type[Index[Any]], *equal: object) -> list[Any]:
-        """The rows of an index, in order, whose first key fields are these; a reference is given as its `Ref`.
+    def rows(self, view: type[Index[Any] | Feed[Any]], *equal: object) -> list[Any]:
+        """The rows of an index or a feed, in order, whose first key fields are these; a reference is a `Ref`.
 
         Rows that differ only in a hashed field have no defined order.
         """
@@ -406,18 +413,29 @@ class Oracle:
 
         Of an index over groups: in the order of the groups, with a place for each group.
         """
+        if issubclass(view, Feed):
+            names = [name for name, rule in _rules(view).items() if rule.kind == "key"]
+            return [
+                (values, place, self._row(view, (place, held), dict(zip(names, values, strict=True))))
+                for values, place, held in self.sides(view).entries()
+            ]
         rules = self._sized(view)
         found: list[Entry] = []
-        for place, held in self._listed(view):
-            if view.where is not None and not view.where.test(held.entity):
-                continue
+        for place, held in self._subjects(view):
             for values in self._keys(held, {name: rule for name, rule in rules.items() if rule.kind == "key"}):
                 row = self._row(view, (place, held), values)
                 found.append((tuple(values.values()), place, row))
         return found
 
+    def sides(self, feed: type[Feed[Any]]) -> FeedSides:
+        """What a feed joins."""
+        return sides_of(feed, self._sized(feed), self._names, Subjects(self._subjects(feed), self.held, self._keys))
+
     def _living(self, view: Any) -> list[Entry]:
-        """The entries of an index whose rows have not expired."""
+        """The entries of an index or a feed whose rows have not expired."""
+        if issubclass(view, Feed):
+            recent = [each for each in self.entries(view) if not has_left(view, each[0][-1], self.now)]
+            return [each for each in recent if self.lists_groups(view) or self._present(each[1]) is not None]
         if self.lists_groups(view):
             return self.entries(view)
         ttl = view.ttl if issubclass(view, Index) else None
@@ -425,11 +443,15 @@ class Oracle:
         return [entry for entry, of in entries if not (self.is_expired(of) or has_expired(ttl, of, self.now))]
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
-        """Whether a view is an index over the groups of an aggregate."""
+        """Whether a view lists the groups of an aggregate."""
         return issubclass(self._viewed(view), Aggregate)
 
+    def _subjects(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
+        """What a view lists: entities, or groups that have entities, for which its `where` holds."""
+        where = view.where
+        return [each for each in self._listed(view) if where is None or where.test(each[1].entity)]
+
     def _listed(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
-        """What a view is about: entities, or groups that have entities."""
         of = self._viewed(view)
         if not self.lists_groups(view):
             return [(place, held) for place, held in self.held.items() if isinstance(held.entity, of)]
@@ -446,16 +468,9 @@ class Oracle:
             parts += [value] if target is None else [None] * len(key_names(target[0])) if value is None else value.key
         return tuple(parts)
 
-    def _sized(self, view: type[View[Any]]) -> dict[str, Rule]:
+    def _sized(self, view: type[View[Any]]) -> Mapping[str, Rule]:
         """The rules of a view; those that take a time bucket of groups are of its size."""
-        rules = dict(_rules(view))
-        if self.lists_groups(view):
-            sizes = {name: rule.size for name, rule in _rules(cast("Any", self._viewed(view))).items()}
-            for name, rule in rules.items():
-                size = sizes.get(path_of(rule.field).names[0])
-                if rule.kind == "key" and rule.size is None and size is not None and not rule.hashed:
-                    rules[name] = msgspec.structs.replace(rule, size=size)
-        return rules
+        return in_buckets(_rules(view), _rules(self._viewed(view))) if self.lists_groups(view) else _rules(view)
 
     def _keys(self, held: Held, rules: Mapping[str, Rule]) -> Iterable[dict[str, Any]]:
         """The values of the key rules: once, never, or once for each distinct element of each(...)."""
@@ -470,7 +485,7 @@ class Oracle:
 
     def _row(self, view: type[View[Any]], of: tuple[Place, Held], values: dict[str, Any]) -> object:
         place, held = of
-        if not issubclass(view, Index):
+        if not issubclass(view, Index | Feed):
             return held
         fields = dict(values)
         for name, rule in _rules(view).items():
@@ -529,9 +544,15 @@ class Oracle:
 
     # The rows of a store.
 
-    def listing(self, view: type[View[Any]]) -> list[Any]:
-        """All rows of a view as a page shows them, in order."""
-        return _naive(view).rows(self, view)
+    def lists(self, view: type[View[Any]]) -> list[tuple[Any, ...]]:
+        """The values with which a view is paged: of a feed each member's, else none."""
+        if not issubclass(view, Feed):
+            return [()]
+        return list(dict.fromkeys([each.member for each in self.sides(view).memberships]))
+
+    def listing(self, view: type[View[Any]], *equal: object) -> list[Any]:
+        """All rows of a view as pages show them, in order; of a feed, those of one member."""
+        return _naive(view).rows(self, view, *equal)
 
     def expected_rows(self) -> dict[tuple[str, str], int]:
         """How many raw rows there are, by table and name of the keyspace; two further names are of table `views`.
@@ -566,32 +587,14 @@ class Oracle:
 class NaiveView(NamedTuple):
     """How the oracle computes one kind of view: its rows in order, and its raw rows by table and keyspace."""
 
-    rows: Callable[[Oracle, Any], list[Any]]
+    rows: Callable[..., list[Any]]
     counted: Callable[[Oracle, Any], dict[tuple[str, str], int]]
 
 
-def _count_index(oracle: Oracle, view: type[Index[Any]]) -> dict[tuple[str, str], int]:
-    entries = oracle.entries(view)
-    counted = {("views", view.__name__): len(entries)}
-    if view.unique:
-        counted["counts", view.__name__] = len({values for values, *_ in entries if None not in values})
-    return counted
-
-
-def _count_aggregate(oracle: Oracle, view: type[Aggregate[Any]]) -> dict[tuple[str, str], int]:
-    members = oracle.members(view)
-    counted = {("counts", view.__name__): len(members)}
-    for name, rule in _rules(view).items():
-        if rule.fold in EXTREMA:
-            counted["views", f"{view.__name__}.{name}"] = sum(
-                len(oracle.folded(rule, held)) for _group, held in members
-            )
-    return counted
-
-
 NAIVE_VIEWS: Final[dict[type, NaiveView]] = {
-    Index: NaiveView(Oracle.rows, _count_index),
-    Aggregate: NaiveView(Oracle.groups, _count_aggregate),
+    Index: NaiveView(Oracle.rows, count_index),
+    Feed: NaiveView(Oracle.rows, count_feed),
+    Aggregate: NaiveView(Oracle.groups, count_aggregate),
 }
 """By the base class of declarations; a test that registers a new kind of view adds the naive way to compute it."""
 

@@ -71,6 +71,7 @@ class Proof:
             Disagreement: one refuses a step that the other does, or they return different entities.
         """
         self.oracle.now = self.clock()
+        self._audit.clock = max(self._audit.clock, self.clock())
         if isinstance(step, TickStep):
             self.clock.tick(step.seconds)
         elif isinstance(step, SweepStep):
@@ -128,6 +129,7 @@ class Proof:
         """
         self._run_tasks()
         self.oracle.now = self.clock()
+        self._audit.clock = max(self._audit.clock, self.clock())
         compare(self.oracle, self._rows)
         for entity in [each for model in self.oracle.models for each in self.oracle.all(model)]:
             variant: Any = type(entity)
@@ -136,8 +138,8 @@ class Proof:
         self._audit.check()
         check_waiting(self.oracle, self._audit, self.database.operations)
 
-    def _rows(self, view: Any) -> list[Any]:
-        return [row for page in self.database.scan(view, batch=3) for row in page]
+    def _rows(self, view: Any, equal: tuple[Any, ...]) -> list[Any]:
+        return [row for page in self.database.scan(view, *equal, batch=3) for row in page]
 
     def _run_tasks(self) -> None:
         while self.database.run(self.database.operations.drain_step(_BATCH)):

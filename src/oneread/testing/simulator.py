@@ -170,14 +170,15 @@ class Simulation:
 
     def _check_at_rest(self) -> None:
         self.oracle.now = self.now
+        self.audit.clock = max(self.audit.clock, self.now)
         self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
         self.oracle.delete_with_sources()
         self._check(lambda: check_waiting(self.oracle, self.audit, self.operations))
         blurred = self.blurred or bool(self.audit.set_aside())
         self._check(lambda: compare(self.oracle, self._rows, blurred=blurred))
 
-    def _rows(self, declaration: type) -> list[Any]:
-        return read_all(self._driver, self.operations, declaration)
+    def _rows(self, declaration: type, equal: tuple[Any, ...]) -> list[Any]:
+        return read_all(self._driver, self.operations, declaration, equal)
 
     @property
     def digest(self) -> str:
@@ -416,6 +417,7 @@ class Simulation:
 
     def _check_commit(self, process: _Process, *, lagging: bool) -> None:
         """After a commit: audits the store, and does the step to the oracle."""
+        self.audit.clock = max(self.audit.clock, self._clock(process))
         self._check(self.audit.check)
         step = process.step
         assert step is not None

@@ -15,6 +15,7 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
+from oneread.store.keys import view_part
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.leases import LEASE, Lease, encode_lease
@@ -216,6 +217,11 @@ def feed_source(key: bytes) -> bytes:
 def feed_row(source: bytes) -> bytes:
     """The key in `views` of the row that a feed's task is about."""
     return source[len(_OF_FEED) :]
+
+
+def view_of(source: bytes) -> bytes:
+    """The view whose row the task of a source is about, by its prefix; empty for a task that is of no feed."""
+    return view_part(feed_row(source)) if kind_of(source) == FEED else b""
 
 
 def add_feed_task(unit: UnitOfWork, task: Task, now: int) -> None:

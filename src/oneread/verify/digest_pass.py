@@ -59,13 +59,13 @@ class Digests:
         self._coefficients: dict[bytes, tuple[int, ...]] = {}
         self._unreadable: set[int] = set()
 
-    def expect(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Adds expected rows: (key, value)."""
+    def expect(self, rows: Iterable[tuple[bytes, bytes] | tuple[bytes, bytes, bytes]]) -> None:
+        """Adds expected rows: (key, value), or (key, value, membership) for each that shows a feed's entry."""
         into = self.rows
         for row in rows:
             into[hash(row[0]) & _MASK] += hash(row)
 
-    def find(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
+    def find(self, rows: Iterable[tuple[bytes, bytes | None] | tuple[bytes, bytes, bytes]]) -> None:
         """Subtracts rows found; the value of one that cannot be read is None."""
         into = self.rows
         for row in rows:

@@ -16,6 +16,8 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.derivations.group_indexes import indexed_groups
 from oneread.errors import Corrupt, OnereadError, SchemaMismatch, UsageError
+from oneread.feeds.entries import Entries
+from oneread.feeds.feed_view import FeedView
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
@@ -56,7 +58,8 @@ class StoreKeyspaces:
         self.indexed = {each.aggregate.prefix: each for each in indexed_groups(catalog.views.values()).values()}
         """The aggregates whose groups indexes list, by the prefix of the groups."""
         listed = {catalog.views[each].groups for each in wanted if each in catalog.views}
-        self._wanted = frozenset(wanted) | {each.cls for each in listed if each is not None}
+        parts = {part for each in wanted if each in catalog.views for part in catalog.views[each].parts}
+        self._wanted = frozenset(wanted) | {each.cls for each in listed if each is not None} | parts
         self.kinds: tuple[EntityKind, ...] = tuple(dict.fromkeys(catalog.kinds.values()))
         views = tuple(catalog.views.values())
         self.keyspaces: dict[tuple[Table, bytes], Keyspace] = {
@@ -65,6 +68,9 @@ class StoreKeyspaces:
             if self._covers_view(view)
             for keyspace in view.keyspaces(catalog.kinds[view.model])
         }
+        compared = [view for view in views if isinstance(view, FeedView) and ("views", view.prefix) in self.keyspaces]
+        self.feeds = {view.cls.__name__: Entries(view) for view in compared}
+        """The feeds whose entries are compared, by name."""
         self.prefixes = frozenset(prefix for _table, prefix in self.keyspaces)
         every = [keyspace for view in views for keyspace in view.keyspaces(catalog.kinds[view.model])]
         prefixes = {table: {each.prefix for each in every if each.table == table} for table in ("views", "counts")}

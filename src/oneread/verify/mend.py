@@ -28,6 +28,7 @@ from oneread.transactions.sequences import keep_sequences, raised, rewritten, wi
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, DerivedWrites, UnitOfWork
 from oneread.verify.expected import RowReader, StoredEntity, deleted_record, emit_again, has_own_stamp, recorded_in
+from oneread.verify.feed_entries import EntryMaker
 from oneread.verify.group_rows import GroupRows
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.report import Finding
@@ -45,6 +46,7 @@ class Mender:
         self._fence = fence
         self._reader = RowReader(keyspaces, scanner)
         self._groups = GroupRows(keyspaces, scanner)
+        self._entries = EntryMaker(keyspaces.feeds.values(), scanner)
         self._kinds = frozenset(kind.prefix for kind in keyspaces.kinds)
         self._new_unit = partial(UnitOfWork, self._catalog.name_of, logs=self._catalog.logs)
 
@@ -118,6 +120,8 @@ class Mender:
             return self._correct_group
         if keyspace is not None and keyspace.groups:
             return self._follow_group
+        if keyspace is not None and keyspace.is_joined:
+            return self._join_again
         return self._delete_orphan if fault.kind == "dangling" else self._write_row
 
     # Root rows.
@@ -238,6 +242,14 @@ class Mender:
         is_right = row is None if expected is None else row is not None and shown_of(row) == expected[VALUE].value
         return True if is_right else (yield from self._write("views", key, expected))
 
+    def _join_again(self, finding: Finding) -> Plan[bool]:
+        """Makes an entry of a feed what the items and memberships say; removes one that none shows."""
+        key, now = finding.fault.key, (yield from Now())
+        (row,) = yield from self._scanner.read("views", [key])
+        expected = yield from self._entries.expected(key, row, finding.membership, now)
+        is_right = expected is None if row is None else expected is not None and _shows(row) == _shows(expected)
+        return True if is_right else (yield from self._write("views", key, expected))
+
     def _write(self, table: Table, key: bytes, row: Row | None) -> Plan[bool]:
         unit = self._new_unit()
         if row is None:
@@ -281,16 +293,24 @@ class Mender:
     # The outbox.
 
     def _restart_task(self, finding: Finding) -> Plan[bool]:
-        """Starts a task again from the first holder, or deletes one whose source was never written."""
+        """Starts a task again from its beginning, or deletes one whose source was never written."""
         key, source = finding.fault.key, finding.owner
         (root,) = yield from self._scanner.read("roots", [source or b"\x00"])
         now = yield from Now()
         unit = self._new_unit()
         unit.remove("system", key)
-        if root is not None:
+        if outbox.kind_of(source) == outbox.FEED:
+            if self._keyspaces.keyspace_of("views", outbox.feed_row(source)) is not None:
+                outbox.add_task(unit, source, now, again=True)
+        elif root is not None:
             outbox.add_task(unit, source, now)
         yield from unit.flush(now)
         return True
+
+
+def _shows(row: Row) -> dict[bytes, bytes]:
+    """The values of a row without their stamps."""
+    return {column: cell.value for column, cell in row.items()}
 
 
 def _taken_back(key: bytes, record: Cell | None) -> DerivedWrites:

@@ -40,6 +40,9 @@ class Finding(NamedTuple):
     found: bytes | None = None
     """What the row showed; None when it was absent or could not be read."""
 
+    membership: bytes = b""
+    """Of an entry of a feed: the group and the membership that must show it."""
+
 
 Report: TypeAlias = Callable[[Finding], None]
 
@@ -50,6 +53,13 @@ class DerivedRow(NamedTuple):
     table: Table
     key: bytes
     owner: bytes
+
+
+class EntryRow(NamedTuple):
+    """An entry of a feed, and a group and membership that must show it; empty for one that nothing must show."""
+
+    key: bytes
+    membership: bytes = b""
 
 
 class Side(NamedTuple):
@@ -119,6 +129,41 @@ class FaultReporter:
     def dangling(self, row: DerivedRow, found: Row) -> None:
         """Reports a derived row that no entity emits, or no group has."""
         self._derived("dangling", row, Side(), found)
+
+    def entry(self, row: EntryRow, expected: bytes | None, found: Row | None) -> None:
+        """Reports an entry of a feed that is not what the item and a membership show, or that nothing shows."""
+        keyspaces, place = self._keyspaces, DerivedRow("views", row.key, b"")
+        owner = keyspaces.owner_of("views", row.key, None)
+        wanted = Side() if expected is None else self._side(place, expected)
+        shown = None if found is None else shown_of(found)
+        has = Side("" if found is None else _describe_cells(found)) if shown is None else self._side(place, shown)
+        is_unreadable = found is not None and shown is None
+        kind: FaultKind = (
+            "unreadable"
+            if is_unreadable
+            else "dangling"
+            if expected is None
+            else "missing"
+            if found is None
+            else "different"
+        )
+        is_known = kind == "different" and wanted.values is not None and has.values is not None
+        differences = differences_of(wanted.values or {}, has.values or {}) if is_known else ()
+        said = {
+            "missing": "the entry is missing",
+            "dangling": "a membership or an item that it names is not there",
+            "unreadable": f"the entry cannot be read: {has.text}",
+            "different": spell_differences(differences) or "it does not name a membership that shows it",
+        }[kind]
+        of = "" if owner is None else keyspaces.name_of(owner)
+        item = "" if owner is None else f" of {spell_entity(keyspaces, owner)}"
+        text = f"{spell_row(keyspaces, 'views', row.key)}{item}: {said}"
+        name = row_name(keyspaces, "views", row.key)
+        fault = Fault(
+            text, kind, self._view_of("views", row.key), name, of, wanted.text, has.text, differences, mendable=True,
+            droppable=False, table="views", key=row.key,
+        )  # fmt: skip
+        self._report(Finding(fault, owner or b"", found=shown, membership=row.membership))
 
     def _side(self, row: DerivedRow, shown: bytes | None) -> Side:
         values = fields_of(self._keyspaces, row.table, row.key, shown)

@@ -22,6 +22,7 @@ from oneread.plans.progress import KEEP, MAX_AGE, Ahead, Fault, FaultKind, OnFau
 from oneread.store.rows import Table
 from oneread.verify.digest_pass import DigestPass
 from oneread.verify.expected import StaleTotal
+from oneread.verify.feed_entries import EntriesCheck
 from oneread.verify.group_rows import FaultyRows, GroupRowsCheck
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.locate_pass import LocatePass
@@ -33,7 +34,10 @@ KEPT_FAULTS: Final = 50_000
 """Rows reported as faults that are kept, so that what only follows from them is not reported."""
 
 _ORPHANS: Final = ""
-"""The part that looks for orphans; the other parts are named after their models."""
+"""The part that looks for orphans; the other parts are named after their models, and feeds."""
+
+_FEED: Final = "feed "
+"""What the name of a feed's part begins with."""
 
 
 class Verification(msgspec.Struct, frozen=True):
@@ -44,7 +48,7 @@ class Verification(msgspec.Struct, frozen=True):
         found: how many there are, by view (or `entity`, `copy`, ...) and kind of fault.
         entities: how many were compared, deleted ones that left a root row included.
         rows: how many were read.
-        skipped: models, and `orphans`, that were not compared because the snapshot grew too old.
+        skipped: models, feeds, and `orphans`, that were not compared because the snapshot grew too old.
         cursor: for `resume=`, to compare what was skipped; empty when nothing was.
         ahead: entities whose versions are more than a minute ahead of the clock, the first of each model; no faults.
         ahead_count: how many there are.
@@ -114,7 +118,8 @@ class Verifier:
         stored, now = (yield from stored_schema()), (yield from Now())
         keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
         kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
-        parts = [*kinds] if self._options.wanted else [*kinds, _ORPHANS]
+        parts = [*kinds, *[_FEED + name for name in keyspaces.feeds]]
+        parts += [] if self._options.wanted else [_ORPHANS]
         for name in parts:
             if name not in self._done.parts:
                 yield from self._compare_part(name, kinds.get(name))
@@ -134,7 +139,7 @@ class Verifier:
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         try:
-            digested = yield from Snapshot(lambda: self._compare(kind))
+            digested = yield from Snapshot(lambda: self._compare(name, kind))
         except TooOld:
             self._skipped.append(name or "orphans")
             return
@@ -148,12 +153,17 @@ class Verifier:
         self._scanner.rows = 0
         self._scanner.cursor = _encode_cursor(done)
 
-    def _compare(self, kind: EntityKind | None) -> Plan[DigestPass | None]:
+    def _compare(self, name: str, kind: EntityKind | None) -> Plan[DigestPass | None]:
         """Compares one part, in a snapshot; the schema is read in the same one."""
         stored, now = (yield from stored_schema()), (yield from Now())
         keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
         reporter = FaultReporter(keyspaces, self._count)
         yield from self._scanner.begin()
+        feed = keyspaces.feeds.get(name.removeprefix(_FEED)) if name.startswith(_FEED) else None
+        if feed is not None:
+            faulty_rows = [key for table, key in self._faulty if table == "views"]
+            yield from EntriesCheck(self._scanner, reporter, faulty_rows).run(feed, keyspaces.expired_until)
+            return None
         if kind is None:
             yield from Orphans(keyspaces, self._scanner, reporter).run()
             return None

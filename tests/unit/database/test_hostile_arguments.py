@@ -15,9 +15,11 @@ import pytest
 from oneread import (
     Aggregate,
     Copy,
+    Feed,
     Index,
     Key,
     Model,
+    Ref,
     Schema,
     any_of,
     bucket,
@@ -26,6 +28,8 @@ from oneread import (
     connect_async,
     count,
     migration,
+    newest,
+    on,
 )
 from oneread.counters.batch import CounterBatch
 from oneread.database._sync.bulk import Bulk
@@ -34,6 +38,8 @@ from oneread.database._sync.database import Database
 from oneread.database._sync.transaction import Transaction
 from oneread.database.explaining import Explainer
 from oneread.errors import OnereadError, UsageError
+from oneread.feeds.marks import Marks
+from oneread.testing.clock import START
 
 
 class Thing(Model[int]):
@@ -64,7 +70,19 @@ class Weeks(Aggregate[Thing]):
     things: int = count()
 
 
-SCHEMA = Schema(Thing, Holder, ByName, ByWeek, Weeks)
+class Follower(Model[int, str]):
+    person: Key[int]
+    name: Key[str]
+
+
+class Home(Feed[Thing]):
+    person: int = by(Follower.person)
+    at: datetime = newest(Thing.at)
+    joined = on(Thing.name, Follower.name)
+    marks = True
+
+
+SCHEMA = Schema(Thing, Holder, ByName, ByWeek, Weeks, Follower, Home)
 DEEP = []
 for _ in range(20_000):
     DEEP = [DEEP]
@@ -98,7 +116,7 @@ GOOD = {
     "model": Thing, "models": Thing, "key": 1, "keys": [(1,)], "view": ByName, "equal": "a", "entity": Thing(number=1),
     "entities": [Thing(number=1)], "body": lambda _transaction: None, "wanted": Thing, "result": Thing(number=1),
     "write": lambda _line: None, "changes": {"name": "b"}, "target": None, "position": 1, "numbers": None,
-    "name": "votes:42", "size": "hour",
+    "name": "votes:42", "size": "hour", "feed": Home, "member": 1,
 }  # fmt: skip
 MOST_BYTES = 10_000
 INNER = {"run", "apply", "verb"}
@@ -131,7 +149,7 @@ def call(verb, parameter, value, folder):
         elif each.kind is each.KEYWORD_ONLY:
             named |= {each.name: value} if hostile else {}
         elif each.kind is each.VAR_POSITIONAL:
-            given += [value] if hostile else ([GOOD[each.name]] if each.name == "key" else [])
+            given += [value] if hostile else ([GOOD[each.name]] if each.name in ("key", "member") else [])
         elif hostile or each.default is each.empty:
             given.append(value if hostile else str(folder / "copy") if each.name == "target" else GOOD[each.name])
     result = verb(*given, **named)
@@ -234,6 +252,38 @@ def test_opening(function, parameter, tmp_path, monkeypatch):
     monkeypatch.setitem(GOOD, "declarations", Thing)
 
     assert refused(function, parameter, tmp_path) == {}
+
+
+WRONG_ENTRIES = [
+    Home(source=Ref((None,)), person=1, at=START),
+    Home(source=Ref(None), person=1, at=START),
+    Home(source=Ref((1,)), person=1, at=datetime(2020, 1, 1)),
+    Home(source=Ref((1,)), person=1, at=None),
+    Home(source=None, person=1, at=START),
+    Home(source=Ref(("1",)), person=1, at=START),
+    Home(source=Ref((1,)), person="1", at=START),
+    Home(source=Ref((1,)), person=2, at=START),
+    Home(source=Ref((1,)), person=1, at=datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))),
+]
+
+
+@pytest.mark.parametrize("entry", WRONG_ENTRIES)
+def test_marks_take_entries_of_the_member(db, entry):
+    for verb in (lambda: db.mark(Home, 1, seen=entry), lambda: db.mark(Home, 1, read=entry, seen=True)):
+        with pytest.raises(OnereadError) as refused_with:
+            verb()
+        assert len(str(refused_with.value)) < MOST_BYTES
+    assert db.marks(Home, 1) == Marks()
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_page_of_a_feed(db, what):
+    for option in ("includes", "lag"):
+        if what == "None" or (option, what) == ("lag", "a bool"):
+            continue
+        with pytest.raises(OnereadError) as refused_with:
+            db.page(Home, 1, **{option: HOSTILE[what]})
+        assert len(str(refused_with.value)) < MOST_BYTES
 
 
 def test_a_dump_to_a_name_says_what_to_give(db):

@@ -61,6 +61,7 @@ def test_joining_and_leaving_a_large_group_writes_no_entries(world):
     assert world.rows(world.entries.prefix) == {}
     assert world.tasks() == []
     assert world.state("big").members == 5
+    assert world.db.verify().clean
     world.leave(50)
     assert world.walk(50) == []
     world.settle()
@@ -178,7 +179,12 @@ def test_a_feed_with_large_groups_is_not_watched():
         declare(large_group=3, watching=timedelta(hours=1))
 
 
-def declare(large_group=None, merged_groups=20, watching=None):
+def test_a_feed_with_large_groups_has_no_marks():
+    with pytest.raises(InvalidDeclaration, match="a feed with marks has no large groups"):
+        declare(large_group=3, marking=True)
+
+
+def declare(large_group=None, merged_groups=20, watching=None, *, marking=False):
     above, merged = large_group, merged_groups
 
     class Home(Feed[Post]):
@@ -188,5 +194,6 @@ def declare(large_group=None, merged_groups=20, watching=None):
         large_group = above
         merged_groups = merged
         watched = watching
+        marks = marking
 
     return Schema(Member, Group, Membership, Post, Home)

@@ -34,9 +34,11 @@ from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
+from oneread.database.freshness import Freshness, fresh_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
+from oneread.database.marking import MOST_COUNTED, Unread
 from oneread.database.operations import Children, Operations
-from oneread.database.pages import Page, Query, bounds_of, page
+from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
@@ -53,7 +55,7 @@ from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
-from oneread.derivations.views import View
+from oneread.derivations.views import Feed, View
 from oneread.errors import (
     InvalidQuery,
     InvalidUrl,
@@ -64,6 +66,7 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.evolution.backfill import Backfilled, BackfillOptions
+from oneread.feeds.marks import Marks
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
@@ -102,6 +105,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
+F = TypeVar("F", bound="Feed[Any]")
 R = TypeVar("R")
 W = TypeVar("W", bound=View[Any])
 
@@ -320,6 +324,8 @@ class Database:
         starts_with: str | bytes | None = None,
         where: Expression | None = None,
         budget: int = BUDGET,
+        includes: object = None,
+        lag: bool = False,
     ) -> Page[P]:
         """A page of an index, of entities by first parts of their key, or of an aggregate's groups, in stored order.
 
@@ -338,13 +344,21 @@ class Database:
             where: a condition on the rows; rows that fail it are read all the same, within `budget`.
             budget: rows that may be read beyond `limit`; once they are used up, `page.truncated` is true and
                 `page.next` continues.
+            includes: of a feed, what a write returned: the page shows what this write made of the member's feed, even
+                while its fan-out waits. The newest `limit` items of a group that the member has just joined.
+            lag: of a feed, whether `page.lag` is asked for: how many seconds ago the oldest change was that entries may
+                still lack, 0.0 if none.
 
         Costs one request and at most limit + 1 rows; with `any_of`, that for each value. Where tombstones, other
         variants or `where` leave rows out, up to `budget` rows more, in requests of at most limit + 1 rows. For groups
-        of an aggregate, what `get` costs for each `least`, `greatest` and `newest_values` of each group.
+        of an aggregate, what `get` costs for each `least`, `greatest` and `newest_values` of each group. `includes`
+        costs nothing more unless the write left a task about this feed; then one transaction for each: a read of the
+        task, and while that waits two reads, a scan and a write of this member's rows. `lag` costs one request, of at
+        most 500 of the tasks that wait; with more it is that of the first 500.
 
         Raises:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.
+            UsageError: `includes` is not what a write of this database returned.
             InvalidCursor: the cursor was tampered with or belongs to another page.
             NotReady: the view is still being built.
 
@@ -364,6 +378,10 @@ class Database:
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
+        if includes is not None or lag is not False:
+            bound, fresh, trace = BoundQuery(of, query, self._cipher), Freshness(includes, lag), Trace(self._observers)
+            plan = self.operations.reading(lambda: fresh_page(self.operations, bound, fresh, trace))
+            return self._driver.run(plan, trace)
         if self._local is not None:
             found = read_page(self._local, of, query, self._cipher, self._driver.now)
             if found is not None:
@@ -777,6 +795,101 @@ class Database:
             if result is TaskStepResult.IDLE:
                 return batches
             batches += bool(result)
+
+    def mark(
+        self,
+        feed: type[F],
+        *member: Any,
+        seen: F | bool | None = None,
+        read: F | bool | None = None,
+        back: bool = False,
+    ) -> Marks:
+        """Marks what a member has seen and read of a feed; returns both marks.
+
+        Each mark is a position in the feed: this entry and all older ones are seen, or read. The two are independent.
+        The feed's class says `marks = True`. Give the entry that a page showed first: with True, an entry that came
+        since is marked, too.
+
+        Costs one commit, of a read and a write, and at the first mark a read of the member more; with True a scan of
+        one row before. A mark that is there already is not written. `seen=False, read=False` deletes the row.
+
+        Arguments:
+            feed: a feed of the schema.
+            member: whose feed it is: as `page` takes it.
+            seen: an entry of the feed, a row of its page; True for its newest entry; False takes the mark away; None
+                leaves it.
+            read: the same of what was read.
+            back: lets a mark move to an older entry, which is else left out.
+
+        Raises:
+            InvalidQuery: the feed has no marks, or something else was given than an entry of this member's feed.
+            InvalidKey: the member is not whole.
+            MissingReference: there is no such member.
+            NotReady: the feed is still being built.
+
+        Examples:
+            ```python
+            page = db.page(Home, 7)
+            db.mark(Home, 7, seen=page[0])
+            ```
+        """
+        trace = Trace(self._observers)
+        plan = self.operations.marking.mark(feed, member, {"seen": seen, "read": read}, back=back)
+        found, tasks = self._driver.run(plan, trace)
+        attach_outcome(found, Outcome(0, trace, tuple(tasks)))
+        self._wake(tasks)
+        return found
+
+    def marks(self, feed: type[Feed[Any]], *member: Any) -> Marks:
+        """What a member has seen and read of a feed: `marks.has_read(entry)`. One request, one row.
+
+        Arguments:
+            feed: a feed of the schema with `marks = True`.
+            member: whose feed it is.
+
+        Raises:
+            InvalidQuery: the feed has no marks.
+            InvalidKey: the member is not whole.
+
+        Examples:
+            ```python
+            marks = db.marks(Home, 7)
+            new = [entry for entry in db.page(Home, 7) if not marks.has_read(entry)]
+            ```
+        """
+        trace = Trace(self._observers)
+        found = self._driver.run(self.operations.marking.marks(feed, member), trace)
+        attach_outcome(found, Outcome(0, trace))
+        return found
+
+    def unread(self, feed: type[Feed[Any]], *member: Any, limit: int = MOST_COUNTED) -> Unread:
+        """How many entries of a feed are newer than a member's marks, exactly up to a limit: `str(found)` is "99+".
+
+        Without a mark, all are. An entry that comes late, with a time before the mark, is not counted. Costs two
+        requests: a row for the marks, and the keys of the entries newer than the older mark, limit + 1 at most. Where
+        entries have expired by a `ttl` and are not swept yet, up to 100 rows more; then `more_unread` may mean that
+        they ended the count.
+
+        Arguments:
+            feed: a feed of the schema with `marks = True`.
+            member: whose feed it is.
+            limit: how far to count.
+
+        Raises:
+            InvalidQuery: the feed has no marks, or the limit is out of bounds.
+            InvalidKey: the member is not whole.
+            NotReady: the feed is still being built.
+
+        Examples:
+            ```python
+            found = db.unread(Home, 7)
+            print(found.unseen_text, found.unread_text)
+            ```
+        """
+        trace = Trace(self._observers)
+        found = self._driver.run(self.operations.marking.unread(feed, member, limit), trace)
+        attach_outcome(found, Outcome(0, trace))
+        return found
 
     def sweep(self, *, batch: int = SWEEP_BATCH, limit: int | None = None, progress: Reporter = no_progress) -> Swept:
         """Deletes the entities that have expired, and removes the rows of indexes that have, in small commits.

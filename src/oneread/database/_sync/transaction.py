@@ -16,11 +16,14 @@ from oneread.database._sync.counters import PlanRunner, TransactionCounter
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.patches import own_version
 from oneread.database.transaction import TransactionWork
+from oneread.derivations.views import Feed
+from oneread.feeds.marks import Marks
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
+F = TypeVar("F", bound="Feed[Any]")
 R = TypeVar("R")
 
 UNGIVEN: Any = UNSET
@@ -92,6 +95,17 @@ class Transaction:
     def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `delete`."""
         self._runner.run(self._work.delete(model, key, if_version))
+
+    def mark(
+        self,
+        feed: type[F],
+        *member: Any,
+        seen: F | bool | None = None,
+        read: F | bool | None = None,
+        back: bool = False,
+    ) -> Marks:
+        """Like the database's `mark`; what is newest, for True, is read as it is now."""
+        return self._runner.run(self._work.mark(feed, member, {"seen": seen, "read": read}, back=back))
 
     def counter(
         self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None

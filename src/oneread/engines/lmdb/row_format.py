@@ -57,14 +57,15 @@ def encode(table: Table, key: bytes, row: Row) -> bytes:
             if end > embedded.MAX_VALUE:
                 embedded.check_row(table, key, row)
             return shape.opening + _STAMPED(cell.stamp, end) + value
-        cells = [row[column] for column in shape.columns]
-        values = [cell.value for cell in cells]
+        values: list[bytes] = []
         numbers: list[int] = [values_at]
         end = values_at
-        for cell in cells:
-            end += len(cell.value)
-            numbers.append(cell.stamp)
-            numbers.append(end)
+        for column in shape.columns:
+            cell = row[column]
+            value = cell.value
+            values.append(value)
+            end += len(value)
+            numbers += (cell.stamp, end)
         if end > embedded.MAX_VALUE:
             embedded.check_row(table, key, row)
         return b"".join((shape.head, shape.unpack.pack(*numbers), *values))
@@ -127,6 +128,16 @@ def decode_value(table: Table, key: bytes, value: bytes, column: bytes) -> bytes
     """The value of one cell of a row."""
     cell = decode_cell(table, key, value, column)
     return None if cell is None else cell.value
+
+
+unpack_cell = _CELL.unpack_from
+"""Where a cell's value starts, its stamp, and where it ends."""
+
+
+def place_of(table: Table, key: bytes, value: bytes, column: bytes) -> tuple[bytes, int, int]:
+    """The head of a row that has a column, where the numbers of that column are, and where the values start."""
+    shape = _read_shapes.get(value[: value[0]]) or _parsed_shape(table, key, value)
+    return shape.head, shape.at[column], shape.values
 
 
 def _new_shape(table: Table, row: Row) -> Shape:

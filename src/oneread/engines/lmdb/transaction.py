@@ -234,15 +234,25 @@ def column(
     if limit <= 0:
         return found
     head, begin = row_format.only_column(name)
+    shared, place, values = head, 0, 0  # the rows of a view have one shape: that of the last row is tried first
+    unpack, decode_value, add = row_format.unpack_cell, row_format.decode_value, found.append
     first, stop = wanted.start, wanted.stop
     for key, value in _onwards(transaction.cursor(database), wanted, reverse=reverse):
         if key < first if reverse else stop and key >= stop:
             break
-        cell = value[begin:] if value.startswith(head) else row_format.decode_value(table, key, value, name)
-        if cell is not None:
-            found.append((key, cell))
-            if len(found) == limit:
-                break
+        if value.startswith(head):
+            add((key, value[begin:]))
+        elif value.startswith(shared) and len(value) >= values:
+            start, _stamp, end = unpack(value, place)
+            add((key, value[start:end]))  # an end that is wrong makes no document, which its decoder finds
+        else:
+            cell = decode_value(table, key, value, name)
+            if cell is None:
+                continue
+            add((key, cell))
+            shared, place, values = row_format.place_of(table, key, value, name)
+        if len(found) == limit:
+            break
     return found
 
 

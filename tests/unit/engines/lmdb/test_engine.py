@@ -96,6 +96,17 @@ def test_a_damaged_row_inside_a_transaction_is_corrupt(store):
     replace(store, {b"a": ROW})
 
 
+@pytest.mark.parametrize("size", [1, 9, 20, 30])
+def test_a_torn_row_behind_whole_ones_of_its_shape_is_corrupt(store, size):
+    row = {b"d:b": Cell(b"body", 1), b"m:w": Cell(b"more", 1)}
+    replace(store, {b"a": row, b"b": row, b"c": row})
+    assert store.column("roots", ALL, 2, b"d:b", reverse=False) == [(b"a", b"body"), (b"b", b"body")]
+    with store._environment.lmdb.begin(write=True, db=store._tables["roots"]) as raw:
+        raw.put(b"c", raw.get(b"c")[:size])
+    with pytest.raises(Corrupt):
+        store.column("roots", ALL, 3, b"d:b", reverse=False)
+
+
 def test_what_a_transaction_wrote_stands_before_the_store_in_its_scans(store):
     replace(store, {bytes([key]): ROW for key in b"aceg"})
 
