@@ -7,8 +7,8 @@ docs/formats/rows.md.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
-from struct import Struct
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from oneread.derivations.derivation import CompiledView, Compiling
 from oneread.derivations.indexes import IndexView
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Aggregate, Feed, Index
+from oneread.errors import Corrupt
 from oneread.models.layout import WIDE_WITHOUT_ID
 from oneread.models.model import Model
 
@@ -25,7 +26,7 @@ V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
 GROUP: Final = "group_"
 """The first field of both indexes: the group, by which they are joined."""
 
-_LENGTHS: Final = Struct(">HH")
+_LENGTHS: Final = struct.Struct(">HH")
 """The two lengths that frame a row's value."""
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
@@ -86,17 +87,26 @@ def frame(doc: bytes) -> FramedValue | None:
     """The parts of a row's value; None for one that is not framed."""
     if doc.startswith(WIDE_WITHOUT_ID):
         return None
-    source, group = _LENGTHS.unpack_from(doc)
+    source, group = _lengths(doc)
     source += _LENGTHS.size
     group += source
     return FramedValue(doc[_LENGTHS.size : source], doc[source:group], doc[group:])
+
+
+def _lengths(doc: bytes) -> tuple[int, int]:
+    """The lengths that frame a row's value. Raises Corrupt."""
+    try:
+        source, group = _LENGTHS.unpack_from(doc)
+    except struct.error as error:
+        raise Corrupt("a row of a feed cannot be read; repair the store") from error
+    return source, group
 
 
 def rest_of(doc: bytes) -> bytes | None:
     """`rest` of a row's value alone; None for one that is not framed."""
     if doc.startswith(WIDE_WITHOUT_ID):
         return None
-    source, group = _LENGTHS.unpack_from(doc)
+    source, group = _lengths(doc)
     return doc[_LENGTHS.size + source + group :]
 
 
