@@ -52,6 +52,10 @@ class Reads:
         """A page of `limit` rows of an index, of entities or of groups, for `any_of` values of one field."""
         table, what, size = self._listed(cls)
         view = self._catalog.views.get(cls)
+        if isinstance(view, FeedView) and view.large is not None:
+            return self._merged_page(
+                view, view.large.merged, limit, any_of, budget if where or view.has_expiries else None
+            )
         expires = view is not None and view.groups is None and bool(row_expiries(cls, view.model))
         if isinstance(view, FeedView):
             expires = view.has_expiries
@@ -66,6 +70,19 @@ class Reads:
                 found = Rows("scan", form.table, form.many, form.name)
                 total.add(form.name, found, shown * form.first, each.row, shown)
         return total.bound(f"page(limit={limit})", cls.__name__)
+
+    def _merged_page(self, feed: FeedView, merged: int, limit: int, values: int, budget: int | None) -> Bound:
+        """A page of a feed with large groups: of each member the entries, and the items of so many groups."""
+        total, name = BoundBuilder(), feed.cls.__name__
+        (items,), (members,) = self._view_costs(feed.items.cls), self._view_costs(feed.members.cls)
+        total.add("large groups", Rows("scan", "views", "large groups", name), values * merged, members.row, values)
+        most = limit + (budget or 0)
+        rounds = 1 + most // (limit + 1)
+        table, what, size = self._listed(feed.cls)
+        for rows, of, sources in ((what, size, values), (items.form.many, items.row, values * merged)):
+            listed = Rows("scan", table, rows, name)
+            total.add(rows, listed, sources * rounds * (limit + 1), of, sources * rounds)
+        return total.bound(f"page(limit={limit})", name)
 
     def changes(self, cls: type, limit: int) -> Bound:
         """A batch of at most `limit` changes of a watched view."""

@@ -19,6 +19,7 @@ from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
+from oneread.feeds.merging import LargeGroupReader, large_group_reader
 from oneread.models.condition_checks import ConditionChecks
 from oneread.models.expiry import ExpiryRule, is_living_row
 from oneread.models.model import Model
@@ -79,7 +80,7 @@ class Listed(NamedTuple):
     is None when every row is; `is_living` says at which clocks a row counts as present, None when it always does;
     `decode_rows` is None unless rows hold what they show in one cell; `encoders` encode the
     first 0, 1, ... elements of the key; `hashed` elements are digests, which have no order; `feed` is None for what is
-    not a feed.
+    not a feed; `merged` is None unless its pages merge the items of large groups.
     """
 
     cls: Any
@@ -98,6 +99,7 @@ class Listed(NamedTuple):
     hashed: frozenset[int] = frozenset()
     is_living: Callable[[Found, int], bool] | None = None
     feed: FeedLimits | None = None
+    merged: LargeGroupReader | None = None
 
     @property
     def width(self) -> int:
@@ -127,14 +129,15 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
     referring = view.referring.union(each.field for each in key.parts if each.access.copy or each.access.stands_for)
     conditions = ConditionChecks(names, view.cls, referring)
     is_expiring = view.groups is None and bool(row_expiries(view.cls, view.model))
-    feed = None
+    feed, merged = None, None
     if isinstance(view, FeedView):
         is_expiring = view.has_expiries
         feed = FeedLimits(len(view.member_codec.elements), Entries(view).oldest)
+        merged = large_group_reader(view)
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
-        view.show, None, None if is_expiring else view.decode_rows, _encoders(key.codec), conditions, key.hashed,
-        _is_living if is_expiring else None, feed,
+        view.show, None, None if is_expiring or merged is not None else view.decode_rows, _encoders(key.codec),
+        conditions, key.hashed, _is_living if is_expiring else None, feed, merged,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Pages: one bounded range read, in the order in which rows are stored, with cursors in both directions.
 
-A page over several values of one key field (`any_of`) reads a range for each and merges them. See "Pages" and "Cursor"
-of the decisions page.
+A page over several values of one key field (`any_of`) reads a range for each and merges them; so does a page of a feed
+with large groups, which merges their items. See "Pages" and "Cursor" of the decisions page.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from oneread.errors import InvalidKey, InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.references import Ref
-from oneread.plans.effects import Now, Together
+from oneread.plans.effects import Now, Snapshot, Together
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, HasCost, Trace
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import RowRange, Table
+from oneread.store.rows import RowRange
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -184,7 +184,10 @@ def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[P
 
 def bound_page(bound: BoundQuery, trace: Trace) -> Plan[Page[Any]]:
     """`page` of a query that is checked."""
-    return bound.page((yield from _read(bound, trace)), trace)
+    if bound.of.merged is None:
+        return bound.page((yield from _read(bound, trace)), trace)
+    # The rows that say which items are merged, and the rows merged, are of one moment.
+    return bound.page((yield from Snapshot(lambda: _read(bound, trace))), trace)
 
 
 class _Branch:
@@ -352,19 +355,19 @@ def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:
     of, query, backward = bound.of, bound.query, bound.backward
     passes = None if query.where is None else compiled_condition(query.where)
     now = 0 if of.is_living is None and of.feed is None else (yield from Now())
-    sources = [
-        _Source(within, len(branch.prefix)) for branch, within in zip(bound.branches, bound.ranges(now), strict=True)
-    ]
+    sources = yield from _sources(bound, now)
     most = query.limit + query.budget
     keys: list[bytes] = []
     found: list[Found] = []
     tested: list[Any] = []
     while True:
-        yield from _refill(sources, of.table, min(query.limit, most - len(keys)) + 1, backward=backward)
+        yield from _refill(sources, of, min(query.limit, most - len(keys)) + 1, backward=backward)
         source = _next_source(sources, backward=backward)
         if source is None or len(found) == query.limit or len(keys) == most:
             break
-        row = source.waiting.pop()
+        row = source.take()
+        if of.merged is not None:
+            _skip_same(sources, row[0])
         keys.append(row[0])
         if of.is_shown is not None and not of.is_shown(row):
             continue
@@ -391,31 +394,67 @@ def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:
 class _Source:
     """One range of a merged read: rows read ahead, the next one last, and the range behind them."""
 
-    __slots__ = ("cut", "rest", "waiting")
+    __slots__ = ("branch", "cut", "entry", "rest", "waiting")
 
-    def __init__(self, within: RowRange, cut: int) -> None:
+    def __init__(
+        self, within: RowRange, cut: int, branch: bytes, entry: Callable[[Found], Found] | None = None
+    ) -> None:
         self.rest = None if within.is_empty else within
         self.cut = cut
+        self.branch = branch
+        self.entry = entry
         self.waiting: list[Found] = []
 
+    def fill(self, within: RowRange, rows: list[Found], size: int, *, backward: bool) -> None:
+        """Takes in the next rows of its range, `size` unless it is exhausted."""
+        self.waiting = rows[::-1]
+        if len(rows) < size:
+            self.rest = None
+        else:
+            last = rows[-1][0]
+            self.rest = RowRange(within.start, last) if backward else within.behind(last)
 
-def _refill(sources: list[_Source], table: Table, size: int, *, backward: bool) -> Plan[None]:
+    def take(self) -> Found:
+        """The next row, as one of the list."""
+        row = self.waiting.pop()
+        return row if self.entry is None else self.entry(row)
+
+
+def _sources(bound: BoundQuery, now: int) -> Plan[list[_Source]]:
+    """The ranges that a page merges: one for each branch, and before it those of items that are merged into it."""
+    sources: list[_Source] = []
+    for branch, within in zip(bound.branches, bound.ranges(now), strict=True):
+        if bound.of.merged is not None:
+            merged = yield from bound.of.merged.ranges(branch.member, len(branch.prefix), within)
+            sources += [_Source(items.within, items.cut, branch.prefix, items.entry) for items in merged]
+        sources.append(_Source(within, len(branch.prefix), branch.prefix))
+    return sources
+
+
+def _skip_same(sources: list[_Source], key: bytes) -> None:
+    """Leaves out the rows that other ranges of the same branch have for an entry."""
+    for source in sources:
+        if source.waiting and key.startswith(source.branch):
+            rest = key[len(source.branch) :]
+            if source.waiting[-1][0][source.cut :] == rest:
+                source.waiting.pop()
+
+
+def _refill(sources: list[_Source], of: Listed, size: int, *, backward: bool) -> Plan[None]:
     """Reads `size` rows ahead in every range that has none waiting and is not exhausted."""
     wanting = [(source, source.rest) for source in sources if not source.waiting and source.rest is not None]
     if not wanting:
         return
-    scans = [Scan(table, within, size, backward) for _source, within in wanting]
-    if len(scans) == 1:
-        answers = [(yield from scans[0])]
-    else:
+    scans = [Scan(of.table, within, size, backward) for _source, within in wanting]
+    if len(scans) > 1 and of.merged is None:
         answers = yield from Together([scan.__iter__() for scan in scans])
-    for (source, within), rows in zip(wanting, answers, strict=True):
-        source.waiting = rows[::-1]
-        if len(rows) < size:  # the range is exhausted
-            source.rest = None
-        else:
-            last = rows[-1][0]
-            source.rest = RowRange(within.start, last) if backward else within.behind(last)
+        for (source, within), rows in zip(wanting, answers, strict=True):
+            source.fill(within, rows, size, backward=backward)
+        return
+    for (source, within), scan in zip(
+        wanting, scans, strict=True
+    ):  # a snapshot is in this process: nothing to wait for
+        source.fill(within, (yield from scan), size, backward=backward)
 
 
 def _next_source(sources: list[_Source], *, backward: bool) -> _Source | None:

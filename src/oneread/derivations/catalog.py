@@ -249,10 +249,11 @@ class Catalog:
 
     def _name_of_row(self, key: bytes) -> str:
         """A derived row's key for people: `Home.items(3, ...)`."""
-        view = next((each for each in self.views.values() if each.prefix == view_part(key)), None)
-        if view is None:
+        every = [space for each in self.views.values() for space in each.keyspaces(self.kinds[each.model])]
+        found = next((each for each in every if each.prefix == view_part(key)), None)
+        if found is None:
             raise Corrupt("a row of a view that this schema does not have", key=key.hex())
-        return f"{view.cls.__name__}({', '.join(map(repr, key_values(view.key)(key)))})"
+        return f"{found.name}({', '.join(map(repr, found.values(key)))})"
 
     def claim_facts(self, key: bytes) -> dict[str, object]:
         """What an error says of a claim: the view, the fields of the entity, and the value unless it is hashed."""

@@ -25,6 +25,9 @@ _RESERVED = frozenset(
 )
 
 
+_OF_FEEDS = frozenset({"source", "ttl", "joined", "expires_after", "marks", "large_group", "merged_groups"})
+
+
 @dataclass_transform(
     kw_only_default=True,
     frozen_default=True,
@@ -104,16 +107,20 @@ class Feed(View[V], Generic[V], frozen=True):
     Class options: `joined` says which items a membership shows: `joined = on(Post.group, Membership.group)`.
     `expires_after` is the age at which an item leaves every feed, 61 days unless declared; None keeps them. `at_most`
     is the number of entries that one feed keeps, the newest; None keeps all. `marks = True` lets members mark what they
-    have seen and read, with `db.mark`. `where` and `max_limit` as for every view.
+    have seen and read, with `db.mark`. `where` and `max_limit` as for every view. `large_group`: the items of a group
+    with more members are not written to their feeds, but read by each page, which merges `merged_groups` such groups at
+    most, 20 unless declared; a member who is in more of them has the smallest written to him.
 
     A commit that changes an item or a membership writes the rows of the members, or of the items, in the same commit;
     of more than the schema's `inline` bound a task does. See docs/explanation/feeds.md.
     """
 
-    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl", "joined", "expires_after", "marks"}
+    reserved_names: ClassVar[frozenset[str]] = _RESERVED | _OF_FEEDS
     joined: ClassVar[rules.FeedJoin | None] = None
     expires_after: ClassVar[timedelta | None] = timedelta(days=61)
     at_most: ClassVar[int | None] = None
     marks: ClassVar[bool] = False
+    large_group: ClassVar[int | None] = None
+    merged_groups: ClassVar[int] = 20
 
     source: Ref[V]

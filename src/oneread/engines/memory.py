@@ -52,6 +52,7 @@ class MemoryEngine:
         self._checker = _ContractChecker() if strict else None
         self._turn = Guard()  # held for a whole transaction
         self._latch = Guard()  # held while rows are read or changed, never while a caller's code runs
+        self._copies: list[dict[Table, _TableRows]] = []  # at most one: the rows as they are, for snapshots
         self._applying: list[_Transaction] = []  # at most one: of the holder of the latch, or interrupted
         self._closed = False
         self._cursor_key = os.urandom(32)
@@ -114,7 +115,9 @@ class MemoryEngine:
         self._check_open()
 
         def copied() -> dict[Table, _TableRows]:
-            return {table: each.copy() for table, each in self._rows.items()}
+            if not self._copies:
+                self._copies.append({table: each.copy() for table, each in self._rows.items()})
+            return self._copies[0]
 
         rows = self._look(copied)
 
@@ -155,6 +158,7 @@ class MemoryEngine:
             hold.give_back()
 
     def _apply(self, attempt: _Transaction) -> None:
+        self._copies.clear()
         self._applying[:] = [attempt]
         attempt.apply()
         self._applying.clear()

@@ -18,6 +18,7 @@ import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Reemit
+from oneread.derivations.derivation import Keyspace
 from oneread.derivations.group_indexes import IndexedGroups, indexed_groups
 from oneread.derivations.schema_rows import fence, fence_unchanged, replace_schema, schema_and_fence, stored_schema
 from oneread.errors import (
@@ -28,7 +29,10 @@ from oneread.errors import (
     SchemaMismatch,
     UsageError,
 )
+from oneread.feeds.counting import COUNTED, count_members
+from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
+from oneread.feeds.large_groups import large_groups_of
 from oneread.models.model import stored_name
 from oneread.models.versions import StoredSchema, mark_built
 from oneread.plans.arguments import check_function
@@ -476,12 +480,32 @@ class Backfill:
             if building.isdisjoint((feed.prefix, feed.items.prefix, memberships)) or begun > memberships:
                 continue
             if begun < memberships:
-                for prefix in filter(None, (feed.prefix, feed.kept)):
+                for prefix in dict.fromkeys([each.prefix for each in self._keyspaces_of(feed)]):
                     yield from self._sweep("views", feed.cls.__name__, prefix)
                 yield from self._move(msgspec.structs.replace(self._at, membership=memberships))
+            if self._at.membership == memberships:
+                yield from self._count_groups(feed)
             yield from self._build_entries(feed)
         if feeds:
             yield from self._outbox.finish_waiting()
+
+    def _keyspaces_of(self, feed: FeedView) -> Sequence[Keyspace]:
+        return feed.keyspaces(self._catalog.kinds[feed.model])
+
+    def _count_groups(self, feed: FeedView) -> Plan[None]:
+        """Counts the members of the groups of a feed with large groups; the members of large ones have no entries."""
+        large, done, cursor = large_groups_of(Entries(feed)), 0, b""
+        while large is not None:
+            began = yield from Now()
+            unchanged = self._swaps(self._row)
+            counted = yield from self._committer.together(partial(count_members, large, cursor), unchanged)
+            done += COUNTED
+            if counted is None:
+                yield from self._outbox.finish_waiting()
+                return
+            cursor = counted
+            self._options.progress(Progress(f"counting members of groups of {feed.cls.__name__}", done))
+            yield from self._sleep(COUNTED, began)
 
     def _build_entries(self, feed: FeedView) -> Plan[None]:
         """Continues the pass over the memberships of one feed, which is at `membership`."""

@@ -106,6 +106,10 @@ class Entries:
         """The group of a row of items or memberships."""
         return key[VIEW_BYTES : self._group(key, VIEW_BYTES)[1]]
 
+    def group_at(self, key: bytes, start: int) -> bytes:
+        """The group that a key holds from a place on."""
+        return key[start : self._group(key, start)[1]]
+
     def members_of(self, group: bytes) -> RowRange:
         """The memberships of a group."""
         return RowRange.under(self.members + group)

@@ -13,6 +13,12 @@ from oneread.models.paths import Path, path_of
 from oneread.models.registry import root_model
 from oneread.models.types import Names
 
+MOST_MEMBERS: Final = 1_000_000_000
+"""The greatest `large_group`."""
+
+MOST_MERGED: Final = 100
+"""The greatest `merged_groups`."""
+
 _WRITE_JOINED: Final = (
     "a feed says which items a membership shows: joined = on(Post.group, Membership.group), with a field of the item "
     "and one of the membership's model"
@@ -118,6 +124,35 @@ def check_feed(feed: type[Feed[Any]], names: Names) -> None:
     most: Any = feed.at_most
     if most is not None and (type(most) is not int or most < 1):
         raise InvalidDeclaration("at_most: expected a number of entries, 1 or more, or None", view=feed, at_most=most)
+    _check_large_groups(feed)
+
+
+def _check_large_groups(feed: type[Feed[Any]]) -> None:
+    """Refuses bounds that are not plain numbers in range."""
+    above: Any = feed.large_group
+    if above is not None and (type(above) is not int or not 1 <= above <= MOST_MEMBERS):
+        raise InvalidDeclaration(
+            "large_group: expected a number of members, above which items are read and not written, or None", view=feed,
+            large_group=above, limit=MOST_MEMBERS,
+        )  # fmt: skip
+    if above is not None and feed.watched is not None:
+        raise InvalidDeclaration(
+            "a watched feed has no large groups: their items are not written to it, so no change would show them; "
+            "leave out watched or large_group",
+            view=feed, large_group=above,
+        )  # fmt: skip
+    if above is not None and feed.marks:
+        raise InvalidDeclaration(
+            "a feed with marks has no large groups: what a member has not seen is counted by entries, and their items "
+            "have none; leave out marks or large_group",
+            view=feed, large_group=above,
+        )  # fmt: skip
+    merged: Any = feed.merged_groups
+    if type(merged) is not int or not 1 <= merged <= MOST_MERGED:
+        raise InvalidDeclaration(
+            "merged_groups: expected how many large groups a page may merge", view=feed, merged_groups=merged,
+            limit=MOST_MERGED,
+        )  # fmt: skip
 
 
 def about(feed: type[Feed[Any]], of: type[Any], names: Names) -> dict[str, type[Any]]:

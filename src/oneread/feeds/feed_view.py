@@ -6,7 +6,7 @@ No entity emits them: they follow from the rows of the two indexes of `parts`, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from oneread.derivations.access import Access
 from oneread.derivations.derivation import (
@@ -24,7 +24,7 @@ from oneread.derivations.indexes import copy_shown, emptying
 from oneread.derivations.keyed import KeyRule, ViewKey
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Feed, View
-from oneread.encoding.codec import Codec
+from oneread.encoding.codec import Codec, KeyElement
 from oneread.errors import InvalidDeclaration
 from oneread.feeds.feed_rules import FeedRules, feed_rules
 from oneread.feeds.parts import parts_of_feed
@@ -44,6 +44,22 @@ from oneread.transactions.unit_of_work import VALUE
 
 KEPT: Final = "kept"
 """The keyspace that says, for each member of a feed with `at_most`, how many entries there are."""
+
+
+LARGE_ROWS: Final = ("groups", "read", "written")
+"""The keyspaces of a feed with large groups: members of groups, and memberships that are read or written."""
+
+
+class LargeGroupOptions(NamedTuple):
+    """What a feed with large groups declares, and the prefixes of its further keyspaces."""
+
+    above: int
+    """The items of a group with more members are read."""
+    merged: int
+    """Large groups that one page merges, at most."""
+    groups: bytes
+    read: bytes
+    written: bytes
 
 
 class FeedView:
@@ -71,6 +87,7 @@ class FeedView:
         self.member_codec = Codec(self.key.codec.elements[:width], max_length=VALUES_BYTES)
         self.expires_after, self.at_most = cls.expires_after, cls.at_most
         self.kept = compiling.prefixes.get(KEPT)
+        self.large = _large_options(cls, compiling.prefixes)
         self.items_expire = bool(row_expiries(self.items.cls, source))
         self.has_expiries = issubclass(source, Model) and model_expiry(source) is not None
         only_refer = keyed if self.groups is None else rules_of(cls)
@@ -104,11 +121,20 @@ class FeedView:
         entries = Keyspace(
             self.prefix, "views", name, kind, key_values(self.key), offset, fields=self._named_values, is_joined=True
         )
-        if self.kept is None:
-            return (entries,)
-        decode = self.member_codec.decode_prefix
-        values: Callable[[bytes], tuple[Any, ...]] = lambda row: decode(row, VIEW_BYTES)[0]  # noqa: E731
-        return (entries, Keyspace(self.kept, "views", f"{name}.{KEPT}", kind, values, is_joined=True))
+        elements, width = self.members.key.codec.elements, len(self.members.key.parts[0].elements)
+        group, member = elements[:width], elements[width:]
+        further = [] if self.kept is None else [(KEPT, self.kept, member)]
+        if self.large is not None:
+            keys = (group, member + group, group + member)
+            prefixes = self.large.groups, self.large.read, self.large.written
+            further += zip(LARGE_ROWS, prefixes, keys, strict=True)
+        return (
+            entries,
+            *(
+                Keyspace(prefix, "views", f"{name}.{field}", kind, _decoder(key), is_joined=True)
+                for field, prefix, key in further
+            ),
+        )
 
     def _named_values(self, doc: bytes) -> Mapping[str, Any]:
         (row,) = self.decode_rows([doc])
@@ -158,9 +184,24 @@ def feed_options(feed: type[Feed[Any]]) -> Description:
         found.append(("expires_after", str(feed.expires_after)))
     if feed.at_most is not None:
         found.append(("at_most", str(feed.at_most)))
+    if feed.large_group is not None:
+        found.append(("large_group", f"{feed.large_group}, {feed.merged_groups} merged"))
     return tuple(found)
 
 
 def keyspace_fields(feed: type[Feed[Any]]) -> Iterable[str]:
     """The keyspaces of a feed besides that of its entries."""
-    return () if feed.at_most is None else (KEPT,)
+    kept = () if feed.at_most is None else (KEPT,)
+    return kept if feed.large_group is None else (*kept, *LARGE_ROWS)
+
+
+def _large_options(feed: type[Feed[Any]], prefixes: Mapping[str, bytes]) -> LargeGroupOptions | None:
+    if feed.large_group is None:
+        return None
+    return LargeGroupOptions(feed.large_group, feed.merged_groups, *[prefixes[field] for field in LARGE_ROWS])
+
+
+def _decoder(elements: tuple[KeyElement, ...]) -> Callable[[bytes], tuple[Any, ...]]:
+    """From a row's key to the values of these elements."""
+    decode = Codec(elements).decode_prefix
+    return lambda key: decode(key, VIEW_BYTES)[0]

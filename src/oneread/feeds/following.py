@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
+from oneread.feeds.crossing import Crossing
 from oneread.feeds.entries import (
     SHOWN_BY,
     Entries,
@@ -26,6 +27,8 @@ from oneread.feeds.entries import (
     shown_by_cell,
 )
 from oneread.feeds.feed_view import FeedView
+from oneread.feeds.large_groups import Delivery, LargeGroups, large_groups_of
+from oneread.feeds.placing import Partners, Placing
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Scan
@@ -53,35 +56,76 @@ class FeedFollower:
         every = list(feeds)
         self._of_items = {each.items: each for each in every}
         self._of_members = {each.members: each for each in every}
+        large = [each for each in map(large_groups_of, every) if each is not None]
+        self._large = {each.feed: each for each in large}
+        self._of_groups = {each.groups: each for each in large}
         self._trimmed = [each for each in every if each.view.at_most is not None]
         self._prefixes = frozenset((*self._of_items, *self._of_members))
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> Plan[None]:
         """Adds what follows from changed rows of `views` to a unit that is about to be written.
 
-        Two reads, and a scan for each group of changed items and each changed membership. What is left to tasks is
-        noted in the unit.
+        Two reads, and a scan for each group of changed items and each changed membership; for feeds with large groups,
+        what `Placing` says more. What is left to tasks is noted in the unit.
         """
         prefixes = self._prefixes
         touched = [key for key in changed if view_part(key) in prefixes]
         if not touched:
             return
-        step = _Step(unit, now, self._inline, self._trimmed)
+        step = self._step(unit, now)
+        placing = Placing(unit, now, self._inline, step)
+        if self._large:
+            yield from self._place(placing, touched)
+            step.look_again()
         groups: dict[tuple[Entries, bytes], list[bytes]] = {}
         for key in touched:
             feed = self._of_items.get(view_part(key))
             if feed is not None:
                 groups.setdefault((feed, feed.group_of(key)), []).append(key)
         for (feed, group), keys in groups.items():
-            yield from step.give_items(feed, group, keys)
-        memberships = [key for key in touched if view_part(key) in self._of_members]
+            step.give_items(feed, group, keys, (yield from self._partners(step, placing, feed, group)))
+        memberships = [key for key in touched if view_part(key) in self._of_members and key not in placing.settled]
         yield from unit.load("system", [_task_of(key) for key in memberships if changed[key] is not None])
         for key in memberships:
             yield from step.follow_membership(self._of_members[view_part(key)], key)
         yield from step.write()
 
-    def partners_of(self, key: bytes, now: int, *, is_alive: bool, again: bool) -> list[RowRange]:
+    def _step(self, unit: UnitOfWork, now: int) -> _Step:
+        return _Step(unit, now, self._inline, self._trimmed)
+
+    def _place(self, placing: Placing, touched: Sequence[bytes]) -> Plan[None]:
+        """Lets the rows of large groups follow changed memberships."""
+        memberships: dict[LargeGroups, list[bytes]] = {}
+        for key in touched:
+            feed = self._of_members.get(view_part(key))
+            large = None if feed is None else self._large.get(feed)
+            if large is not None:
+                memberships.setdefault(large, []).append(key)
+        for large, keys in memberships.items():
+            yield from placing.follow(large, keys)
+
+    def _partners(self, step: _Step, placing: Placing, feed: Entries, group: bytes) -> Plan[Partners]:
+        """The memberships of a group that changed items are given to; one too many for one commit, if there are."""
+        large = self._large.get(feed)
+        if large is None:
+            return Partners((yield from step.scan(feed.members_of(group), self._inline + 1)), ())
+        return (yield from placing.partners(large, group, self._inline + 1))
+
+    def large_of(self, key: bytes) -> LargeGroups | None:
+        """The large groups that a row is a group of; None for a row of items or memberships."""
+        return self._of_groups.get(view_part(key))
+
+    def crossing(self, step: TaskStep, large: LargeGroups) -> Crossing:
+        """What takes the memberships of a group over."""
+        entries = self._step(step.unit, step.now)
+        return Crossing(large, entries, Placing(step.unit, step.now, self._inline, entries), step.now, self._inline)
+
+    def partners_of(
+        self, unit: UnitOfWork, now: int, key: bytes, row: Row | None, *, again: bool
+    ) -> Plan[list[RowRange]]:
         """What an item, or a membership, is joined with; the entries of a member who left, and of one who is back.
+
+        Of a feed with large groups, two reads.
 
         Raises:
             Corrupt: the key is of no feed of this schema, or cannot be read.
@@ -91,28 +135,53 @@ class FeedFollower:
         if feed.items == view_part(key):
             return [feed.members_of(group)]
         items, entries = feed.items_of(group, now), feed.entries_of(feed.member_of(key, group))
-        if is_alive:
-            return [entries, items] if again else [items]
-        return [entries]
+        if row is None:
+            return [entries]
+        large = self._large.get(feed)
+        if large is not None:
+            placing = Placing(unit, now, self._inline, self._step(unit, now))
+            yield from placing.load(large, [key])
+            delivery = placing.delivery(large, key)
+            if delivery in (Delivery.EMPTYING, Delivery.READ):
+                return [entries] if delivery is Delivery.EMPTYING else []
+        return [entries, items] if again else [items]
 
-    def give(self, unit: UnitOfWork, now: int, key: bytes, row: Row | None, partners: Sequence[Found]) -> Plan[None]:
+    def give(self, unit: UnitOfWork, now: int, key: bytes, row: Row | None, rows: TaskRows) -> Plan[None]:
         """Makes the entries of an item or a membership, as it is now, with some of its partners right.
 
-        One read, and one more for a member who is back.
+        One read, and one more for a member who is back; of a feed with large groups, four more.
         """
-        feed = self._feed_of(key)
-        step, group = _Step(unit, now, self._inline, self._trimmed), feed.group_of(key)
+        feed, partners = self._feed_of(key), rows.found
+        step, group = self._step(unit, now), feed.group_of(key)
+        large, placing = self._large.get(feed), Placing(unit, now, self._inline, step)
         if feed.items == view_part(key):
-            members = [feed.split_member(place, each, group, now) for place, each in partners]
-            step.give_item(feed, key, row, group, members)
+            parts = Partners(partners, ()) if large is None else (yield from placing.split(large, group, partners))
+            step.give_item(feed, key, row, group, step.split(feed, group, parts))
+        elif row is not None and large is not None:
+            yield from placing.load(large, [key])
+            if not (yield from placing.begins_to_read(large, key, row)):
+                yield from self._give_member(step, placing.delivery(large, key), key, row, partners)
+                if not rows.more:
+                    placing.end(large, key, row)
         elif row is None:
             step.take_entries(feed, key, group, partners)
         else:
-            former = [found for found in partners if view_part(found[0]) == feed.prefix]
-            gone = yield from self._without_item(unit, feed, key, group, former)
+            yield from self._give_member(step, Delivery.PLAIN, key, row, partners)
+        yield from step.write()
+
+    def _give_member(
+        self, step: _Step, delivery: Delivery, key: bytes, row: Row, partners: Sequence[Found]
+    ) -> Plan[None]:
+        """Makes entries of a membership right, and gives it items."""
+        feed = self._feed_of(key)
+        group = feed.group_of(key)
+        former = [found for found in partners if view_part(found[0]) == feed.prefix]
+        if delivery is Delivery.EMPTYING:
+            step.take_entries(feed, key, group, former)
+        elif delivery is not Delivery.READ:
+            gone = yield from self._without_item(step.unit, feed, key, group, former)
             step.take_entries(feed, key, group, gone)
             step.give_member(feed, key, row, group, partners[len(former) :])
-        yield from step.write()
 
     def _without_item(
         self, unit: UnitOfWork, feed: Entries, key: bytes, group: bytes, entries: Sequence[Found]
@@ -141,7 +210,10 @@ class FeedHandler:
         """The next memberships for an item; for a member the next items, for one who left the next entries."""
         key = outbox.feed_row(task.source)
         row = yield from self._row(step.unit, key)
-        ranges = self._follower.partners_of(key, step.now, is_alive=row is not None, again=task.again)
+        large = self._follower.large_of(key)
+        if large is not None:
+            return (yield from self._follower.crossing(step, large).next_rows(key, row, task.cursor, size))
+        ranges = yield from self._follower.partners_of(step.unit, step.now, key, row, again=task.again)
         begun = [place for place, within in enumerate(ranges) if within.start <= task.cursor < within.stop]
         if begun:  # else the cursor is of another range: the row has changed
             ranges = [ranges[begun[0]].behind(task.cursor), *ranges[begun[0] + 1 :]]
@@ -164,14 +236,22 @@ class FeedHandler:
     def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> Plan[None]:
         key = outbox.feed_row(source)
         row = yield from self._row(step.unit, key)
-        yield from self._follower.give(step.unit, step.now, key, row, rows.found)
+        large = self._follower.large_of(key)
+        if large is not None:
+            yield from self._follower.crossing(step, large).do(key, rows)
+        else:
+            yield from self._follower.give(step.unit, step.now, key, row, rows)
 
     def parts_of(self, source: bytes, rows: TaskRows) -> list[bytes]:  # noqa: ARG002 - part of the contract
         return [key for key, _row in rows.found]
 
     def retry(self, step: TaskStep, source: bytes, part: bytes) -> Plan[bool]:  # noqa: ARG002 - part of the contract
         """Begins the whole task again."""
-        yield from ()
+        key = outbox.feed_row(source)
+        yield from self._row(step.unit, key)
+        large = self._follower.large_of(key)
+        if large is not None:
+            self._follower.crossing(step, large).begin_again(key)
         outbox.add_task(step.unit, source, step.now, again=True)
         return True
 
@@ -191,11 +271,18 @@ def _task_of(key: bytes) -> bytes:
     return outbox.task_key(outbox.feed_source(key))
 
 
+class _Whose(NamedTuple):
+    """Memberships of a group: those that are given items, and those from which they are taken."""
+
+    given: list[MemberRow]
+    others: list[MemberRow]
+
+
 class _Step:
     """The entries that one transaction puts and removes."""
 
     def __init__(self, unit: UnitOfWork, now: int, inline: int, trimmed: Sequence[Entries]) -> None:
-        self._unit = unit
+        self.unit = unit
         self._now = now
         self._inline = inline
         self._room = max(inline, _ENTRIES)
@@ -206,7 +293,11 @@ class _Step:
         self._puts: dict[bytes, list[tuple[Entries, ItemRow, MemberRow]]] = {}
         self._removes: dict[bytes, list[bytes]] = {}
 
-    def _scan(self, within: RowRange, limit: int) -> Plan[list[Found]]:
+    def look_again(self) -> None:
+        """Notes what the unit has changed meanwhile."""
+        self._places = sorted(self._changed)
+
+    def scan(self, within: RowRange, limit: int) -> Plan[list[Found]]:
         """The first rows of a range as they will be written. One request."""
         places, changed = self._places, self._changed
         stop = bisect_left(places, within.stop) if within.stop else len(places)
@@ -217,28 +308,36 @@ class _Step:
         merged = dict(stored) | own
         return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
 
-    def give_items(self, feed: Entries, group: bytes, keys: Sequence[bytes]) -> Plan[None]:
+    def split(self, feed: Entries, group: bytes, partners: Partners) -> _Whose:
+        """Takes the rows of memberships apart."""
+        given, others = (
+            [feed.split_member(key, row, group, self._now) for key, row in rows]
+            for rows in (partners.given, partners.others)
+        )
+        return _Whose(given, others)
+
+    def give_items(self, feed: Entries, group: bytes, keys: Sequence[bytes], partners: Partners) -> None:
         """Gives changed items of a group to its members, or takes them away; by tasks if there are too many members."""
-        members = yield from self._scan(feed.members_of(group), self._inline + 1)
-        count = 0 if len(members) > self._inline else self._room // max(1, len(members))
+        count = 0 if partners.size > self._inline else self._room // max(1, partners.size)
         now, keys = keys[:count], keys[count:]
         for key in keys:
-            outbox.add_task(self._unit, outbox.feed_source(key), self._now)
-        self._room -= len(now) * len(members)
-        whose = [feed.split_member(key, row, group, self._now) for key, row in members] if now else []
+            outbox.add_task(self.unit, outbox.feed_source(key), self._now)
+        if not now:
+            return
+        self._room -= len(now) * partners.size
+        whose = self.split(feed, group, partners)
         for key in now:
             self.give_item(feed, key, self._changed[key], group, whose)
 
-    def give_item(self, feed: Entries, key: bytes, item: Row | None, group: bytes, whose: Sequence[MemberRow]) -> None:
+    def give_item(self, feed: Entries, key: bytes, item: Row | None, group: bytes, whose: _Whose) -> None:
         """Gives an item to members of its group; takes it away if it is removed, or has expired."""
         tail = key[VIEW_BYTES + len(group) :]
         prefix = feed.prefix
-        if item is None:
-            for member in whose:
-                self._removes.setdefault(prefix + member.member + tail, []).append(member.membership)
-        elif not self._is_expired(feed, tail):
+        for member in whose.others if item is not None else whose.given + whose.others:
+            self._removes.setdefault(prefix + member.member + tail, []).append(member.membership)
+        if item is not None and not self._is_expired(feed, tail):
             row = feed.split_item(key, item, group)
-            for member in whose:
+            for member in whose.given:
                 self._puts.setdefault(prefix + member.member + tail, []).append((feed, row, member))
 
     def _is_expired(self, feed: Entries, tail: bytes) -> bool:
@@ -256,13 +355,13 @@ class _Step:
         row, group = self._changed[key], feed.group_of(key)
         within = feed.items_of(group, self._now) if row is not None else feed.entries_of(feed.member_of(key, group))
         room = min(self._inline, self._room)
-        found = yield from self._scan(within, room + 1)
+        found = yield from self.scan(within, room + 1)
         more, found = len(found) > room, found[:room]
         self._room -= len(found)
-        again = row is not None and self._unit.get("system", _task_of(key)) is not None
+        again = row is not None and self.unit.get("system", _task_of(key)) is not None
         if more or again:
             cursor = found[-1][0] if found and not again else b""
-            outbox.add_feed_task(self._unit, Task(outbox.feed_source(key), cursor, again=again), self._now)
+            outbox.add_feed_task(self.unit, Task(outbox.feed_source(key), cursor, again=again), self._now)
         if row is None:
             self.take_entries(feed, key, group, found)
         else:
@@ -270,7 +369,7 @@ class _Step:
 
     def take_entries(self, feed: Entries, key: bytes, group: bytes, entries: Iterable[Found]) -> None:
         """Takes entries from a member, as far as this membership shows them."""
-        membership, known = feed.membership_of(key, group), self._unit.known("views")
+        membership, known = feed.membership_of(key, group), self.unit.known("views")
         for place, stored in entries:
             if membership in shown_by(stored):
                 known.setdefault(place, stored)  # not read again by `write`
@@ -285,9 +384,16 @@ class _Step:
             if not self._is_expired(feed, given.tail):
                 self._puts.setdefault(start + given.tail, []).append((feed, given, member))
 
+    def take_member(self, feed: Entries, key: bytes, group: bytes, items: Iterable[Found]) -> None:
+        """Takes items of the group from a member, as far as this membership shows them."""
+        start, cut = feed.prefix + feed.member_of(key, group), VIEW_BYTES + len(group)
+        membership = feed.membership_of(key, group)
+        for place, _item in items:
+            self._removes.setdefault(start + place[cut:], []).append(membership)
+
     def write(self) -> Plan[None]:
         """Puts and removes the entries. One read."""
-        unit, now = self._unit, self._now
+        unit, now = self.unit, self._now
         yield from unit.load("views", [*self._puts, *self._removes])
         known = unit.known("views")
         rows: dict[bytes, Row | None] = {}
@@ -318,14 +424,14 @@ class _Step:
         kept_prefix, most = feed.view.kept, feed.view.at_most
         assert kept_prefix is not None, "asked only of feeds with at_most"
         assert most is not None, "asked only of feeds with at_most"
-        known = self._unit.known("views")
+        known = self.unit.known("views")
         grown: dict[bytes, int] = {}
         changed: dict[bytes, dict[bytes, Row | None]] = {}
         for key, row in own.items():
             member = feed.member_in(key)
             grown[member] = grown.get(member, 0) + (row is not None) - (known[key] is not None)
             changed.setdefault(member, {})[key] = row
-        yield from self._unit.load("views", [kept_prefix + member for member in grown])
+        yield from self.unit.load("views", [kept_prefix + member for member in grown])
         for member, growth in grown.items():
             place = kept_prefix + member
             kept = read_kept(known[place])

@@ -18,6 +18,7 @@ from oneread.store.rows import RowRange
 from oneread.transactions import outbox
 from oneread.transactions.native import NativeCommitter, TaskStep
 from oneread.transactions.system_rows import FENCE_ROW
+from oneread.transactions.tasks import TaskRows
 
 MOST_MEMBERSHIPS: Final = 100
 """Memberships of one member in one group that are looked at."""
@@ -58,9 +59,9 @@ class OwnWrites:
             partners = yield from unit.scan("views", of_member, MOST_MEMBERSHIPS)
         else:
             partners = []
-            for within in follower.partners_of(place, step.now, is_alive=row is not None, again=task.again):
+            for within in (yield from follower.partners_of(unit, step.now, place, row, again=task.again)):
                 partners += yield from unit.scan("views", within, size)
-        yield from follower.give(unit, step.now, place, row, partners)
+        yield from follower.give(unit, step.now, place, row, TaskRows(partners, more=True))
 
 
 def _is_about(feed: Entries, member: bytes, task: bytes) -> bool:

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from oneread.feeds.entries import SHOWN_BY, Entries, ItemRow, MemberRow, read_kept, shown_by, shown_by_cell
+from oneread.feeds.group_check import GroupCheck
+from oneread.feeds.large_groups import large_groups_of
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
@@ -169,8 +172,9 @@ class _Pairs:
 
     def _join_members(self, found: list[Found]) -> Plan[None]:
         members: list[MemberRow] = []
+        read = yield from self._read_members(found)
         for key, row in found:
-            if key not in self._left_out:
+            if key not in self._left_out and key not in read:
                 try:
                     members.append(self._feed.split_member(key, row, self._group, 0))
                 except DAMAGED:
@@ -185,6 +189,15 @@ class _Pairs:
             more = self._take(shown)
             if more is not None:
                 yield from more
+
+    def _read_members(self, found: list[Found]) -> Plan[set[bytes]]:
+        """Those memberships of a large group that are read, so that they have no entries. At most one read."""
+        large = large_groups_of(self._feed)
+        if large is None:
+            return set()
+        check = GroupCheck(large, partial(self._scanner.read, "views"), ())
+        deliveries = yield from check.deliveries(self._group, found)
+        return {key for key, delivery in deliveries.items() if not delivery.is_given}
 
 
 class _StoredSide:
