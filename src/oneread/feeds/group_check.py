@@ -86,14 +86,15 @@ class GroupCheck:
 
     def surplus(self, found: Sequence[Found]) -> Plan[list[WrongRow]]:
         """Those rows of `read` and `written` whose membership is not there. One read."""
-        rows = yield from self._read([self._membership_of(key) for key, _row in found])
+        rows = yield from self._read([self.membership_of(key) for key, _row in found])
         return [
             WrongRow(key, None, row, "its membership is not there")
             for (key, row), membership in zip(found, rows, strict=True)
             if membership is None
         ]
 
-    def _membership_of(self, key: bytes) -> bytes:
+    def membership_of(self, key: bytes) -> bytes:
+        """The row of memberships that a row of `read` or `written` is about. Raises Corrupt."""
         large = self._large
         if key.startswith(large.read):
             return large.membership_of(key, large.feed.member_in(key))

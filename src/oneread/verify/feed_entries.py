@@ -23,6 +23,7 @@ from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.digest_pass import Digests, bucket_of
+from oneread.verify.feed_rows import check_rows
 from oneread.verify.keyspace import DAMAGED
 from oneread.verify.locate_pass import CrossCheck
 from oneread.verify.report import EntryRow, FaultReporter
@@ -84,6 +85,7 @@ class EntriesCheck:
         if differing:
             self._scanner.phase(f"{feed.name}: locating differences")
             yield from _Locating(feed, self._scanner, self._reporter, differing).run(side, self._left_out, now)
+        yield from check_rows(feed, self._scanner, self._reporter, self._left_out)
 
     def _leave_out_tasks(self) -> Plan[None]:
         """Leaves out the rows that a task is for; what was set aside is a fault until it is done."""
@@ -172,7 +174,7 @@ class _Pairs:
 
     def _join_members(self, found: list[Found]) -> Plan[None]:
         members: list[MemberRow] = []
-        read = yield from self._read_members(found)
+        read = yield from read_memberships(self._feed, self._scanner, found)
         for key, row in found:
             if key not in self._left_out and key not in read:
                 try:
@@ -190,14 +192,20 @@ class _Pairs:
             if more is not None:
                 yield from more
 
-    def _read_members(self, found: list[Found]) -> Plan[set[bytes]]:
-        """Those memberships of a large group that are read, so that they have no entries. At most one read."""
-        large = large_groups_of(self._feed)
-        if large is None:
-            return set()
-        check = GroupCheck(large, partial(self._scanner.read, "views"), ())
-        deliveries = yield from check.deliveries(self._group, found)
-        return {key for key, delivery in deliveries.items() if not delivery.is_given}
+
+def read_memberships(feed: Entries, scanner: Scanner, memberships: Sequence[Found]) -> Plan[set[bytes]]:
+    """Those memberships of large groups that are read, so that they have no entries. A read for each group."""
+    large = large_groups_of(feed)
+    groups: dict[bytes, list[Found]] = {}
+    for each in memberships if large is not None else ():
+        with suppress(*DAMAGED):  # it is reported as a row of the index
+            groups.setdefault(feed.group_of(each[0]), []).append(each)
+    read: set[bytes] = set()
+    for group, several in groups.items():
+        assert large is not None, "only its groups were collected"
+        deliveries = yield from GroupCheck(large, partial(scanner.read, "views"), ()).deliveries(group, several)
+        read.update([key for key, delivery in deliveries.items() if not delivery.is_given])
+    return read
 
 
 class _StoredSide:
@@ -320,7 +328,7 @@ class _Locating:
 def _living(
     feed: Entries, scanner: Scanner, entries: Sequence[tuple[bytes, Sequence[bytes]]]
 ) -> Plan[set[tuple[bytes, bytes]]]:
-    """Those memberships of entries that are there, as their item is. One read."""
+    """Those memberships of entries that are there, as their item is, and that show it. A read; more of large groups."""
     sides: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
     for key, memberships in entries:
         for each in memberships:
@@ -328,7 +336,11 @@ def _living(
                 sides[key, each] = feed.sides_of(key, each)
     keys = sorted({place for both in sides.values() for place in both})
     rows: Mapping[bytes, Row | None] = dict(zip(keys, (yield from scanner.read("views", keys)), strict=True))
-    return {pair for pair, both in sides.items() if all(rows[place] is not None for place in both)}
+    living = [(key, row) for key, row in rows.items() if row is not None and view_part(key) == feed.members]
+    read = yield from read_memberships(feed, scanner, living)
+    return {
+        pair for pair, both in sides.items() if all(rows[place] is not None for place in both) and both[1] not in read
+    }
 
 
 class EntryMaker:
@@ -352,7 +364,7 @@ class EntryMaker:
             except DAMAGED:
                 continue
             rows = yield from self._scanner.read("views", [item, membership])
-            if rows[0] and rows[1]:
+            if rows[0] and rows[1] and not (yield from read_memberships(feed, self._scanner, [(membership, rows[1])])):
                 made[each] = feed.split_item(item, rows[0], group), feed.split_member(membership, rows[1], group, now)
         if not made:
             return None

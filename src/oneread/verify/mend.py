@@ -29,6 +29,7 @@ from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, DerivedWrites, UnitOfWork
 from oneread.verify.expected import RowReader, StoredEntity, deleted_record, emit_again, has_own_stamp, recorded_in
 from oneread.verify.feed_entries import EntryMaker
+from oneread.verify.feed_rows import FeedRowMender
 from oneread.verify.group_rows import GroupRows
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.report import Finding
@@ -47,8 +48,10 @@ class Mender:
         self._reader = RowReader(keyspaces, scanner)
         self._groups = GroupRows(keyspaces, scanner)
         self._entries = EntryMaker(keyspaces.feeds.values(), scanner)
+        self._feed_entries = frozenset(feed.prefix for feed in keyspaces.feeds.values())
         self._kinds = frozenset(kind.prefix for kind in keyspaces.kinds)
         self._new_unit = partial(UnitOfWork, self._catalog.name_of, logs=self._catalog.logs)
+        self._feed_rows = FeedRowMender(keyspaces.feeds.values(), self._new_unit)
 
     def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
         """Mends several in one transaction: whether each is right now. Raises SchemaMismatch if the schema changed."""
@@ -121,7 +124,9 @@ class Mender:
         if keyspace is not None and keyspace.groups:
             return self._follow_group
         if keyspace is not None and keyspace.is_joined:
-            return self._join_again
+            if keyspace.prefix in self._feed_entries:
+                return self._join_again
+            return lambda found: self._feed_rows.mend(found.fault.key)
         return self._delete_orphan if fault.kind == "dangling" else self._write_row
 
     # Root rows.

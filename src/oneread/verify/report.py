@@ -165,6 +165,16 @@ class FaultReporter:
         )  # fmt: skip
         self._report(Finding(fault, owner or b"", found=shown, membership=row.membership))
 
+    def row_of_feed(self, key: bytes, expected: Row | None, found: Row | None, text: str) -> None:
+        """Reports a row of a feed besides its entries."""
+        kind: FaultKind = "dangling" if expected is None else "missing" if found is None else "different"
+        name, has = row_name(self._keyspaces, "views", key), "" if found is None else _describe_cells(found)
+        fault = Fault(
+            f"{spell_row(self._keyspaces, 'views', key)}: {text}", kind, self._view_of("views", key), name, "", "", has,
+            (), mendable=True, droppable=False, table="views", key=key,
+        )  # fmt: skip
+        self._report(Finding(fault))
+
     def _side(self, row: DerivedRow, shown: bytes | None) -> Side:
         values = fields_of(self._keyspaces, row.table, row.key, shown)
         return Side("values that cannot be read" if values is None else _named(values), values)
