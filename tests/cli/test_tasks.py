@@ -8,12 +8,16 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from oneread import connect
+from oneread import Schema, connect
+from oneread.cli import worker
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell
+from oneread.testing.clock import Clock
 from oneread.transactions.leases import LeaseHolder
 from tests.cli import notes
+from tests.unit.feeds.community import SCHEMA as COMMUNITY
+from tests.unit.feeds.community import fill, post, posts
 
 
 class Task(msgspec.Struct, forbid_unknown_fields=True):
@@ -267,3 +271,17 @@ def test_a_quiet_shell_says_nothing_first(process):
 def test_an_error_of_the_shells_code_is_reported_like_any_other(oneread):
     ran = oneread("shell", "-c", "db.get(Person, 9)")
     assert (ran.code, ran.err) == (1, "error: there is no such entity (model=Person, key=(9,))\n")
+
+
+def test_a_worker_that_runs_once_does_the_tasks_that_its_sweep_leaves(tmp_path):
+    clock = Clock()
+    schema = Schema(*COMMUNITY.models, *[view for view in COMMUNITY.views if not view.is_added], inline=0)
+    with connect(f"lmdb://{tmp_path}/store?durability=none", schema, workers=0, clock=clock) as db:
+        fill(db)
+        db.save(post(1))
+        db.drain()
+        assert posts(db, 1) == [1]
+        clock.tick(62 * 86_400)
+        worker._work_once(db, lambda: False)
+        assert db.survey().lag["feed"].waiting == 0
+        assert db.verify().clean

@@ -76,12 +76,20 @@ def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = Fal
 
 
 def _work_once(database: Database, is_over: Callable[[], bool]) -> None:
-    """Does every task, in this thread, waits for those of other workers, and does what the jobs have to do now."""
+    """Does every task, in this thread, waits for those of other workers, and does what the jobs have to do now.
+
+    Then it does the tasks that the jobs left: what has expired leaves feeds by tasks.
+    """
     operations = database.operations
-    while not is_over() and database.run(operations.drain_or_wait(BATCH)) is not TaskStepResult.IDLE:
-        pass
+
+    def do_tasks() -> None:
+        while not is_over() and database.run(operations.drain_or_wait(BATCH)) is not TaskStepResult.IDLE:
+            pass
+
+    do_tasks()
     while not is_over() and database.run(operations.jobs.step()):
         pass
+    do_tasks()
 
 
 def _watch(output: Output, database: Database, stopped: threading.Event, until: float) -> None:
