@@ -6,7 +6,7 @@ Each verb is documented here; what it does is in `marking`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneread.database.marking import MOST_COUNTED, Unread
 from oneread.database.operations import Operations
@@ -14,8 +14,10 @@ from oneread.database.results import Outcome, attach_outcome
 from oneread.database.worker import Worker
 from oneread.derivations.views import Feed
 from oneread.feeds.marks import Marks
-from oneread.plans.async_driver import AsyncDriver
 from oneread.plans.trace import Observer, Trace
+
+if TYPE_CHECKING:
+    from oneread.plans.async_driver import AsyncDriver
 
 F = TypeVar("F", bound="Feed[Any]")
 

@@ -7,7 +7,7 @@ Each verb is documented here; what it does is in `marking`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneread.database.marking import MOST_COUNTED, Unread
 from oneread.database.operations import Operations
@@ -15,8 +15,10 @@ from oneread.database.results import Outcome, attach_outcome
 from oneread.database.worker import Worker
 from oneread.derivations.views import Feed
 from oneread.feeds.marks import Marks
-from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
+
+if TYPE_CHECKING:
+    from oneread.plans.sync_driver import SyncDriver
 
 F = TypeVar("F", bound="Feed[Any]")
 
