@@ -18,8 +18,9 @@ from oneread.evolution.fence import Fence
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.marks import MARKS, FeedMarks, FeedPosition, MarkChange, MarkedFeed, Marks, moving
+from oneread.feeds.merging import LargeGroupReader, large_group_reader
 from oneread.models.expiry import is_living_row
-from oneread.plans.effects import Now
+from oneread.plans.effects import Now, Snapshot
 from oneread.plans.plan import Plan
 from oneread.store.limits import BUDGET
 from oneread.store.requests import Scan
@@ -79,25 +80,54 @@ def newest_entries(feed: Entries, member: bytes, size: int, before: bytes | None
     """The newest living entries of a member, at most `size`, those from the tail `before` on left out.
 
     One scan of `size` rows at most; where entries have expired by a `ttl` and were not swept yet, up to `BUDGET` rows
-    more.
+    more. With large groups one scan more, and one for each such group of the member, all in one snapshot.
     """
     now = yield from Now()
     within = feed.living_entries_of(member, now)
-    cut, expire = len(feed.prefix) + len(member), feed.view.has_expiries
     if before is not None:
         within = RowRange(within.start, min(within.stop, within.start + before))
-    tails, rows = list[bytes](), 0
-    while not within.is_empty and len(tails) < size:
-        wanted = min(size - len(tails), size + BUDGET - rows)
-        if not wanted:
-            return Newest(tails, truncated=True)
-        found = yield from Scan("views", within, wanted)
-        rows += len(found)
-        tails += [key[cut:] for key, row in found if not expire or is_living_row(row[VALUE].value, now)]
-        if len(found) < wanted:
-            break
-        within = within.behind(found[-1][0])
-    return Newest(tails)
+    merged, cut = large_group_reader(feed.view), len(feed.prefix) + len(member)
+    entries = _Tails(cut, now if feed.view.has_expiries else None)
+    if merged is None:
+        return (yield from entries.newest(within, size))
+    return (yield from Snapshot(lambda: _newest_merged(merged, entries, within, size, now)))
+
+
+def _newest_merged(merged: LargeGroupReader, entries: _Tails, within: RowRange, size: int, now: int) -> Plan[Newest]:
+    """The newest entries together with the items of the large groups that the member reads."""
+    prefix = within.start[: entries.cut]
+    ranges = yield from merged.ranges(prefix, entries.cut, within)
+    found = [(yield from entries.newest(within, size))]
+    for each in ranges:
+        items = _Tails(each.cut, now if merged.view.items_expire else None)
+        found.append((yield from items.newest(each.within, size)))
+    tails = sorted({tail for one in found for tail in one.tails})
+    return Newest(tails[:size], truncated=any(one.truncated for one in found) and len(tails) < size)
+
+
+class _Tails(NamedTuple):
+    """Reads the keys of entries, or of items, from where those of one member are alike."""
+
+    cut: int
+    now: int | None
+    """The clock, where rows end in their expiry."""
+
+    def newest(self, within: RowRange, size: int) -> Plan[Newest]:
+        """The first living rows of a range."""
+        tails, rows = list[bytes](), 0
+        while not within.is_empty and len(tails) < size:
+            wanted = min(size - len(tails), size + BUDGET - rows)
+            if not wanted:
+                return Newest(tails, truncated=True)
+            found = yield from Scan("views", within, wanted)
+            rows += len(found)
+            tails += [
+                key[self.cut :] for key, row in found if self.now is None or is_living_row(row[VALUE].value, self.now)
+            ]
+            if len(found) < wanted:
+                break
+            within = within.behind(found[-1][0])
+        return Newest(tails)
 
 
 class Marking:

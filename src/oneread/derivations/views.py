@@ -23,9 +23,7 @@ V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
 _RESERVED = frozenset(
     {"where", "unique", "stored_as", "max_limit", "watched", "type_arguments", "reserved_names", "is_added"}
 )
-
-
-_OF_FEEDS = frozenset({"source", "ttl", "joined", "expires_after", "marks", "large_group", "merged_groups"})
+_OF_FEEDS = frozenset({"source", "ttl", "joined", "expires_after", "at_most", "marks", "large_group", "merged_groups"})
 
 
 @dataclass_transform(

@@ -141,12 +141,6 @@ def _check_large_groups(feed: type[Feed[Any]]) -> None:
             "leave out watched or large_group",
             view=feed, large_group=above,
         )  # fmt: skip
-    if above is not None and feed.marks:
-        raise InvalidDeclaration(
-            "a feed with marks has no large groups: what a member has not seen is counted by entries, and their items "
-            "have none; leave out marks or large_group",
-            view=feed, large_group=above,
-        )  # fmt: skip
     merged: Any = feed.merged_groups
     if type(merged) is not int or not 1 <= merged <= MOST_MERGED:
         raise InvalidDeclaration(

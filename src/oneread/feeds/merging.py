@@ -32,6 +32,7 @@ class LargeGroupReader:
     """Reads which items a page of one feed merges."""
 
     def __init__(self, view: FeedView, options: LargeGroupOptions) -> None:
+        self.view = view
         self._feed = Entries(view)
         self._large = LargeGroups(self._feed, options)
 

@@ -179,12 +179,7 @@ def test_a_feed_with_large_groups_is_not_watched():
         declare(large_group=3, watching=timedelta(hours=1))
 
 
-def test_a_feed_with_large_groups_has_no_marks():
-    with pytest.raises(InvalidDeclaration, match="a feed with marks has no large groups"):
-        declare(large_group=3, marking=True)
-
-
-def declare(large_group=None, merged_groups=20, watching=None, *, marking=False):
+def declare(large_group=None, merged_groups=20, watching=None):
     above, merged = large_group, merged_groups
 
     class Home(Feed[Post]):
@@ -194,6 +189,5 @@ def declare(large_group=None, merged_groups=20, watching=None, *, marking=False)
         large_group = above
         merged_groups = merged
         watched = watching
-        marks = marking
 
     return Schema(Member, Group, Membership, Post, Home)
