@@ -248,8 +248,8 @@ def a_batch_never_takes(patch):
 def who_left_loses_only_what_is_still_in_the_group(patch):
     partners_of = FeedFollower.partners_of
 
-    def alive(self, key, now, *, is_alive, again):  # noqa: ARG001 - as it is called
-        return partners_of(self, key, now, is_alive=True, again=again)
+    def alive(self, unit, now, key, row, *, again):
+        return partners_of(self, unit, now, key, {} if row is None else row, again=again)
 
     patch.setattr(FeedFollower, "partners_of", alive)
 
@@ -260,7 +260,7 @@ def an_entry_has_one_membership(patch):
 
 def a_commit_sees_no_change_of_its_own(patch):
     patch.setattr(
-        following._Step, "_scan", lambda _step, within, limit: Scan("views", within, limit, families="dm").__iter__()
+        following._Step, "scan", lambda _step, within, limit: Scan("views", within, limit, families="dm").__iter__()
     )
 
 
