@@ -17,7 +17,6 @@ from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import CompiledView, RowForm
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.expiry import row_expiries
 from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
 from oneread.models.expiry import EXPIRY_BYTES
@@ -272,7 +271,7 @@ class EntityCosts:
             ]
             owner = self._owner_key(view)
             reference = Size(4 * KEY_BYTES if view.groups is None else 4 * VALUES_BYTES, owner.typical)
-            expiry = Size(EXPIRY_BYTES, EXPIRY_BYTES).times(bool(row_expiries(view.cls, view.model)))
+            expiry = Size(EXPIRY_BYTES, EXPIRY_BYTES).times(view.has_expiries)
             return Size(2 * HEADER, 3).plus(reference, expiry, *shown), _RECORDED
         if form.holds == "owner":
             return self.key(self.catalog.kinds[view.model]), Size(HEADER, 2)

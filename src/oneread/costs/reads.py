@@ -11,7 +11,6 @@ from oneread.costs import log_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
-from oneread.derivations.expiry import row_expiries
 from oneread.feeds.feed_view import FeedView
 from oneread.store.limits import BUDGET
 from oneread.store.rows import Table
@@ -56,9 +55,7 @@ class Reads:
             return self._merged_page(
                 view, view.large.merged, limit, any_of, budget if where or view.has_expiries else None
             )
-        expires = view is not None and view.groups is None and bool(row_expiries(cls, view.model))
-        if isinstance(view, FeedView):
-            expires = view.has_expiries
+        expires = view is not None and view.has_expiries
         skips = where or expires or table == "roots"  # the table of entities has tombstones
         requests, rows = scans(limit, any_of, budget if skips else None)
         total = BoundBuilder()

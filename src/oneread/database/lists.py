@@ -14,7 +14,6 @@ from typing_extensions import TypeVarTuple
 from oneread.database.operations import Operations
 from oneread.database.results import METADATA_ATTRIBUTE
 from oneread.derivations.derivation import CompiledView
-from oneread.derivations.expiry import row_expiries
 from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
 from oneread.feeds.entries import Entries
@@ -128,16 +127,14 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
     key, limit = view.key, view.cls.max_limit
     referring = view.referring.union(each.field for each in key.parts if each.access.copy or each.access.stands_for)
     conditions = ConditionChecks(names, view.cls, referring)
-    is_expiring = view.groups is None and bool(row_expiries(view.cls, view.model))
     feed, merged = None, None
     if isinstance(view, FeedView):
-        is_expiring = view.has_expiries
         feed = FeedLimits(len(view.member_codec.elements), Entries(view).oldest)
         merged = large_group_reader(view)
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
-        view.show, None, None if is_expiring or merged is not None else view.decode_rows, _encoders(key.codec),
-        conditions, key.hashed, _is_living if is_expiring else None, feed, merged,
+        view.show, None, None if view.has_expiries or merged is not None else view.decode_rows, _encoders(key.codec),
+        conditions, key.hashed, _is_living if view.has_expiries else None, feed, merged,
     )  # fmt: skip
 
 

@@ -25,9 +25,10 @@ from oneread.derivations.derivation import (
 )
 from oneread.derivations.emitted_record import SUMS
 from oneread.derivations.extrema import EXTREMA, Extremum, Fold, check_newest, compile_least_or_greatest, compile_newest
-from oneread.derivations.indexes import check_type, compile_where, copy_shown
+from oneread.derivations.indexes import check_type, compile_where
 from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
+from oneread.derivations.shown_rows import copy_shown
 from oneread.derivations.views import Aggregate, View
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded, shown
 from oneread.models.paths import Path, path_of
@@ -72,6 +73,7 @@ class AggregateView:
     can_find = True
     groups: CompiledView | None = None
     parts: tuple[type[View[Any]], ...] = ()
+    has_expiries = False
     decode_rows: Callable[[list[bytes]], list[Any]] | None = None
 
     def __init__(self, cls: type[Aggregate[Any]], compiling: Compiling) -> None:

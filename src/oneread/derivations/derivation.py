@@ -124,6 +124,8 @@ class CompiledView(Protocol):
     """The views whose rows a feed is made of; empty for other views."""
     referring: frozenset[str]
     """The fields of its rows that are copies which only refer."""
+    has_expiries: bool
+    """Whether its rows end in their expiry."""
     prefix: bytes
     key: ViewKey
     tokens: tuple[bytes, ...]

@@ -6,7 +6,7 @@ index class, so a page is one range read. See docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -16,7 +16,6 @@ from oneread.derivations.derivation import (
     CompiledView,
     Compiling,
     Keyspace,
-    LocalFind,
     RowForm,
     key_paths,
     key_values,
@@ -26,14 +25,13 @@ from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
 from oneread.derivations.expiry import own_expiry, row_expiries
 from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
 from oneread.derivations.rules import Rule, rules_of
+from oneread.derivations.shown_rows import ShownRows, copy_shown
 from oneread.derivations.views import Index, View
-from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, InvalidKey, OnereadError
 from oneread.errors import shown as text_of
 from oneread.models.expiry import EXPIRY_BYTES, NEVER, is_living_row
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
-from oneread.models.layout import Layout
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
@@ -43,26 +41,22 @@ from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
-from oneread.store.engine import LocalReads
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
-from oneread.store.requests import Found
-from oneread.store.rows import RowRange, Table
+from oneread.store.rows import RowRange
 from oneread.transactions.unit_of_work import VALUE, first_row
 
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
-class IndexView:
+class IndexView(ShownRows):
     """One index, compiled."""
 
-    table: Table = "views"
     parts: tuple[type[View[Any]], ...] = ()
     pack_row: Callable[[tuple[Any, ...]], bytes] = staticmethod(_pack)
     """The value of a row; raises OverflowError for one with ints beyond 64 bits."""
 
     def __init__(self, cls: type[Index[Any]], compiling: Compiling) -> None:
         prefix, accesses = compiling.prefix, compiling.accesses
-        self.cls = cls
         self.model = compiling.model
         self.groups = compiling.groups
         self.prefix = prefix
@@ -78,13 +72,7 @@ class IndexView:
         if cls.unique and not self.key.parts:
             raise InvalidDeclaration("a unique index needs a key rule: by(...)", view=cls)
         only_refer = keyed if self.groups is None else rules  # a group has no values of its copies
-        copies = {field: copy_shown(cls, field, accesses.names) for field in only_refer}
-        referring = {field: copy for field, copy in copies.items() if copy is not None}
-        self.referring = frozenset(referring)
-        self.layout: Layout[Any] = Layout(
-            cls, None, nullable=compiling.nullable | set(referring.values()), names=accesses.names
-        )
-        self._empty = emptying(referring)
+        super().__init__(cls, only_refer, compiling, has_expiries=bool(self._expiries))
         shapes = [each for field in self.layout.fields for each in (field, *field.fields)]
         self._had_no_order = any(each.sets and _is_deep(each.type) for each in shapes)
         self.unique = self.can_find = cls.unique
@@ -153,28 +141,12 @@ class IndexView:
             return doc
         return made if sorted(made) == sorted(doc) else doc
 
-    def decode_rows(self, docs: list[bytes]) -> list[Any]:
-        """The rows of the index as users see them; a copy in the key only refers, its fields are not filled."""
-        if self._expiries:
-            docs = [doc[:-EXPIRY_BYTES] for doc in docs]
-        found = self.layout.decode_many(self.whole_values(docs))
-        self._empty(found)
-        return found
-
-    def whole_values(self, docs: list[bytes]) -> list[bytes]:
-        """Values of rows, without expiries, as the layout knows them."""
-        return docs
-
-    def _named_values(self, doc: bytes) -> Mapping[str, Any]:
-        (row,) = self.decode_rows([doc])
-        return {name: getattr(row, name) for name in self.cls.__struct_fields__}
-
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values = self.cls.__name__, key_values(self.key)
         in_order = self._in_order if self._had_no_order else None
         rows = Keyspace(
             self.prefix, "views", name, kind, values, owner_offset(self.key.codec), in_order=in_order,
-            fields=self._named_values, groups=b"" if self.groups is None else self.groups.prefix,
+            fields=self.named_values, groups=b"" if self.groups is None else self.groups.prefix,
         )  # fmt: skip
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 
@@ -189,13 +161,6 @@ class IndexView:
             now = yield from Now()
             found = [None if each is None or not is_living_row(each[1][VALUE].value, now) else each for each in found]
         return [None if each is None else self.decode_rows([each[1][VALUE].value])[0] for each in found]
-
-    def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
-        return None
-
-    def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
-        yield from ()
-        return self.decode_rows([row[VALUE].value for _key, row in found])
 
     def explain_find(self, place: bytes) -> list[str]:
         return [f"scan views for the first row of {self.cls.__name__}{text_of(key_values(self.key)(place))}"]
@@ -221,18 +186,6 @@ def check_unique(view: type[Index[Any]], _names: Names) -> None:
 
 def unique_option(view: type[Index[Any]]) -> Description:
     return (("unique", "true"),) if view.unique else ()
-
-
-def emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:
-    """Generates the function that removes what no row holds from copies in keys: the copied fields, and `deleted`."""
-    scope: dict[str, Any] = {}
-    lines: list[str] = []
-    for place, (field, copy) in enumerate(referring.items()):
-        names = ("deleted", *copied_names(copy))
-        scope |= {f"out{place}_{number}": getattr(copy, name).__delete__ for number, name in enumerate(names)}
-        lines += [f"copy = row.{field}", "if copy is not None:"]
-        lines += [f"    out{place}_{number}(copy)" for number in range(len(names))]
-    return function("empty", "rows", ["for row in rows:", *indented(lines or ["pass"])], scope)
 
 
 def _row_code(index: IndexView, source: type, accesses: Accesses) -> tuple[str, dict[str, Any]]:
@@ -268,13 +221,6 @@ def _check_groups(cls: type[Index[Any]], groups: CompiledView, key: ViewKey) -> 
             "an index over groups has one row for each group: show the whole list with shown(...), without each(...)",
             view=cls, field=several[0],
         )  # fmt: skip
-
-
-def copy_shown(view: type[View[Any]], field: str, names: Names) -> type[Copy[Any]] | None:
-    """The copy class that a field of a view is declared as; None for other types."""
-    present = types_of(view, names)[field].present
-    copy: type[Copy[Any]] | None = present.cls if present.kind == "copy" else None
-    return copy
 
 
 def _key_code(part: KeyRule, place: int, copy: type[Copy[Any]] | None) -> str:

@@ -12,7 +12,6 @@ from oneread.derivations.access import Access
 from oneread.derivations.derivation import (
     Compiling,
     Keyspace,
-    LocalFind,
     RowForm,
     key_paths,
     key_values,
@@ -20,27 +19,21 @@ from oneread.derivations.derivation import (
 )
 from oneread.derivations.emitted_record import Emission
 from oneread.derivations.expiry import model_expiry, row_expiries
-from oneread.derivations.indexes import copy_shown, emptying
 from oneread.derivations.keyed import KeyRule, ViewKey
 from oneread.derivations.rules import rules_of
+from oneread.derivations.shown_rows import ShownRows
 from oneread.derivations.views import Feed, View
 from oneread.encoding.codec import Codec, KeyElement
 from oneread.errors import InvalidDeclaration
 from oneread.feeds.feed_rules import FeedRules, feed_rules
 from oneread.feeds.parts import parts_of_feed
-from oneread.models.expiry import EXPIRY_BYTES
-from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.paths import path_of
 from oneread.models.registry import EntityKind
 from oneread.models.versions import Description
 from oneread.plans.plan import Plan
-from oneread.store.engine import LocalReads
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.limits import VALUES_BYTES
-from oneread.store.requests import Found
-from oneread.store.rows import Table
-from oneread.transactions.unit_of_work import VALUE
 
 KEPT: Final = "kept"
 """The keyspace that says, for each member of a feed with `at_most`, how many entries there are."""
@@ -62,15 +55,13 @@ class LargeGroupOptions(NamedTuple):
     written: bytes
 
 
-class FeedView:
+class FeedView(ShownRows):
     """One feed, compiled."""
 
-    table: Table = "views"
     can_find = False
 
     def __init__(self, cls: type[Feed[Any]], compiling: Compiling) -> None:
         names = compiling.accesses.names
-        self.cls = cls
         self.model = compiling.model
         self.groups = compiling.groups
         self.prefix = compiling.prefix
@@ -89,13 +80,9 @@ class FeedView:
         self.kept = compiling.prefixes.get(KEPT)
         self.large = _large_options(cls, compiling.prefixes)
         self.items_expire = bool(row_expiries(self.items.cls, source))
-        self.has_expiries = issubclass(source, Model) and model_expiry(source) is not None
+        has_expiries = issubclass(source, Model) and model_expiry(source) is not None
         only_refer = keyed if self.groups is None else rules_of(cls)
-        copies = {field: copy_shown(cls, field, names) for field in only_refer}
-        referring = {field: copy for field, copy in copies.items() if copy is not None}
-        self.referring = frozenset(referring)
-        self.layout: Layout[Any] = Layout(cls, None, nullable=compiling.nullable | set(referring.values()), names=names)
-        self._empty = emptying(referring)
+        super().__init__(cls, only_refer, compiling, has_expiries=has_expiries)
 
     def emit(  # no entity emits entries
         self,
@@ -108,18 +95,10 @@ class FeedView:
     ) -> None:
         raise AssertionError("no entity emits the rows of a feed")
 
-    def decode_rows(self, docs: list[bytes]) -> list[Any]:
-        """Entries as users see them; a copy in the key only refers, its fields are not filled."""
-        if self.has_expiries:
-            docs = [doc[:-EXPIRY_BYTES] for doc in docs]
-        found = self.layout.decode_many(docs)
-        self._empty(found)
-        return found
-
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, offset = self.cls.__name__, owner_offset(self.key.codec) if self.groups is None else None
         entries = Keyspace(
-            self.prefix, "views", name, kind, key_values(self.key), offset, fields=self._named_values, is_joined=True
+            self.prefix, "views", name, kind, key_values(self.key), offset, fields=self.named_values, is_joined=True
         )
         elements, width = self.members.key.codec.elements, len(self.members.key.parts[0].elements)
         group, member = elements[:width], elements[width:]
@@ -136,22 +115,11 @@ class FeedView:
             ),
         )
 
-    def _named_values(self, doc: bytes) -> Mapping[str, Any]:
-        (row,) = self.decode_rows([doc])
-        return {name: getattr(row, name) for name in self.cls.__struct_fields__}
-
     def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         return ()
 
     def find_many(self, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:  # noqa: ARG002 - part of the contract
         raise AssertionError("a feed is paged, `can_find` is false")
-
-    def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
-        return None
-
-    def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
-        yield from ()
-        return self.decode_rows([row[VALUE].value for _key, row in found])
 
     def explain_find(self, place: bytes) -> list[str]:  # noqa: ARG002 - part of the contract
         raise AssertionError("a feed is paged, `can_find` is false")

@@ -1,0 +1,85 @@
+"""The rows of indexes and feeds: each holds a whole instance of the view's class, so a page is one range read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from oneread.derivations.derivation import Compiling, LocalFind
+from oneread.derivations.views import View
+from oneread.encoding.codegen import function, indented
+from oneread.models.expiry import EXPIRY_BYTES
+from oneread.models.layout import Layout
+from oneread.models.references import Copy, copied_names
+from oneread.models.types import Names, types_of
+from oneread.plans.plan import Plan
+from oneread.store.engine import LocalReads
+from oneread.store.requests import Found
+from oneread.store.rows import Table
+from oneread.transactions.unit_of_work import VALUE
+
+
+class ShownRows:
+    """What the views have in common whose rows are shown as they are stored.
+
+    Copies in the fields `only_refer` hold no values. `has_expiries` says that rows end in their expiry.
+    """
+
+    table: Table = "views"
+
+    def __init__(
+        self, cls: type[View[Any]], only_refer: Iterable[str], compiling: Compiling, *, has_expiries: bool
+    ) -> None:
+        names = compiling.accesses.names
+        self.cls = cls
+        self.has_expiries = has_expiries
+        copies = {field: copy_shown(cls, field, names) for field in only_refer}
+        referring = {field: copy for field, copy in copies.items() if copy is not None}
+        self.referring = frozenset(referring)
+        self.layout: Layout[Any] = Layout(cls, None, nullable=compiling.nullable | set(referring.values()), names=names)
+        self._empty = _emptying(referring)
+
+    def decode_rows(self, docs: list[bytes]) -> list[Any]:
+        """Rows as users see them; a copy that only refers has no copied fields."""
+        if self.has_expiries:
+            docs = [doc[:-EXPIRY_BYTES] for doc in docs]
+        found = self.layout.decode_many(self.whole_values(docs))
+        self._empty(found)
+        return found
+
+    def whole_values(self, docs: list[bytes]) -> list[bytes]:
+        """Values of rows, without expiries, as the layout knows them."""
+        return docs
+
+    def named_values(self, doc: bytes) -> Mapping[str, Any]:
+        """A row's values by field, for people."""
+        (row,) = self.decode_rows([doc])
+        return {name: getattr(row, name) for name in self.cls.__struct_fields__}
+
+    def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
+        """None: a row is found by a plan, if at all."""
+        return None
+
+    def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
+        """Rows of a page as users see them."""
+        yield from ()
+        return self.decode_rows([row[VALUE].value for _key, row in found])
+
+
+def copy_shown(view: type[View[Any]], field: str, names: Names) -> type[Copy[Any]] | None:
+    """The copy class that a field of a view is declared as; None for other types."""
+    present = types_of(view, names)[field].present
+    copy: type[Copy[Any]] | None = present.cls if present.kind == "copy" else None
+    return copy
+
+
+def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:
+    """Generates the function that removes what no row holds from copies in keys: the copied fields, and `deleted`."""
+    scope: dict[str, Any] = {}
+    lines: list[str] = []
+    for place, (field, copy) in enumerate(referring.items()):
+        names = ("deleted", *copied_names(copy))
+        scope |= {f"out{place}_{number}": getattr(copy, name).__delete__ for number, name in enumerate(names)}
+        lines += [f"copy = row.{field}", "if copy is not None:"]
+        lines += [f"    out{place}_{number}(copy)" for number in range(len(names))]
+    return function("empty", "rows", ["for row in rows:", *indented(lines or ["pass"])], scope)
