@@ -8,7 +8,6 @@ batch: so whichever of two tasks is later makes the entries right. See docs/deci
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -299,14 +298,7 @@ class _Step:
 
     def scan(self, within: RowRange, limit: int) -> Plan[list[Found]]:
         """The first rows of a range as they will be written. One request."""
-        places, changed = self._places, self._changed
-        stop = bisect_left(places, within.stop) if within.stop else len(places)
-        own = {key: changed[key] for key in places[bisect_left(places, within.start) : stop]}
-        stored = yield from Scan("views", within, limit + len(own), families="dm")
-        if not own:
-            return stored
-        merged = dict(stored) | own
-        return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
+        return self.unit.scan("views", within, limit, self._places)
 
     def split(self, feed: Entries, group: bytes, partners: Partners) -> _Whose:
         """Takes the rows of memberships apart."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from oneread.feeds.large_groups import Delivery, GroupState, LargeGroups, row_values
 from oneread.plans.plan import Plan
+from oneread.plans.scans import scan_all
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
@@ -155,10 +156,13 @@ def _empty_groups(large: LargeGroups, waiting: Collection[bytes], found: Sequenc
 
 def _in_batches(prefix: bytes, look: Callable[[Sequence[Found]], Plan[list[WrongRow]]]) -> Plan[list[WrongRow]]:
     """Goes through the rows under a prefix."""
-    within, wrong = RowRange.under(prefix), list[WrongRow]()
-    while found := (yield from Scan("views", within, _BATCH, families="dm")):
-        within = within.behind(found[-1][0])
-        wrong += yield from look(found)
+    wrong: list[WrongRow] = []
+
+    def take(found: list[Found]) -> Plan[None]:
+        if found:  # the last batch may be empty
+            wrong.extend((yield from look(found)))
+
+    yield from scan_all("views", RowRange.under(prefix), take, _BATCH)
     return wrong
 
 

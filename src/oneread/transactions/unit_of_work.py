@@ -200,6 +200,14 @@ def first_values(first: FirstRows) -> Plan[tuple[bytes, ...]]:
     return values_of(rows)
 
 
+def _merged(stored: list[Found], changed: dict[bytes, Row | None]) -> list[Found]:
+    """Rows of a scan as they are with changes to its range."""
+    if not changed:
+        return stored
+    merged = dict(stored) | changed
+    return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None]
+
+
 def values_of(rows: Iterable[Found]) -> tuple[bytes, ...]:
     """What rows hold that were found."""
     return tuple([row[VALUE].value for _key, row in rows])
@@ -409,16 +417,28 @@ class UnitOfWork:
         """Every row of a table that was read or written so far."""
         return self._known[table]
 
-    def scan(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
-        """The first rows of a range, this unit's changes included. One request."""
-        changed = {
-            key: row
-            for key, row in self._changed[table].items()
-            if within.start <= key and (not within.stop or key < within.stop)
-        }
+    def scan(
+        self, table: Table, within: RowRange, limit: int, places: Sequence[bytes] | None = None
+    ) -> Plan[list[Found]]:
+        """The first rows of a range, this unit's changes included. One request.
+
+        `places` are the keys of the changes in order, where several ranges are scanned between two changes.
+        """
+        changed = self._changed_in(table, within, places)
         stored = yield from Scan(table, within, limit + len(changed), families="dm")
-        merged = dict(stored) | changed
-        return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
+        return _merged(stored, changed)[:limit]
+
+    def _changed_in(self, table: Table, within: RowRange, places: Sequence[bytes] | None) -> dict[bytes, Row | None]:
+        """This unit's changes in a range."""
+        changed = self._changed[table]
+        if places is None:
+            return {
+                key: row
+                for key, row in changed.items()
+                if within.start <= key and (not within.stop or key < within.stop)
+            }
+        stop = bisect_left(places, within.stop) if within.stop else len(places)
+        return {key: changed[key] for key in places[bisect_left(places, within.start) : stop]}
 
     def apply(self, operations: DerivedWrites, version: int, owner: bytes = b"") -> None:
         """Applies the derived operations of one commit of root row `owner`; rows they put get its version as stamp."""
@@ -568,16 +588,13 @@ class UnitOfWork:
 
         `places` are the changed keys of `views` in order.
         """
-        changed = self._changed["views"]
         before: list[tuple[bytes, ...]] = []
         after: list[tuple[bytes, ...]] = []
         for within, most in extrema:
-            stop = bisect_left(places, within.stop) if within.stop else len(places)
-            own = {key: changed[key] for key in places[bisect_left(places, within.start) : stop]}
+            own = self._changed_in("views", within, places)
             stored = yield from Scan("views", within, most + len(own), families="dm")
-            merged = sorted((dict(stored) | own).items())
             before.append(values_of(stored[:most]))
-            after.append(tuple([row[VALUE].value for _key, row in merged if row is not None][:most]))
+            after.append(values_of(_merged(stored, own)[:most]))
         return tuple(before), tuple(after)
 
     def _check_indexed(self, key: bytes, refused: dict[bytes, Exception]) -> Plan[None]:
