@@ -83,7 +83,7 @@ class ExpirySweep:
         return self.swept.deleted + self.swept.removed
 
     def step(self) -> Plan[bool]:
-        """Sweeps one batch; False when there is no more to do.
+        """Sweeps one batch; False when nothing is left to do.
 
         Costs a scan; with rows a transaction, and one for each entity of a batch in which one cannot be deleted.
         """
@@ -136,7 +136,7 @@ class SweepSteps(Protocol):
     """A sweep."""
 
     def step(self) -> Plan[bool]:
-        """Sweeps one batch; False when there is no more to do."""
+        """Sweeps one batch; False when nothing is left to do."""
         ...
 
 

@@ -48,7 +48,7 @@ class LogSweep:
         self.removed = 0
 
     def step(self) -> Plan[bool]:
-        """Removes one batch; False when there is no more to do.
+        """Removes one batch; False when nothing is left to do.
 
         One request where there is no log; else two more at first, two for each log, and a transaction for each batch.
         """
@@ -109,5 +109,5 @@ class Sweep:
         return self._expired.tasks
 
     def step(self) -> Plan[bool]:
-        """Sweeps one batch; False when there is no more to do."""
+        """Sweeps one batch; False when nothing is left to do."""
         return (yield from self._expired.step()) or (yield from self._logs.step())

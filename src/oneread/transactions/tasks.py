@@ -372,7 +372,7 @@ class TaskRunner:
             yield from outbox.set_aside(step.unit, shown.source, b"", unreadable, step.now)
             return
         if has_work:
-            outbox.add_task(step.unit, shown.source, step.now, again=True)
+            outbox.add_task(step.unit, shown.source, step.now, again=outbox.kind_of(shown.source) == outbox.FEED)
         step.unit.remove("system", key)
 
     def _count_failure(self, step: TaskStep, entry: AsideEntry, error: Exception) -> Plan[None]:

@@ -15,12 +15,14 @@ from oneread.database.results import Outcome, attach_outcome
 from oneread.database.worker import Worker
 from oneread.derivations.views import Feed
 from oneread.feeds.marks import Marks
+from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
 
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
 
 F = TypeVar("F", bound="Feed[Any]")
+R = TypeVar("R")
 
 
 class FeedVerbs:
@@ -97,10 +99,7 @@ class FeedVerbs:
             new = [entry for entry in db.page(Home, 7) if not marks.has_read(entry)]
             ```
         """
-        trace = Trace(self._observers)
-        found = self._driver.run(self.operations.marking.marks(feed, member), trace)
-        attach_outcome(found, Outcome(0, trace))
-        return found
+        return self._with_cost(self.operations.marking.marks(feed, member))
 
     def unread(self, feed: type[Feed[Any]], *member: Any, limit: int = MOST_COUNTED) -> Unread:
         """How many entries of a feed are newer than a member's marks, exactly up to a limit: `str(found)` is "99+".
@@ -126,7 +125,11 @@ class FeedVerbs:
             print(found.unseen_text, found.unread_text)
             ```
         """
+        return self._with_cost(self.operations.marking.unread(feed, member, limit))
+
+    def _with_cost(self, plan: Plan[R]) -> R:
+        """Runs a plan that reads; its result knows what it cost."""
         trace = Trace(self._observers)
-        found = self._driver.run(self.operations.marking.unread(feed, member, limit), trace)
+        found = self._driver.run(plan, trace)
         attach_outcome(found, Outcome(0, trace))
         return found
