@@ -28,3 +28,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if UNMEASURED.intersection(item.path.relative_to(HERE).parts):
             item.add_marker(pytest.mark.no_cover)
+
+
+@pytest.fixture(params=["memory", "lmdb"])
+def url(request, tmp_path):
+    """The store of each embedded engine, for a test that is about both."""
+    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"

@@ -129,11 +129,6 @@ NAIVE = datetime(2024, 5, 1)
 LONG = "x" * 300
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture(params=FACES.values(), ids=FACES)
 def db(request, url):
     db = request.param(url, SCHEMA, workers=0)

@@ -13,11 +13,6 @@ from tests.unit.database.faces import FACES
 from tests.unit.database.shop import SCHEMA, Customer, Product, Purchase, PurchasesOfBuyer, fill, purchase
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 class InThisContext:
     """An asyncio runner whose calls see the context they are made in, as a task of a web server does."""
 

@@ -4,11 +4,6 @@ from tests.unit.counters.handles import SCHEMA
 from tests.unit.database.faces import FACES
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 class Clock:
     """A clock that stands still until it is set."""
 

@@ -52,11 +52,6 @@ class Shop:
         self.asked.append(f"{type(request).__name__} {request.table} {MEASURES[type(request)](request, answer)}")
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture(params=FACES.values(), ids=FACES)
 def shop(request, url):
     shop = Shop(request.param, url)

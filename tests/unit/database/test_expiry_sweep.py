@@ -76,11 +76,6 @@ class Expiring:
         return [row.token for row in self.db.page(SessionsOf, 1, **options)]
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture(params=FACES.values(), ids=FACES)
 def store(request, url):
     store = Expiring(request.param, url)

@@ -24,11 +24,6 @@ from tests.unit.feeds.marked import (
 JOINED = [(group, member) for group in (1, 2) for member in range(1, 10) if group == 1 or member == 1]
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture
 def clock():
     return Clock()

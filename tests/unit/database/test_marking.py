@@ -34,11 +34,6 @@ from tests.unit.feeds.marked import (
 MARKS_OF_HOME = next(cls for cls in SCHEMA.models if cls.__name__ == "Home.marks")
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture
 def clock():
     return Clock()

@@ -10,11 +10,6 @@ from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, 
 from tests.unit.database.shop import SCHEMA, Customer, Product, Purchase, SalesOfProduct, customer, fill, purchase
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture
 def db(url):
     with connect(url, SCHEMA, workers=0) as db:

@@ -30,11 +30,6 @@ class Post(Model[str, int]):
 FORUM = Schema(User, Post)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture
 def asked():
     return []

@@ -99,11 +99,6 @@ def post(number, room="a", **more):
     return Post(number=number, room=room, author=By.of(1), **({"made_at": START + timedelta(hours=number)} | more))
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture
 def clock():
     return Clock()

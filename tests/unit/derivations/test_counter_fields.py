@@ -42,11 +42,6 @@ from tests.unit.database.test_costs import MEASURES
 LINK = UUID(int=1)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture
 def db(url):
     with connect(url, PAGES, workers=0) as opened:

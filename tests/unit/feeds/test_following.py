@@ -34,11 +34,6 @@ MEASURES = {
 }
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture(params=FACES.values(), ids=FACES)
 def face(request):
     return request.param

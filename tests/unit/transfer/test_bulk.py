@@ -69,11 +69,6 @@ UNIQUE = Schema(Named, Names, Held)
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture
 def asked():
     return []
