@@ -20,7 +20,7 @@ from benchmarks.benchmark import Benchmark
 from benchmarks.context import Context, Sizes
 from benchmarks.measure import Meter, Ratio, Series, each, interleaved
 from benchmarks.peers.feeds import PAGE, Feeds, RawFeeds, RedisFeeds, redis_feeds
-from benchmarks.peers.floor import Durability
+from benchmarks.peers.promises import Durability
 from benchmarks.rows import SHOWN, Goal, Row, Subject
 from benchmarks.workloads.meetups import Meetups, Membership, Post, meetups
 from benchmarks.workloads.our_feeds import OurFeeds

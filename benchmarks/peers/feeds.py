@@ -20,8 +20,10 @@ import msgspec
 from redis import Redis
 
 from benchmarks.peers.counters import REDIS
-from benchmarks.peers.floor import FULL, Durability, number4, number8
-from benchmarks.workloads.meetups import Entry, Membership, Post, instant, microseconds
+from benchmarks.peers.floor import FULL, number4, number8
+from benchmarks.peers.promises import Durability
+from benchmarks.workloads.meetups import Entry, Membership, Post
+from benchmarks.workloads.times import instant, microseconds
 from tools.servers.redis import redis_server
 
 PAGE: Final = 20

@@ -27,7 +27,7 @@ def server(small):
     with postgres() as dsn:
         one = Postgres(dsn)
         one.stock(small)
-        one.load(small.lines[:150])
+        one.load(small, small.lines[:150])
         one.load_normalised(small.lines)
         for line in small.lines[150:180]:
             one.save(line)
@@ -133,7 +133,7 @@ def test_threads_that_commit_together_lose_nothing(small, tmp_path):
     with Floor(tmp_path / "one") as one, Floor(tmp_path / "many", "group") as many:
         saved(one, small)
         many.stock(small)
-        group = GroupCommit(many)
+        group = GroupCommit(many.save_all)
 
         def save(part):
             for line in part:
