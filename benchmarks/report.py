@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks import plots
 from benchmarks.measure import number
+from benchmarks.picks import chosen
 from benchmarks.registry import BENCHMARKS
 from benchmarks.remarks import REMARKS
 from benchmarks.rows import Row
@@ -64,6 +65,7 @@ def generated(run: Run, page: Path, pictures: Path) -> None:
         _summary(run.rows),
         "## Figures\n\n" + "\n".join(table(run.rows)) + "\n",
         "\n\n".join(images) + "\n",
+        chosen(run.rows),
         HOW_TO_READ,
         _remarks(run.rows),
         "## What each one does\n\n" + "\n".join(_titles(run.rows)) + "\n",

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import cli, report, run
 from benchmarks.context import SMOKE
+from benchmarks.picks import SITUATIONS, is_pickable
 from benchmarks.registry import BENCHMARKS
 from benchmarks.rows import Row
 
@@ -36,6 +37,11 @@ def goals_of_page():
     return found
 
 
+def without_numbers(name):
+    """Names of rows differ by the sizes of a run."""
+    return re.sub(r"\d[\d,]*", "N", name)
+
+
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_benchmark_answers_rows(name, context):
     rows = BENCHMARKS[name].run(context)
@@ -48,6 +54,11 @@ def test_a_benchmark_answers_rows(name, context):
         assert msgspec.json.decode(msgspec.json.encode(found), type=Row) == found
     assert len({(found.name, found.peer_name) for found in rows}) == len(rows)
     assert {found.goal for found in rows} - {"-"} == goals_of_page()[name]
+    pickable = {without_numbers(found.name): found for found in rows if is_pickable(found)}
+    for situation in (each for each in SITUATIONS if name in each.ids):
+        compared = pickable[without_numbers(situation.name)]
+        least, greatest = compared.ends
+        assert least * 0.98 <= compared.ratio <= greatest * 1.02
 
 
 @pytest.fixture
