@@ -22,7 +22,7 @@ from benchmarks.peers.sqlite import Sqlite
 from benchmarks.rows import SHOWN, Goal, Row, Subject
 from benchmarks.workloads.ours import purchase
 from benchmarks.workloads.stores import Peers, Stores, filled_durable
-from benchmarks.workloads.writers import Place, Processes, as_it_is, threads_round
+from benchmarks.workloads.writers import Kind, Place, Processes, as_it_is, threads_round
 from examples.shop.source import Line
 
 RAW = Goal(0.8, ">=")
@@ -43,8 +43,8 @@ def durable(context: Context) -> Sequence[Row]:
         stores = _filled(context, folder, dsn, url)
         stack.callback(stores.close)
         subject = Subject("P3b", stores.shop.data, stores.size)
-        where = {"oneread": folder / "ours", "floor": folder / "floor", "sqlite": _sqlite(folder)}
-        places = {
+        where: dict[Kind, Path] = {"oneread": folder / "ours", "floor": folder / "floor", "sqlite": _sqlite(folder)}
+        places: dict[str, Place] = {
             **{kind: Place(kind, str(path), "group") for kind, path in where.items()},
             "postgres": Place("postgres", dsn, "group"),
             "redis": Place("redis", url, "group"),

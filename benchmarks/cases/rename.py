@@ -205,10 +205,10 @@ def _meanwhile(
 def _check(stores: Popular, copies: Sequence[int]) -> None:
     """The last purchase of each product shows the name that the product has, and the peers have one name for all."""
     for many in copies:
-        for connection, table in ((stores.sqlite.connection, "purchase"), (stores.postgres.connection, "sold")):
-            names = f"SELECT count(DISTINCT product_name) FROM {table} WHERE code = '{code_of(many)}'"
-            if connection.execute(names).fetchone() != (1,):
-                raise AssertionError(f"{table} shows several names of one product")
+        for peer in (stores.sqlite, stores.postgres):
+            names = peer.names_shown(code_of(many))
+            if len(names) != 1:
+                raise AssertionError(f"{type(peer).__name__} shows one product under the names {names}")
         last = many - 1
         product = stores.db.get(Product, code_of(many))
         holder = stores.db.get(Purchase, f"{code_of(many)}/{last // 100}", last % 100 + 1)

@@ -154,6 +154,10 @@ class Postgres:
             self._cursor.execute("UPDATE product SET name = %s WHERE code = %s", (name, code))
             return self._cursor.execute("UPDATE sold SET product_name = %s WHERE code = %s", (name, code)).rowcount
 
+    def names_shown(self, code: str) -> set[str]:
+        """What purchases of a product call it, in the denormalised table."""
+        return {name for (name,) in self._cursor.execute("SELECT product_name FROM sold WHERE code = %s", (code,))}
+
     def stock(self, shop: Shop) -> None:
         with self.connection.transaction():
             self._copy("customer", ((number, *given) for number, given in shop.customers.items()))

@@ -138,6 +138,10 @@ class Sqlite:
         self._execute("COMMIT")
         return renamed
 
+    def names_shown(self, code: str) -> set[str]:
+        """What purchases of a product call it."""
+        return {name for (name,) in self._execute("SELECT product_name FROM purchase WHERE code = ?", (code,))}
+
     def stock(self, shop: Shop) -> None:
         with self.connection:
             self._execute("BEGIN IMMEDIATE")
