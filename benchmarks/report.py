@@ -45,8 +45,8 @@ the greatest. Absolute times are there to give an idea of the order.
 - **PostgreSQL** is a private server on the same machine, reached through its socket, with prepared statements: as
   fast as it gets. `joined` reads three tables and saves one row without copies or sums; `one table` is denormalised as
   SQLite's, and `one statement` saves all of it in one round trip.
-- **Redis** is a private server reached through its socket: hashes, sorted sets that hold what a page shows, a script
-  for each save, all in memory.
+- **Redis** is a private server reached through its socket, with hiredis: hashes, sorted sets that hold what a page
+  shows, a script for each save, all in memory.
 - Saves of SQLite, PostgreSQL and Redis insert. Ours and the floor's look first whether the purchase is there, and would
   take back what it has derived. The greatest price of the peers is right while nothing is deleted.
 - **a second of the processor** counts what all threads of this process spend, so that other programs, which take their

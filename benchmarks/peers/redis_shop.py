@@ -1,4 +1,4 @@
-"""Redis through redis-py: the shop in hashes and sorted sets, each save one script on the server, thus one round trip.
+"""Redis through redis-py and hiredis: the shop in hashes and sorted sets, each save one script, thus one round trip.
 
 The page's columns are in the members of the customer's sorted set, so a page is one command as well. Redis keeps all of
 it in memory. A save inserts: it neither replaces nor takes back, and `dearest` is right while nothing is deleted.
