@@ -16,6 +16,7 @@ from oneread.engines import embedded
 from oneread.engines.lmdb import row_format
 from oneread.engines.lmdb.disk import Disk
 from oneread.engines.lmdb.files import StoreFiles
+from oneread.engines.lmdb.runs import put_sorted
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import Job
 from oneread.errors import OutcomeUnknown, StoreReplaced
@@ -135,7 +136,7 @@ class Attempt(embedded.RowWrites):
                 ((key, value),) = puts.items()
                 self._transaction.put(key, value, db=database)
             else:
-                self._transaction.cursor(database).putmulti(sorted(puts.items()))
+                put_sorted(self._transaction, database, sorted(puts.items()))
 
     def _bytes(self, table: Table, key: bytes) -> bytes | None:
         written = self._written.get(table)
