@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from oneread import connect
 from oneread.cli.backup import BackedUp
-from oneread.errors import Closed, InvalidUrl, LimitExceeded, Unsupported
+from oneread.engines.lmdb import backup
+from oneread.errors import Closed, Corrupt, InvalidUrl, LimitExceeded, Unsupported, UsageError
 from oneread.store.requests import Replace, Scan
 from oneread.store.rows import RowRange
 from oneread.testing.audit import Audit
@@ -49,8 +52,8 @@ def test_a_copy_under_four_writing_processes_is_one_moment_of_the_store(oneread,
     try:
         for each in writers:
             assert each.stdout.readline() == b"on\n"
-        for number in range(3):
-            ran = oneread("backup", tmp_path / f"copy{number}", "--verify", "--json")
+        for number, options in enumerate([[], [], ["--compact"]]):
+            ran = oneread("backup", tmp_path / f"copy{number}", "--verify", "--json", *options)
             assert ran.code == 0, ran.err
             assert ran.document(BackedUp).clean is True
             assert all(each.poll() is None for each in writers)
@@ -77,7 +80,7 @@ def test_every_prefix_of_the_store_is_copied(bare, tmp_path):
             assert len(db.page(Note)) == 5
 
 
-def test_a_copy_is_compact(url, tmp_path):
+def test_a_copy_has_no_free_pages(url, tmp_path):
     with connect(url, NOTES, workers=0) as db:
         for number in range(3000):
             db.save(Person(number=100 + number % 3, name="n" * 1000, email=str(number % 3)))
@@ -85,6 +88,54 @@ def test_a_copy_is_compact(url, tmp_path):
     assert size == (tmp_path / "copy" / "data.mdb").stat().st_size
     assert size < (tmp_path / "notes" / "data.mdb").stat().st_size
     assert [each.name for each in (tmp_path / "copy").iterdir()] == ["data.mdb"]
+
+
+def rows(path):
+    """Everything in the file of a store: each named database with its entries in order."""
+    with (
+        lmdb.open(str(path), readonly=True, lock=False, max_dbs=20) as environment,
+        environment.begin() as reading,
+    ):
+        names = [name for name, _root in reading.cursor()]
+        return {name: list(reading.cursor(environment.open_db(name, reading, create=False))) for name in names}
+
+
+def test_a_compact_copy_has_the_same_rows_in_full_pages(oneread, url, tmp_path):
+    """Each person is saved in front of the others, so that LMDB splits pages in the middle."""
+    with connect(url, NOTES, workers=0) as db:
+        for number in range(2000, 100, -1):
+            db.save(Person(number=number, name="n" * 50, email=str(number)))
+        usual = db.backup(f"{tmp_path}/usual")
+    with connect(f"{url}?prefix=other-", NOTES, workers=0) as db:
+        db.save(Person(number=1, name="n", email="e"))
+    ran = oneread("backup", tmp_path / "copy", "--compact", "--verify", "--json")
+    assert ran.code == 0, ran.err
+    made = ran.document(BackedUp)
+    assert made.clean is True
+    assert made.bytes == (tmp_path / "copy" / "data.mdb").stat().st_size < usual * 0.7
+    assert rows(tmp_path / "copy") == rows(tmp_path / "notes")
+    with connect(f"lmdb://{tmp_path}/copy", NOTES, workers=0) as db:
+        db.patch(Person, 2000, name="a compact copy takes writes")
+        assert db.backup(f"{tmp_path}/again", compact=True) == made.bytes
+
+
+def test_a_compact_copy_of_many_transactions_is_the_same(url, tmp_path, monkeypatch):
+    monkeypatch.setattr(backup, "_ENTRIES", 7)
+    with connect(url, NOTES, workers=0) as db:
+        db.save_all(Person(number=number, name="n", email=str(number)) for number in range(100, 161))
+        db.backup(f"{tmp_path}/copy", compact=True)
+    assert rows(tmp_path / "copy") == rows(tmp_path / "notes")
+
+
+def test_a_compact_copy_of_a_damaged_table_is_refused(url, tmp_path, monkeypatch):
+    """A table whose rows are not in order would be a tree that LMDB cannot search."""
+    with connect(url, NOTES, workers=0) as db:
+        monkeypatch.setattr(backup, "islice", lambda entries, count: list(islice(entries, count))[::-1])
+        with pytest.raises(Corrupt, match="not in the order of their keys"):
+            db.backup(f"{tmp_path}/copy", compact=True)
+        assert [each.name for each in tmp_path.iterdir()] == ["notes"]
+        with pytest.raises(UsageError, match="True or False"):
+            db.backup(f"{tmp_path}/copy", compact=1)
 
 
 def test_a_target_that_is_there_is_never_touched(oneread, tmp_path):
@@ -110,7 +161,8 @@ def test_faults_of_the_copy_are_reported(oneread, url, tmp_path):
     assert "with faults" in ran.out
 
 
-def test_a_full_disk_leaves_nothing_of_the_copy(url, tmp_path):
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_full_disk_leaves_nothing_of_the_copy(url, tmp_path, compact):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True, check=False)
@@ -120,7 +172,7 @@ def test_a_full_disk_leaves_nothing_of_the_copy(url, tmp_path):
         with connect(url, NOTES, workers=0) as db:
             db.save_all(Person(number=number, name="n" * 4000, email=str(number)) for number in range(10, 600))
             with pytest.raises(LimitExceeded, match="disk is full"):
-                db.backup(f"{disk}/copy")
+                db.backup(f"{disk}/copy", compact=compact)
             assert not list(disk.iterdir())
             db.save(Person(number=9, name="n", email="the store still takes writes"))
     finally:
@@ -139,10 +191,11 @@ def test_a_closed_store_is_not_copied(url, tmp_path):
         db.backup(f"{tmp_path}/copy")
 
 
-def test_a_backup_shows_its_progress(url, tmp_path):
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_backup_shows_its_progress(url, tmp_path, compact):
     reports = []
     with connect(url, NOTES, workers=0) as db:
-        size = db.backup(f"{tmp_path}/copy", progress=reports.append)
+        size = db.backup(f"{tmp_path}/copy", compact=compact, progress=reports.append)
     assert reports[-1].done == size
 
 

@@ -79,16 +79,35 @@ def test_an_lmdb_file_of_another_program(path, read_only, named):
     assert content(path) == before
 
 
-@pytest.mark.parametrize("read_only", [False, True])
-def test_a_format_of_another_release(path, read_only):
-    opened(path)
+def mark(path, written):
+    """Gives a store another mark of its format."""
     with lmdb.open(str(path), max_dbs=2) as raw:
         meta = raw.open_db(b"oneread")
         with raw.begin(write=True) as transaction:
-            transaction.put(b"format", b"oneread lmdb 2", db=meta)
-    with pytest.raises(Unsupported, match="oneread lmdb 2") as refusal:
+            transaction.put(b"format", written, db=meta)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize(
+    ("number", "way_out"),
+    [(environment.FORMAT - 1, "dump it with that release.*load"), (environment.FORMAT + 1, "upgrade this program")],
+)
+def test_a_format_of_another_release(path, number, way_out, read_only):
+    opened(path)
+    mark(path, b"oneread lmdb %d" % number)
+    before = content(path)
+    with pytest.raises(Unsupported, match=way_out) as refusal:
         opened(path, read_only=read_only)
-    assert refusal.value.facts["known"] == environment.FORMAT
+    assert refusal.value.facts == {"path": str(path), "format": number, "known": environment.FORMAT}
+    assert content(path) == before
+
+
+@pytest.mark.parametrize("written", [b"", b"2", b"oneread lmdb ", b"oneread lmdb x", b"oneread lmdb -1"])
+def test_a_mark_of_no_format(path, written):
+    opened(path)
+    mark(path, written)
+    with pytest.raises(Corrupt, match="format"):
+        opened(path)
 
 
 def test_an_unused_prefix_cannot_be_opened_for_reading_only(path):

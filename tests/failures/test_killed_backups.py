@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -34,11 +35,24 @@ def die(*_given):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("at", ["_copy", "sync_folder"])
-def test_the_next_backup_removes_what_a_killed_one_left(db, tmp_path, monkeypatch, at):
+def die_behind(entries, count):
+    yield from islice(entries, count // 10_000)
+    die()
+
+
+@pytest.mark.parametrize(
+    ("at", "end", "compact"),
+    [
+        ("_copy_pages", die, False),
+        ("sync_folder", die, False),
+        ("islice", die_behind, True),
+        ("sync_folder", die, True),
+    ],
+)
+def test_the_next_backup_removes_what_a_killed_one_left(db, tmp_path, monkeypatch, at, end, compact):
     with monkeypatch.context() as patched:
-        patched.setattr(backup, at, die)
-        killed(lambda: db.backup(f"{tmp_path}/copy"))
+        patched.setattr(backup, at, end)
+        killed(lambda: db.backup(f"{tmp_path}/copy", compact=compact))
     (left,) = unfinished.leftovers(tmp_path, within="data.mdb")
     assert left.name.startswith(".copy.")
     db.backup(f"{tmp_path}/other")

@@ -20,6 +20,7 @@ from oneread.evolution.schema import Schema
 from oneread.store import unfinished
 
 TargetArgument = Annotated[str, typer.Argument(metavar="TARGET", help="The new folder, in an existing one.")]
+CompactOption = Annotated[bool, typer.Option("--compact", help="Fill the pages, in key order; takes longer.")]
 VerifyOption = Annotated[bool, typer.Option("--verify", help="Open the copy and verify it.")]
 
 
@@ -32,11 +33,14 @@ class BackedUp(msgspec.Struct, frozen=True):
 
 
 @with_shared_options
-def command(given: Invocation, *, target: TargetArgument, verify: VerifyOption = False) -> None:
+def command(
+    given: Invocation, *, target: TargetArgument, compact: CompactOption = False, verify: VerifyOption = False
+) -> None:
     """Copies the store to a new folder while programs read and write it.
 
-    The copy is a compact snapshot of the whole store, with all its prefixes. The folder appears when the copy is
-    complete and on disk, and opens like any store. To restore, stop the programs and replace the store by it.
+    The copy is a snapshot of the whole store, with all its prefixes. The folder appears when the copy is complete and
+    on disk, and opens like any store. To restore, stop the programs and replace the store by it; with --compact, to
+    make a store smaller that was filled by many small writes.
 
     Example: oneread backup /backup/shop-2026-11-20 --verify --schema shop.models:shop --db lmdb:///var/lib/shop
     """
@@ -46,7 +50,7 @@ def command(given: Invocation, *, target: TargetArgument, verify: VerifyOption =
     place = Path(target).absolute()
     removed = unfinished.leftovers(place.parent, place.name, DATA)
     with reading(given.db, given.schema) as database, output.progress() as report:
-        copied = database.backup(target, progress=report)
+        copied = database.backup(target, compact=compact, progress=report)
     for path in removed:
         output.note(f"removed the unfinished copy of a killed backup: {path}")
     prefix = urlsplit(given.db).query

@@ -1267,15 +1267,18 @@ class AsyncDatabase(AsyncFeedVerbs):
         work = CsvDump(self.operations.catalog, model, write, progress)
         return await self.run(in_snapshot(self._driver.engine, work.write_lines))
 
-    async def backup(self, target: str, *, progress: Reporter = no_progress) -> int:
+    async def backup(self, target: str, *, compact: bool = False, progress: Reporter = no_progress) -> int:
         """Copies the whole store to a new folder while it is in use; returns the copy's bytes.
 
-        The copy is one moment of the store, compact, every tenant of it included, and opens like any store:
+        The copy is one moment of the store, every tenant of it included, without free pages, and opens like any store:
         `connect("lmdb://" + target, schema)`. It appears once it is complete and on disk, or not at all. Costs a read
         of every page and a write of those in use; LMDB cannot reuse freed pages meanwhile, so the store may grow.
 
         Arguments:
             target: a new folder; its parent exists.
+            compact: writes the rows in the order of their keys into full pages, where they are as they were stored
+                otherwise, half empty from many small writes; takes about a microsecond for each row. Later writes
+                between the rows split full pages again.
             progress: called a few times a second, by another thread, with the bytes written.
 
         Raises:
@@ -1284,6 +1287,8 @@ class AsyncDatabase(AsyncFeedVerbs):
             LimitExceeded: the disk is full; the partial copy was removed.
         """
         engine = self._driver.engine
+        if type(compact) is not bool:
+            raise UsageError("compact is True or False", given=compact)
         if not isinstance(engine, Copyable):
             raise Unsupported("this engine cannot copy its store; dump the entities instead")
         if type(target) is not str or not target.isprintable():
@@ -1293,8 +1298,8 @@ class AsyncDatabase(AsyncFeedVerbs):
         def report(size: int) -> None:
             progress(Progress("copying, bytes", size))
 
-        return await self._driver.in_thread(lambda: engine.copy_to(target, report))  # async only
-        # sync only: return engine.copy_to(target, report)
+        return await self._driver.in_thread(lambda: engine.copy_to(target, report, compact=compact))  # async only
+        # sync only: return engine.copy_to(target, report, compact=compact)
 
     async def close(self) -> None:
         """Waits for running operations and closes the store; closing twice does nothing."""

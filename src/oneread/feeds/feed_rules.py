@@ -86,7 +86,7 @@ def _check_kind(feed: type, name: str, rule: Rule) -> None:
 def _check_member(feed: type, name: str, rule: Rule, membership: type) -> None:
     if not issubclass(membership, path_of(rule.field).declared_in):
         raise InvalidDeclaration(
-            "the first by(...) of a feed are fields of the membership's model, which `joined` names",
+            "the first by(...) of a feed are fields of the membership's model, which is second in `joined`",
             view=feed, field=name, path=str(path_of(rule.field)), membership=membership,
         )  # fmt: skip
 
@@ -99,7 +99,7 @@ def _membership(feed: type, path: Path, names: Names) -> type[Model[Any]]:
     found = {root_model(each) for each in known if issubclass(each, path.declared_in)}
     if len(found) != 1:
         raise InvalidDeclaration(
-            "the membership's model is one model of the schema",
+            "joined: the second field is of one model of the schema, that of the memberships; add it to the schema",
             view=feed,
             path=str(path),
             models=sorted(found, key=str),

@@ -117,11 +117,12 @@ class AsyncEngine(Protocol):
 class Copyable(Protocol):
     """An engine that can copy its store."""
 
-    def copy_to(self, target: str, progress: Callable[[int], object]) -> int:
+    def copy_to(self, target: str, progress: Callable[[int], object], *, compact: bool = False) -> int:
         """Copies one moment of the whole store, every tenant's tables included, to a new place; returns its bytes.
 
         Writers continue. The copy appears once it is complete and on disk, or not at all. Another thread calls
-        `progress` with the bytes written so far.
+        `progress` with the bytes written so far. A `compact` copy takes longer and is as small as the engine can make
+        it.
         """
         ...
 

@@ -1254,15 +1254,18 @@ class Database(FeedVerbs):
         work = CsvDump(self.operations.catalog, model, write, progress)
         return self.run(in_snapshot(self._driver.engine, work.write_lines))
 
-    def backup(self, target: str, *, progress: Reporter = no_progress) -> int:
+    def backup(self, target: str, *, compact: bool = False, progress: Reporter = no_progress) -> int:
         """Copies the whole store to a new folder while it is in use; returns the copy's bytes.
 
-        The copy is one moment of the store, compact, every tenant of it included, and opens like any store:
+        The copy is one moment of the store, every tenant of it included, without free pages, and opens like any store:
         `connect("lmdb://" + target, schema)`. It appears once it is complete and on disk, or not at all. Costs a read
         of every page and a write of those in use; LMDB cannot reuse freed pages meanwhile, so the store may grow.
 
         Arguments:
             target: a new folder; its parent exists.
+            compact: writes the rows in the order of their keys into full pages, where they are as they were stored
+                otherwise, half empty from many small writes; takes about a microsecond for each row. Later writes
+                between the rows split full pages again.
             progress: called a few times a second, by another thread, with the bytes written.
 
         Raises:
@@ -1271,6 +1274,8 @@ class Database(FeedVerbs):
             LimitExceeded: the disk is full; the partial copy was removed.
         """
         engine = self._driver.engine
+        if type(compact) is not bool:
+            raise UsageError("compact is True or False", given=compact)
         if not isinstance(engine, Copyable):
             raise Unsupported("this engine cannot copy its store; dump the entities instead")
         if type(target) is not str or not target.isprintable():
@@ -1280,7 +1285,7 @@ class Database(FeedVerbs):
         def report(size: int) -> None:
             progress(Progress("copying, bytes", size))
 
-        return engine.copy_to(target, report)
+        return engine.copy_to(target, report, compact=compact)
 
     def close(self) -> None:
         """Waits for running operations and closes the store; closing twice does nothing."""

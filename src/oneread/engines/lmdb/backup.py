@@ -1,8 +1,9 @@
-"""A compact copy of a whole LMDB store while it is in use, which appears only once it is complete.
+"""A copy of a whole LMDB store while it is in use, which appears only once it is complete.
 
-LMDB copies from one read transaction, so writers continue; with `compact` it omits free pages and renumbers the others.
-The copy is made under another name in the target's folder, synced, and renamed. Source: LMDB's documentation of
-`mdb_env_copy2` and `MDB_CP_COMPACT`. See docs/formats/lmdb.md.
+LMDB copies from one read transaction, so writers continue; it omits free pages and copies the others as they are, half
+full ones included (LMDB's documentation of `mdb_env_copy2` and `MDB_CP_COMPACT`). A compact copy puts the entries of
+one read transaction in the order of their keys instead, which fills each page before the next one (`MDB_APPEND`).
+Either is made under another name in the target's folder, synced, and renamed. See docs/formats/lmdb.md.
 """
 
 from __future__ import annotations
@@ -12,38 +13,49 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import lmdb
 
 from oneread.engines.lmdb.disk import DATA, sync_folder
+from oneread.engines.lmdb.options import MAX_DATABASES
 from oneread.engines.lmdb.translate import translate
-from oneread.errors import InvalidUrl, OnereadError, Unavailable
+from oneread.errors import Corrupt, InvalidUrl, OnereadError, Unavailable
 from oneread.store import unfinished
 
 _TRIES: Final = 10
 _LOOK_SECONDS: Final = 0.2
+_ENTRIES: Final = 20_000
+"""In one transaction of a compact copy: enough that the few pages that each gives up do not matter."""
 
 
-def copy_store(environment: lmdb.Environment, path: str, target: str, progress: Callable[[int], object]) -> int:
+def copy_store(
+    environment: lmdb.Environment, path: str, target: str, progress: Callable[[int], object], *, compact: bool
+) -> int:
     """Copies the environment of the store at `path` into a new folder; returns the copy's bytes.
 
-    Another thread calls `progress` a few times a second with the bytes written so far.
+    `compact` fills the pages. Another thread calls `progress` a few times a second with the bytes written so far.
 
     Raises:
         InvalidUrl: the target exists, or cannot be made.
         LimitExceeded: the disk is full; the partial copy is removed.
         StoreError: the store could not be read; the partial copy is removed.
     """
+    copy = _copy_entries if compact else _copy_pages
     place = Path(target)
     if os.path.lexists(place):
         raise InvalidUrl("the target of a backup exists; name another", path=target)
     unfinished.remove_leftovers(place, DATA)
     folder, file = _make_folder(place)
     try:
-        _copy(environment, path, file, folder, progress)
+        with _reported(file, progress):
+            try:
+                copy(environment, path, file, folder / DATA)
+            except lmdb.Error as failure:
+                raise _failed_copy(failure, path, folder) from failure
         size = os.fstat(file).st_size
         os.fsync(file)
         sync_folder(folder)
@@ -81,10 +93,9 @@ def _make_folder(place: Path) -> tuple[Path, int]:
     raise Unavailable("other backups to the same target removed this one's folder; back up again", path=str(place))
 
 
-def _copy(environment: lmdb.Environment, path: str, file: int, into: Path, progress: Callable[[int], object]) -> None:
-    """Copies; another thread reports how large the copy is."""
-    with contextlib.suppress(OSError):  # past the page cache, as mdb_env_copy2 does; not every file system can
-        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_DIRECT)
+@contextlib.contextmanager
+def _reported(file: int, progress: Callable[[int], object]) -> Generator[None]:
+    """Another thread reports meanwhile how large the copy is."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -94,12 +105,39 @@ def _copy(environment: lmdb.Environment, path: str, file: int, into: Path, progr
     watcher = threading.Thread(target=watch, name="oneread backup", daemon=True)
     watcher.start()
     try:
-        environment.copyfd(file, compact=True)
-    except lmdb.Error as failure:
-        raise _failed_copy(failure, path, into) from failure
+        yield
     finally:
         ended.set()
         watcher.join()
+
+
+def _copy_pages(environment: lmdb.Environment, _path: str, file: int, _data: Path) -> None:
+    with contextlib.suppress(OSError):  # past the page cache, as mdb_env_copy2 does; not every file system can
+        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_DIRECT)
+    environment.copyfd(file, compact=True)
+
+
+def _copy_entries(environment: lmdb.Environment, path: str, _file: int, data: Path) -> None:
+    """Copies every named database, and so the tables of every tenant."""
+    size = environment.info()["map_size"]
+    with (
+        environment.begin() as reading,
+        lmdb.open(str(data), subdir=False, lock=False, sync=False, map_size=size, max_dbs=MAX_DATABASES) as made,
+    ):
+        for name in [name for name, _root in reading.cursor()]:
+            entries = iter(reading.cursor(environment.open_db(name, reading, create=False)))
+            with made.begin(write=True) as writing:
+                database = made.open_db(name, writing)
+            count = _ENTRIES
+            while count == _ENTRIES:
+                with made.begin(write=True, db=database) as writing:
+                    count, added = writing.cursor().putmulti(islice(entries, _ENTRIES), append=True)
+                if added < count:
+                    raise Corrupt(
+                        "the rows of a table are not in the order of their keys: the file is damaged; restore a backup",
+                        path=path,
+                        table=name,
+                    )
 
 
 def _failed_copy(failure: lmdb.Error, path: str, into: Path) -> OnereadError:

@@ -142,7 +142,7 @@ class LmdbEngine:
                 return self._begin_snapshot()
             raise self._failed(failure, None) from failure
 
-    def copy_to(self, target: str, progress: Callable[[int], object]) -> int:
+    def copy_to(self, target: str, progress: Callable[[int], object], *, compact: bool = False) -> int:
         visit = _Visit()  # keeps the environment open meanwhile
         environment = run_uninterrupted(
             lambda: environments.acquire(self._path, self._settings, visit, self._timeout),
@@ -150,7 +150,7 @@ class LmdbEngine:
         try:
             self._check_open()
             environment.files.check()
-            return copy_store(environment.lmdb, self._path, target, progress)
+            return copy_store(environment.lmdb, self._path, target, progress, compact=compact)
         finally:
             run_uninterrupted(lambda: environments.release(environment, visit, self._timeout))
 

@@ -24,20 +24,26 @@ from oneread.engines.lmdb import files
 from oneread.engines.lmdb.data_file import check_data_file
 from oneread.engines.lmdb.disk import DATA, Disk
 from oneread.engines.lmdb.files import StoreFiles
-from oneread.engines.lmdb.options import Durability
+from oneread.engines.lmdb.options import MAX_DATABASES, Durability
 from oneread.engines.lmdb.transaction import Tables, WriteGroup
 from oneread.engines.lmdb.translate import translate, translate_lock
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
-from oneread.errors import Corrupt, InvalidUrl, LimitExceeded, Unavailable, Unsupported
+from oneread.errors import Corrupt, InvalidUrl, Unavailable, Unsupported
 from oneread.store.rows import TABLES, Table
 
-FORMAT: Final = b"oneread lmdb 1"
+FORMAT: Final = 2
+_FORMAT_NAME: Final = b"oneread lmdb "
+_OTHER_FORMAT: Final = {
+    False: "this store is in the format of an earlier release; dump it with that release (`oneread dump`) and load "
+    "the dump into a new store (`oneread load`)",
+    True: "this store is in the format of a later release; upgrade this program",
+}
+"""By whether the store's format is the greater one."""
 _META: Final = b"oneread"
 _MARK: Final = b"format"
 _CURSOR_KEY: Final = b"cursor key"
 _CURSOR_KEY_BYTES: Final = 32
-_MAX_DATABASES: Final = 129  # 32 prefixes of four tables, and the mark
 _CHECK_SECONDS: Final = 60.0
 _READER_BYTES: Final = 64  # a reader's slot is a cache line (lmdb, mdb.c: MDB_reader)
 _DATA_MODE: Final = 0o666  # without the bits of the umask
@@ -135,7 +141,7 @@ class Environment:
                 files.fit_lock_files(self.path)
             self.files = StoreFiles(self._named)
             self._check_format()
-            self.cursor_key = self._read_cursor_key() or os.urandom(_CURSOR_KEY_BYTES)
+            self.cursor_key = self._read_cursor_key()
         except OSError as failure:
             self.lmdb.close()
             raise translate(failure, self.path) from failure
@@ -159,13 +165,11 @@ class Environment:
             # py-lmdb keeps the handle of a named database only when a write transaction has opened it.
             with self._writing() as transaction:
                 mark = self._mark(transaction, create=not self.lmdb.stat()["entries"])
-        if mark != FORMAT:
-            raise Unsupported(
-                "this release does not know the store's format; use the release that made it",
-                path=self.path,
-                format=mark,
-                known=FORMAT,
-            )
+        number = (mark or b"").removeprefix(_FORMAT_NAME)
+        if mark is None or mark == number or not number.isdigit():
+            raise Corrupt("the store's format cannot be read; restore the store from a copy", path=self.path, mark=mark)
+        if int(number) != FORMAT:
+            raise Unsupported(_OTHER_FORMAT[int(number) > FORMAT], path=self.path, format=int(number), known=FORMAT)
 
     def _mark(self, transaction: lmdb.Transaction[bytes], *, create: bool) -> bytes | None:
         try:
@@ -173,19 +177,16 @@ class Environment:
         except (lmdb.NotFoundError, lmdb.IncompatibleError) as failure:
             raise Corrupt("this LMDB store was not made by oneread; give another path", path=self.path) from failure
         if create:
-            transaction.put(_MARK, FORMAT, db=meta)
+            transaction.put(_MARK, b"%s%d" % (_FORMAT_NAME, FORMAT), db=meta)
             transaction.put(_CURSOR_KEY, os.urandom(_CURSOR_KEY_BYTES), db=meta)
         return transaction.get(_MARK, db=meta)
 
-    def _read_cursor_key(self) -> bytes | None:
-        """The store's key for cursors; a store of release 0.1.0 gets one when it is opened for writing."""
+    def _read_cursor_key(self) -> bytes:
         meta = self.lmdb.open_db(_META, create=False)
         with self.lmdb.begin() as reading:
             key = reading.get(_CURSOR_KEY, db=meta)
-        if key is None and not self.settings.read_only:
-            with contextlib.suppress(LimitExceeded), self._writing() as transaction:
-                transaction.put(_CURSOR_KEY, os.urandom(_CURSOR_KEY_BYTES), overwrite=False, db=meta)
-                key = transaction.get(_CURSOR_KEY, db=meta)
+        if key is None:
+            raise Corrupt("the store's key for cursors is missing; restore the store from a copy", path=self.path)
         return key
 
     @contextlib.contextmanager
@@ -337,7 +338,7 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
             sync=settings.durability != "none",
             writemap=False,  # a full disk would kill the process
             max_readers=settings.max_readers,
-            max_dbs=_MAX_DATABASES,
+            max_dbs=MAX_DATABASES,
             max_spare_txns=1,  # saves a read a quarter of its time; see _Immortal for what makes it safe
             mode=_DATA_MODE,
         )

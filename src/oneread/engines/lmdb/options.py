@@ -28,6 +28,9 @@ class LmdbOptions(TypedDict, total=False):
     """The most readers at one time, of all processes together."""
 
 
+MAX_DATABASES: Final = 129
+"""In one file: 32 prefixes of four tables, and the mark."""
+
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 _SIZE: Final = re.compile(r"(\d+)(|[KMGT])(?:i?B)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

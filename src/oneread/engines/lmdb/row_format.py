@@ -1,193 +1,207 @@
-"""The row format: one row is one LMDB value, its shape first, so that a read touches only the columns it needs.
+"""The row format: one row is one LMDB value, whose first byte is the form that the rest has.
 
-A shape is the row's column names; rows of one model share it, so it is parsed once and cached with the struct that
-reads its numbers. See docs/formats/lmdb.md.
+The rows that a store is full of, those of views and of entities, have short forms with lengths at fixed places; every
+other row is spelled out. See docs/formats/lmdb.md and docs/decisions/0067-forms-of-rows.md.
 """
 
 from __future__ import annotations
 
-import functools
 import struct
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
 
 from oneread.engines import embedded
 from oneread.errors import Corrupt
-from oneread.store.rows import Cell, Families, Row, Table
+from oneread.store.rows import MAX_STAMP, Cell, Families, Row, Table
 
-Known = TypeVar("Known")
+BODY: Final = b"d:b"
+"""The column that most rows have alone. An entity's row has the other two as well."""
+_VERSION: Final = b"d:v"
+_RECORD: Final = b"m:e"
+_OF_A_ROOT: Final = (BODY, _VERSION, _RECORD)
 
-_LONG = struct.Struct("<BI")  # a zero, then the length of a shape that does not fit one byte
-_CELL = struct.Struct("<IqI")  # where the value starts, its stamp, where it ends
-_STAMPED = struct.Struct("<qI").pack  # a stamp, and where the value ends
-_STEP: Final = 12  # from one cell to the next: the end of one is the start of the next
-_LONGEST_SHORT: Final = 255
-_KEPT: Final = 4096  # cached shapes; a store has a few per model
+SPELLED, ONE, LONG, ROOT, OWN, MORE = range(6)
+BODY_AT: Final = (0, 8, 11, 11, 17, 17)
+"""By form: where the value of BODY begins. It ends with the row in ONE and LONG."""
 
+# A stamp has 48 bits, a u32 and a u16, since struct has no number of six bytes. A row that does not fit is spelled out.
+_ONE: Final = struct.Struct("<BIHB")
+_LONG: Final = struct.Struct("<BIHI")
+_ROOT: Final = struct.Struct("<BIHHH")
+_OWN: Final = struct.Struct("<BIHHHIH")  # the last two are the stamp of BODY
+_pack_one, _pack_long, _pack_root, _pack_own = _ONE.pack, _LONG.pack, _ROOT.pack, _OWN.pack
+_unpack_one, _unpack_long, _unpack_own = _ONE.unpack_from, _LONG.unpack_from, _OWN.unpack_from
+unpack_root: Final = _ROOT.unpack_from
+"""Of ROOT, OWN, MORE: the form, 32 low and 16 high bits of the stamp, the lengths of the values of BODY and `m:e`."""
+_LOW: Final = 0xFFFF_FFFF
+_ONE_BYTE: Final = 256
 
-class Shape:
-    """The columns of a row in the order of their values: those of family `d` first, each family sorted."""
-
-    __slots__ = ("at", "columns", "head", "opening", "readable", "unpack", "unpack_readable", "values")
-
-    def __init__(self, columns: tuple[bytes, ...], head: bytes) -> None:
-        count = len(columns)
-        self.columns = columns
-        self.head = head
-        self.readable = tuple(column for column in columns if column.startswith(b"d:"))
-        self.at = {column: len(head) + _STEP * place for place, column in enumerate(columns)}
-        self.values = len(head) + 4 + _STEP * count
-        self.opening = head + self.values.to_bytes(4, "little")
-        self.unpack = struct.Struct("<I" + "qI" * count)
-        self.unpack_readable = struct.Struct("<I" + "qI" * len(self.readable))
-
-
-_read_shapes: dict[bytes, Shape] = {}
-_written_shapes: dict[tuple[bytes, ...], Shape] = {}
+_decode_cells: Final = msgspec.msgpack.Decoder(
+    list[tuple[bytes, Annotated[int, msgspec.Meta(ge=0, le=MAX_STAMP)], bytes]]
+).decode
+_encode_cells: Final = msgspec.msgpack.Encoder().encode
 
 
 def encode(table: Table, key: bytes, row: Row) -> bytes:
     """The bytes of a row; refuses one that exceeds a limit."""
-    shape = _written_shapes.get(tuple(row)) or _new_shape(table, row)
-    values_at = shape.values
-    try:
-        if len(row) == 1:  # index rows, sums, back-references: most rows there are
-            (cell,) = row.values()
-            value = cell.value
-            end = values_at + len(value)
-            if end > embedded.MAX_VALUE:
-                embedded.check_row(table, key, row)
-            return shape.opening + _STAMPED(cell.stamp, end) + value
-        values: list[bytes] = []
-        numbers: list[int] = [values_at]
-        end = values_at
-        for column in shape.columns:
-            cell = row[column]
-            value = cell.value
-            values.append(value)
-            end += len(value)
-            numbers += (cell.stamp, end)
-        if end > embedded.MAX_VALUE:
-            embedded.check_row(table, key, row)
-        return b"".join((shape.head, shape.unpack.pack(*numbers), *values))
-    except struct.error:
-        embedded.check_row(table, key, row)
-        raise
+    body = row.get(BODY)
+    if body is not None:
+        try:
+            if len(row) == 1:  # rows of views, groups, claims: most rows there are
+                stamp, value = body.stamp, body.value
+                size = len(value)
+                if size < _ONE_BYTE:
+                    return _pack_one(ONE, stamp & _LOW, stamp >> 32, size) + value
+                if size <= embedded.MAX_VALUE:
+                    return _pack_long(LONG, stamp & _LOW, stamp >> 32, size) + value
+            else:
+                made = _encode_root(table, key, row, body)
+                if made is not None:
+                    return made
+        except (struct.error, OverflowError):  # a stamp or a length does not fit
+            pass
+    return bytes((SPELLED,)) + _spell(table, key, row, row)
+
+
+def _encode_root(table: Table, key: bytes, row: Row, body: Cell) -> bytes | None:
+    """The short form of an entity's row; None if the row has others or more than its cells."""
+    version, record = row.get(_VERSION), row.get(_RECORD)
+    if version is None or record is None:
+        return None
+    stamp = version.stamp
+    if record.stamp != stamp or version.value != stamp.to_bytes(8, "big"):
+        return None
+    value, own, emitted = body.value, body.stamp, record.value
+    is_all = len(row) == len(_OF_A_ROOT)
+    if is_all and own == stamp:
+        return b"".join((_pack_root(ROOT, stamp & _LOW, stamp >> 32, len(value), len(emitted)), value, emitted))
+    form = OWN if is_all else MORE
+    head = _pack_own(form, stamp & _LOW, stamp >> 32, len(value), len(emitted), own & _LOW, own >> 32)
+    if is_all:
+        return b"".join((head, value, emitted))
+    others = [column for column in row if column not in _OF_A_ROOT]
+    if not all(column.startswith(b"m:") for column in others):
+        return None
+    return b"".join((head, value, emitted, _spell(table, key, row, others)))
+
+
+def _spell(table: Table, key: bytes, row: Row, columns: Iterable[bytes]) -> bytes:
+    """Cells of a row, each with its column's name."""
+    embedded.check_row(table, key, row)
+    return _encode_cells([(column, row[column].stamp, row[column].value) for column in sorted(columns)])
 
 
 def decode(table: Table, key: bytes, value: bytes, families: Families) -> Row | None:
     """The cells of a row that a reader of `families` sees; None where it sees none."""
-    shape = _read_shapes.get(value[: value[0]]) if value else None
-    if shape is None:
-        shape = _parsed_shape(table, key, value)
     try:
-        if families == "d":
-            columns = shape.readable
-            numbers = shape.unpack_readable.unpack_from(value, len(shape.head))
-        else:
-            columns = shape.columns
-            numbers = shape.unpack.unpack_from(value, len(shape.head))
-    except struct.error as failure:
-        raise _corrupt(table, key, value) from failure
-    row: Row = {}
-    start = numbers[0]
-    place = 1
-    for column in columns:
-        end = numbers[place + 1]
-        if end < start:
-            raise _corrupt(table, key, value)
-        row[column] = Cell(value[start:end], numbers[place])
-        start = end
-        place += 2
-    if start > len(value) or numbers[0] != shape.values:
-        raise _corrupt(table, key, value)
-    return row or None
+        return _DECODERS[value[0]](value, families)
+    except _TORN as failure:
+        raise corrupt(table, key, value) from failure
 
 
 def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> Cell | None:
     """One cell of a row: what `decode` gives for that column, without the others."""
     try:
-        shape = _read_shapes.get(value[: value[0]]) or _parsed_shape(table, key, value)
-        start, stamp, end = _CELL.unpack_from(value, shape.at[column])
-    except KeyError:
-        return None
-    except (struct.error, IndexError) as failure:
-        raise _corrupt(table, key, value) from failure
-    if shape.values <= start <= end <= len(value):
-        return Cell(value[start:end], stamp)
-    raise _corrupt(table, key, value)
+        form = value[0]
+        if column == BODY:
+            if form == ROOT:
+                _form, low, high, size, emitted = unpack_root(value)
+                stop = _ROOT.size + size
+                if stop + emitted == len(value):
+                    return Cell(value[_ROOT.size : stop], high << 32 | low)
+            elif form == ONE:
+                _form, low, high, size = _unpack_one(value)
+                if _ONE.size + size == len(value):
+                    return Cell(value[_ONE.size :], high << 32 | low)
+            elif form >= OWN:
+                _form, _low, _high, size, emitted, low, high = _unpack_own(value)
+                stop = _OWN.size + size
+                if stop + emitted <= len(value):
+                    return Cell(value[_OWN.size : stop], high << 32 | low)
+        row = _DECODERS[form](value, "dm")
+    except _TORN as failure:
+        raise corrupt(table, key, value) from failure
+    return None if row is None else row.get(column)
 
 
-@functools.lru_cache(_KEPT)
-def only_column(column: bytes) -> tuple[bytes, int]:
-    """The head of a row whose only column is this one, and the offset of its value."""
-    head = _head((column,))
-    return head, len(head) + 4 + _STEP
-
-
-def decode_value(table: Table, key: bytes, value: bytes, column: bytes) -> bytes | None:
-    """The value of one cell of a row."""
-    cell = decode_cell(table, key, value, column)
-    return None if cell is None else cell.value
-
-
-unpack_cell = _CELL.unpack_from
-"""Where a cell's value starts, its stamp, and where it ends."""
-
-
-def place_of(table: Table, key: bytes, value: bytes, column: bytes) -> tuple[bytes, int, int]:
-    """The head of a row that has a column, where the numbers of that column are, and where the values start."""
-    shape = _read_shapes.get(value[: value[0]]) or _parsed_shape(table, key, value)
-    return shape.head, shape.at[column], shape.values
-
-
-def _new_shape(table: Table, row: Row) -> Shape:
-    """The shape of a row that is about to be written for the first time."""
-    for column in row:
-        embedded.check_column(table, column)
-    columns = tuple(sorted(row))  # d: sorts before m:
-    shape = Shape(columns, _head(columns))
-    _keep(_written_shapes, tuple(row), shape)
-    return shape
-
-
-def _head(columns: tuple[bytes, ...]) -> bytes:
-    names = b"".join(bytes((len(column),)) + column for column in columns)
-    if len(names) < _LONGEST_SHORT:
-        return bytes((len(names) + 1,)) + names
-    return _LONG.pack(0, len(names) + _LONG.size) + names
-
-
-def _parsed_shape(table: Table, key: bytes, value: bytes) -> Shape:
-    """The shape that `value` opens with."""
-    try:
-        if value[0]:
-            size, place = value[0], 1
-        else:
-            (_, size), place = _LONG.unpack_from(value), _LONG.size
-        head = value[:size]
-        if len(head) != size:
-            raise _corrupt(table, key, value)
-        columns: list[bytes] = []
-        while place < size:
-            stop = place + 1 + head[place]
-            columns.append(head[place + 1 : stop])
-            place = stop
-    except (IndexError, struct.error) as failure:
-        raise _corrupt(table, key, value) from failure
-    shape = Shape(tuple(columns), head)
-    if place != size or not columns or columns != sorted(set(columns)) or _head(shape.columns) != head:
-        raise _corrupt(table, key, value)
-    if head[0]:
-        _keep(_read_shapes, head, shape)
-    return shape
-
-
-def _keep(shapes: dict[Known, Shape], known: Known, shape: Shape) -> None:
-    """Caches a shape; drops all when there are too many, so that each is parsed once more."""
-    if len(shapes) >= _KEPT:
-        shapes.clear()
-    shapes[known] = shape
-
-
-def _corrupt(table: Table, key: bytes, value: bytes) -> Corrupt:
+def corrupt(table: Table, key: bytes, value: bytes) -> Corrupt:
+    """The error of a row that cannot be read."""
     return Corrupt("a row's bytes are not in the row format", table=table, key=key, bytes=len(value), head=value[:32])
+
+
+class _Torn(Exception):
+    """A row is shorter or longer than its lengths say."""
+
+
+_TORN: Final = (_Torn, IndexError, struct.error, msgspec.MsgspecError)
+
+
+def _decode_spelled(value: bytes, families: Families) -> Row | None:
+    row = _cells(value, 1)
+    if not row:
+        raise _Torn
+    return embedded.readable(row) if families == "d" else row
+
+
+def _decode_one(value: bytes, _families: Families) -> Row:
+    _form, low, high, size = _unpack_one(value)
+    if _ONE.size + size != len(value):
+        raise _Torn
+    return {BODY: Cell(value[_ONE.size :], high << 32 | low)}
+
+
+def _decode_long(value: bytes, _families: Families) -> Row:
+    _form, low, high, size = _unpack_long(value)
+    if _LONG.size + size != len(value):
+        raise _Torn
+    return {BODY: Cell(value[_LONG.size :], high << 32 | low)}
+
+
+def _decode_root(value: bytes, families: Families) -> Row:
+    _form, low, high, size, emitted = unpack_root(value)
+    stop, stamp = _ROOT.size + size, high << 32 | low
+    if stop + emitted != len(value):
+        raise _Torn
+    row = {BODY: Cell(value[_ROOT.size : stop], stamp), _VERSION: Cell(stamp.to_bytes(8, "big"), stamp)}
+    if families == "dm":
+        row[_RECORD] = Cell(value[stop:], stamp)
+    return row
+
+
+def _decode_own(value: bytes, families: Families) -> Row:
+    """Of the forms OWN and MORE."""
+    form, low, high, size, emitted, own_low, own_high = _unpack_own(value)
+    start, stamp = _OWN.size, high << 32 | low
+    stop = start + size
+    end = stop + emitted
+    if end > len(value) or (form == OWN and end != len(value)):
+        raise _Torn
+    row = {BODY: Cell(value[start:stop], own_high << 32 | own_low), _VERSION: Cell(stamp.to_bytes(8, "big"), stamp)}
+    if families == "dm":
+        row[_RECORD] = Cell(value[stop:end], stamp)
+        if form == MORE:
+            row.update(_cells(value, end))
+    return row
+
+
+def _cells(value: bytes, start: int) -> Row:
+    """Cells that are spelled out from `start` on to the end."""
+    cells = _decode_cells(memoryview(value)[start:])
+    columns = [column for column, _stamp, _value in cells]
+    if columns != sorted(set(columns)):
+        raise _Torn
+    return {column: Cell(each, stamp) for column, stamp, each in cells}
+
+
+_Decoder: TypeAlias = Callable[[bytes, Families], Row | None]
+_DECODERS: Final[tuple[_Decoder, ...]] = (
+    _decode_spelled,
+    _decode_one,
+    _decode_long,
+    _decode_root,
+    _decode_own,
+    _decode_own,
+)
+"""By form."""

@@ -16,6 +16,7 @@ from oneread.engines import embedded
 from oneread.engines.lmdb import row_format
 from oneread.engines.lmdb.disk import Disk
 from oneread.engines.lmdb.files import StoreFiles
+from oneread.engines.lmdb.runs import put_sorted
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import Job
 from oneread.errors import OutcomeUnknown, StoreReplaced
@@ -135,7 +136,7 @@ class Attempt(embedded.RowWrites):
                 ((key, value),) = puts.items()
                 self._transaction.put(key, value, db=database)
             else:
-                self._transaction.cursor(database).putmulti(sorted(puts.items()))
+                put_sorted(self._transaction, database, sorted(puts.items()))
 
     def _bytes(self, table: Table, key: bytes) -> bytes | None:
         written = self._written.get(table)
@@ -233,24 +234,25 @@ def column(
     table, wanted, limit, reverse = asked.table, asked.range, asked.limit, asked.reverse
     if limit <= 0:
         return found
-    head, begin = row_format.only_column(name)
-    shared, place, values = head, 0, 0  # the rows of a view have one shape: that of the last row is tried first
-    unpack, decode_value, add = row_format.unpack_cell, row_format.decode_value, found.append
-    first, stop = wanted.start, wanted.stop
+    is_body, body_at, unpack_root = name == row_format.BODY, row_format.BODY_AT, row_format.unpack_root
+    spelled, one, long, root, more = (
+        row_format.SPELLED, row_format.ONE, row_format.LONG, row_format.ROOT, row_format.MORE,
+    )  # fmt: skip
+    first, stop, add = wanted.start, wanted.stop, found.append
     for key, value in _onwards(transaction.cursor(database), wanted, reverse=reverse):
         if key < first if reverse else stop and key >= stop:
             break
-        if value.startswith(head):
-            add((key, value[begin:]))
-        elif value.startswith(shared) and len(value) >= values:
-            start, _stamp, end = unpack(value, place)
-            add((key, value[start:end]))  # an end that is wrong makes no document, which its decoder finds
+        form = value[0] if is_body and value else spelled
+        if one <= form <= long:
+            add((key, value[body_at[form] :]))  # one that is cut short makes no document, which its decoder finds
+        elif root <= form <= more and len(value) >= body_at[form]:
+            begin = body_at[form]
+            add((key, value[begin : begin + unpack_root(value)[3]]))
         else:
-            cell = decode_value(table, key, value, name)
+            cell = row_format.decode_cell(table, key, value, name)
             if cell is None:
                 continue
-            add((key, cell))
-            shared, place, values = row_format.place_of(table, key, value, name)
+            add((key, cell.value))
         if len(found) == limit:
             break
     return found

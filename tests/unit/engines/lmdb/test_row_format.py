@@ -1,8 +1,8 @@
 import contextlib
-import struct
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oneread.engines.lmdb import row_format
@@ -11,9 +11,42 @@ from oneread.store.rows import Cell
 
 NAMES = st.binary(max_size=6) | st.binary(min_size=100, max_size=253)
 COLUMNS = st.builds(lambda family, name: family + name, st.sampled_from([b"d:", b"m:"]), NAMES)
-CELLS = st.builds(Cell, st.binary(max_size=20), st.integers(0, 2**63 - 1))
-ROWS = st.dictionaries(COLUMNS, CELLS, min_size=1, max_size=6)
-ROW = {b"d:b": Cell(b"body", 2), b"d:v": Cell(b"version", 3), b"m:e": Cell(b"emitted", 4)}
+STAMPS = st.integers(0, 2**63 - 1) | st.sampled_from([0, 2**48 - 1, 2**48, 2**63 - 1])
+VALUES = st.binary(max_size=20) | st.builds(bytes, st.sampled_from([255, 256, 65_535, 65_536]))
+CELLS = st.builds(Cell, VALUES, STAMPS)
+SPELLED = st.dictionaries(COLUMNS, CELLS, min_size=1, max_size=6)
+ALONE = st.builds(lambda cell: {b"d:b": cell}, CELLS)
+
+
+def root_row(version, body, record, own=None, **others):
+    """An entity's row; `others` are further columns of family m:."""
+    return {
+        b"d:b": Cell(body, version if own is None else own),
+        b"d:v": Cell(version.to_bytes(8, "big"), version),
+        b"m:e": Cell(record, version),
+        **{b"m:" + name.encode(): cell for name, cell in others.items()},
+    }
+
+
+ROOTS = st.builds(root_row, STAMPS, VALUES, VALUES, st.none() | STAMPS)
+GROUPS = st.builds(root_row, STAMPS, VALUES, VALUES, st.none() | STAMPS, s=CELLS, t=CELLS)
+ODD_ROOTS = st.builds(dict.__or__, ROOTS, st.dictionaries(COLUMNS | st.sampled_from([b"d:v", b"m:e"]), CELLS))
+ROWS = SPELLED | ALONE | ROOTS | GROUPS | ODD_ROOTS
+FORMS = {
+    "spelled": {b"d:b": Cell(b"body", 2), b"d:v": Cell(b"version", 3), b"m:e": Cell(b"emitted", 4)},
+    "one": {b"d:b": Cell(b"body", 2)},
+    "long": {b"d:b": Cell(b"b" * 300, 2)},
+    "root": root_row(7, b"body", b"record"),
+    "own": root_row(7, b"body", b"record", 5),
+    "more": root_row(7, b"body", b"record", 5, s=Cell(b"\1", 6)),
+}
+
+
+def torn():
+    for name, row in FORMS.items():
+        written = row_format.encode("roots", b"k", row)
+        for size in range(len(written)):
+            yield pytest.param(row, written[:size], id=f"{name} {size}")
 
 
 @given(ROWS)
@@ -33,88 +66,93 @@ def test_the_order_of_the_columns_given_does_not_matter(row):
     assert row_format.encode("roots", b"k", row) == row_format.encode("roots", b"k", backwards)
 
 
+@pytest.mark.parametrize("form", [*enumerate(FORMS)], ids=lambda given: given[1])
+def test_each_form_is_for_its_rows(form):
+    number, name = form
+    assert row_format.encode("roots", b"k", FORMS[name])[0] == number
+
+
+def test_the_head_of_a_row_is_short():
+    """What the rows of a view, a back-reference and an entity take besides their values."""
+    assert len(row_format.encode("views", b"k", {b"d:b": Cell(b"", 2**48 - 1)})) == 8
+    assert len(row_format.encode("roots", b"k", root_row(2**48 - 1, b"", b""))) == 11
+    assert len(row_format.encode("roots", b"k", root_row(2**48 - 1, b"", b"", 1))) == 17
+
+
+@given(st.builds(root_row, st.integers(0, 2**48 - 1), st.binary(max_size=99), st.binary(max_size=99), st.none()))
+@example(root_row(0, b"", b""))
+def test_the_version_of_an_entity_is_stored_once(row):
+    assert row_format.encode("roots", b"k", row)[0] == row_format.ROOT
+    version = row[b"d:v"]
+    another = row | {b"d:v": Cell(version.value[:-1] + bytes([version.value[-1] ^ 1]), version.stamp)}
+    assert row_format.encode("roots", b"k", another)[0] == row_format.SPELLED
+
+
 def reads(value):
     row_format.decode("roots", b"k", value, "dm")
     row_format.decode("roots", b"k", value, "d")
-    for column in (b"d:b", b"m:e"):
+    for column in (b"d:b", b"d:v", b"m:e"):
         row_format.decode_cell("roots", b"k", value, column)
 
 
-@given(st.binary(max_size=60) | st.builds(lambda size, rest: bytes([size]) + rest, st.integers(0, 9), st.binary()))
+@given(st.binary(max_size=60) | st.builds(lambda form, rest: bytes([form]) + rest, st.integers(0, 9), st.binary()))
 def test_garbage_is_corrupt_or_a_row_and_never_another_error(value):
     with contextlib.suppress(Corrupt):
         reads(value)
 
 
-@given(st.data())
-def test_a_flipped_byte_is_corrupt_or_a_row_and_never_another_error(data):
-    value = bytearray(row_format.encode("roots", b"k", ROW))
+@given(st.data(), st.sampled_from(sorted(FORMS)))
+def test_a_flipped_byte_is_corrupt_or_a_row_and_never_another_error(data, form):
+    value = bytearray(row_format.encode("roots", b"k", FORMS[form]))
     value[data.draw(st.integers(0, len(value) - 1))] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(Corrupt):
         reads(bytes(value))
 
 
-@pytest.mark.parametrize("size", range(len(row_format.encode("roots", b"k", ROW))))
-def test_a_torn_row_is_corrupt(size):
-    torn = row_format.encode("roots", b"k", ROW)[:size]
+@pytest.mark.parametrize(("row", "value"), [*torn()])
+def test_a_torn_row_is_corrupt(row, value):
     with pytest.raises(Corrupt, match="roots") as failure:
-        row_format.decode("roots", b"k", torn, "dm")
+        row_format.decode("roots", b"k", value, "dm")
     assert failure.value.facts["key"] == b"k"
     with pytest.raises(Corrupt):
-        row_format.decode_cell("roots", b"k", torn, b"m:e")
+        row_format.decode_cell("roots", b"k", value, b"m:e")
+    try:
+        body = row_format.decode_cell("roots", b"k", value, b"d:b")
+    except Corrupt:
+        return
+    assert body == row[b"d:b"]  # it is whole, and what follows it is not
 
 
-def shaped(head):
-    return head + struct.pack("<IqIqI", len(head) + 28, 1, len(head) + 28, 1, len(head) + 28)
+@pytest.mark.parametrize("form", ["one", "long", "root", "own"])
+def test_a_row_with_more_than_it_says_is_corrupt(form):
+    value = row_format.encode("roots", b"k", FORMS[form]) + b"\0"
+    with pytest.raises(Corrupt):
+        row_format.decode("roots", b"k", value, "d")
+    with pytest.raises(Corrupt):
+        row_format.decode_cell("roots", b"k", value, b"m:e")
 
 
 @pytest.mark.parametrize(
-    "head",
-    [
-        b"\x01",
-        b"\x09\x03m:e\x03d:b",
-        b"\x09\x03d:b\x03d:b",
-        b"\x09\x03d:b\x09d:v",
-        b"\x00\x0d\x00\x00\x00\x03d:b\x03d:v",
-        b"\x00\xff\xff\xff\xff\x03d:b",
-        b"\x00\x00",
-    ],
-    ids=["no columns", "out of order", "twice", "a name too long", "needlessly long", "no end", "cut short"],
+    "cells",
+    [[], [(b"m:e", 1, b""), (b"d:b", 1, b"")], [(b"d:b", 1, b"")] * 2, [(b"d:b", -1, b"")], [(b"d:b", 2**63, b"")]],
+    ids=["no cells", "out of order", "twice", "a stamp below 0", "a stamp beyond 63 bits"],
 )
-def test_a_shape_in_another_order_or_form_is_corrupt(head):
+def test_cells_that_no_row_has_are_corrupt(cells):
+    spelled = msgspec.msgpack.encode(cells)
     with pytest.raises(Corrupt):
-        row_format.decode("roots", b"k", shaped(head), "dm")
+        row_format.decode("roots", b"k", bytes([row_format.SPELLED]) + spelled, "dm")
 
 
-@pytest.mark.parametrize("family", ["d", "dm"])
-def test_an_end_before_its_start_is_corrupt(family):
-    head = b"\x09\x03d:b\x03d:v"
-    start = len(head) + 28
-    value = head + struct.pack("<IqIqI", start, 1, start + 2, 1, start + 1) + b"abc"
-    with pytest.raises(Corrupt):
-        row_format.decode("roots", b"k", value, family)
-    with pytest.raises(Corrupt):
-        row_format.decode_cell("roots", b"k", value, b"d:v")
-
-
-@pytest.mark.parametrize("stamp", [-(2**63) - 1, 2**63])
-def test_a_stamp_that_does_not_fit_is_refused(stamp):
-    with pytest.raises(InvalidValue, match="stamp"):
-        row_format.encode("roots", b"k", {b"d:b": Cell(b"", stamp)})
+@pytest.mark.parametrize("stamp", [-(2**63) - 1, -1, 2**63])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_stamp_that_does_not_fit_is_refused(form, stamp):
+    for column in FORMS[form]:
+        with pytest.raises(InvalidValue, match="stamp"):
+            row_format.encode("roots", b"k", FORMS[form] | {column: Cell(b"", stamp)})
 
 
 @pytest.mark.parametrize("column", [b"d:" + b"x" * 254, b"b", b"x:b"])
-def test_a_column_that_cannot_be_is_refused(column):
+@pytest.mark.parametrize("form", FORMS)
+def test_a_column_that_cannot_be_is_refused(form, column):
     with pytest.raises((InvalidValue, LimitExceeded)):
-        row_format.encode("roots", b"k", {column: Cell(b"", 1)})
-
-
-def test_the_shapes_that_are_remembered_are_bounded(monkeypatch):
-    monkeypatch.setattr(row_format, "_KEPT", 8)
-    monkeypatch.setattr(row_format, "_read_shapes", {})
-    monkeypatch.setattr(row_format, "_written_shapes", {})
-    for number in range(100):
-        row = {b"d:%d" % number: Cell(b"", 1)}
-        assert row_format.decode("roots", b"k", row_format.encode("roots", b"k", row), "d") == row
-        assert len(row_format._read_shapes) <= 8
-        assert len(row_format._written_shapes) <= 8
+        row_format.encode("roots", b"k", FORMS[form] | {column: Cell(b"", 1)})
