@@ -58,6 +58,6 @@ REMARKS: Final[Mapping[str, str]] = {
     "P13": (
         "A root row holds the record of what was derived from it, which verify, repair and changed declarations need,\n"
         "and views keep a row for each entry where SQLite and PostgreSQL keep an index entry. New rows are put in\n"
-        "front of their group, so pages stay half empty until the store is repacked."
+        "front of their group, so pages stay half empty until `oneread backup --compact` fills them."
     ),
 }

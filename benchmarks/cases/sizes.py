@@ -1,4 +1,4 @@
-"""P13: what the data of P4 take: as loaded, and copied in the order of keys, beside the peers."""
+"""P13: what the data of P4 take: as loaded, and as `backup --compact` copies them, beside the peers."""
 
 from __future__ import annotations
 
