@@ -16,6 +16,7 @@ from benchmarks.cases.rename import renaming
 from benchmarks.cases.saves import LOAD, SAVE
 from benchmarks.cases.sizes import AS_LOADED, REPACKED
 from benchmarks.measure import number
+from benchmarks.peers.promises import PROMISES
 from benchmarks.rows import Row
 
 OURS: Final = "oneread"
@@ -82,6 +83,7 @@ class Candidate:
     greatest: float
 
 
+COUNTED_ONCE: Final = f"add counted once, 8 processes, {PROMISES['none']}"
 SITUATIONS: Final = (
     Situation("read one thing with what it shows of others, by its key", ("P1", "P1b"), GET),
     Situation("read a page of a list, newest first", ("P2",), PAGE),
@@ -92,7 +94,7 @@ SITUATIONS: Final = (
     Situation("the same, 8 processes", ("P3b",), durable_save("8 processes")),
     Situation("load many things at once", ("P4",), LOAD),
     Situation("change a name that 1,000 others show", ("P6",), renaming(1_000)),
-    Situation("count into one hot number, once for each token, 8 processes", ("P5",), "add counted once, 8 processes"),
+    Situation("count into one hot number, once for each token, 8 processes", ("P5",), COUNTED_ONCE),
     Situation("count into many numbers, a commit for many adds", ("P5",), "batched add"),
     Situation("publish a post to 1,000 members", ("P7",), "publish to 1,000 members"),
     Situation("need little space", ("P13",), AS_LOADED),

@@ -34,6 +34,12 @@ SETTINGS: Final[Mapping[Durability, Mapping[Peer, str]]] = {
 }
 
 
+def redis_options(durability: Durability) -> Mapping[str, str]:
+    """What a Redis that keeps the promise is started with: it logs each command."""
+    option, _, value = SETTINGS[durability]["redis"].partition("=")
+    return {"appendonly": "yes", option: value}
+
+
 def named(peer: Peer, durability: Durability, how: str = "") -> str:
     """A peer as rows of writes name it: how it does the work, and the setting that makes the promise."""
     return ", ".join(part for part in (NAMES[peer], how, SETTINGS[durability][peer]) if part)

@@ -14,7 +14,7 @@ import msgspec
 from redis import Redis
 
 from benchmarks.peers.floor import number4
-from benchmarks.peers.promises import SETTINGS, Durability
+from benchmarks.peers.promises import Durability, redis_options
 from benchmarks.peers.shop_rows import PAGE, BoughtRow, PurchaseRow, price_of, tenths_of_pence
 from benchmarks.workloads.lines import Shop
 from benchmarks.workloads.times import instant, microseconds
@@ -57,8 +57,7 @@ decode_shown = msgspec.msgpack.Decoder(tuple[str, str, int]).decode
 @contextmanager
 def redis_shop(durability: Durability = "none") -> Generator[str]:
     """A private server that logs each save; yields its URL."""
-    setting, _, value = SETTINGS[durability]["redis"].partition("=")
-    with redis_server({"appendonly": "yes", setting: value}) as url:
+    with redis_server(redis_options(durability)) as url:
         yield url
 
 

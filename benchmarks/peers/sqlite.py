@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -17,7 +18,7 @@ from typing import Any, Final, Self
 from benchmarks.peers.promises import Durability
 from benchmarks.peers.shop_rows import PAGE, BoughtRow, PurchaseRow, price_of, tenths_of_pence
 from benchmarks.workloads.lines import Shop
-from benchmarks.workloads.times import instant, microseconds
+from benchmarks.workloads.times import EPOCH, instant, microseconds
 from examples.shop.source import Line
 
 TABLES: Final = """
@@ -94,7 +95,10 @@ class Sqlite:
 
     def page(self, customer: int) -> list[BoughtRow]:
         """The customer's newest purchases: one range of the covering index."""
-        return [(instant(at), *rest) for at, *rest in self._execute(BOUGHT, (customer,))]
+        return [
+            (EPOCH + timedelta(microseconds=at), order, line, code, name, units)
+            for at, order, line, code, name, units in self._execute(BOUGHT, (customer,))
+        ]
 
     def product(self, code: str) -> tuple[str, str, str | None]:
         found: tuple[str, str, str | None] = self._execute(PRODUCT, (code,)).fetchone()
