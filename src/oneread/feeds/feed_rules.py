@@ -109,12 +109,7 @@ def _membership(feed: type, path: Path, names: Names) -> type[Model[Any]]:
 
 def check_feed(feed: type[Feed[Any]], names: Names) -> None:
     """Checks the options and the rules of a feed."""
-    membership = feed_rules(feed, names).membership
-    if membership.ttl is not None:
-        raise InvalidDeclaration(
-            "memberships of a feed cannot expire: delete them, or leave `ttl` out of their model", view=feed,
-            membership=membership,
-        )  # fmt: skip
+    feed_rules(feed, names)
     expires: Any = feed.expires_after
     if expires is not None and (type(expires) is not timedelta or expires < timedelta(milliseconds=1)):
         raise InvalidDeclaration(
