@@ -130,12 +130,6 @@ def _check_large_groups(feed: type[Feed[Any]]) -> None:
             "large_group: expected a number of members, above which items are read and not written, or None", view=feed,
             large_group=above, limit=MOST_MEMBERS,
         )  # fmt: skip
-    if above is not None and feed.watched is not None:
-        raise InvalidDeclaration(
-            "a watched feed has no large groups: their items are not written to it, so no change would show them; "
-            "leave out watched or large_group",
-            view=feed, large_group=above,
-        )  # fmt: skip
     merged: Any = feed.merged_groups
     if type(merged) is not int or not 1 <= merged <= MOST_MERGED:
         raise InvalidDeclaration(

@@ -26,10 +26,10 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.plans.plan import Plan
-from oneread.store.keys import row_part, view_part
+from oneread.store.keys import view_part
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
-from oneread.transactions.change_log import NO_LOGS, new_entries
+from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 
 VALUE: Final = b"d:b"
@@ -231,8 +231,8 @@ class UnitOfWork:
 
     `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them, but for
     those of `only_followed`, which were only read because something followed; `followed` are the keys of holders that
-    followed a source, in that order; `showing` are those of entities that followed a group. `logs` are the change logs
-    of watched views, by the views' prefixes. `is_consistent` says that all its reads are of one moment: those of a
+    followed a source, in that order; `showing` are those of entities that followed a group. `logs` say how rows of
+    watched views are logged, by their prefixes. `is_consistent` says that all its reads are of one moment: those of a
     transaction's body are not.
     """
 
@@ -240,7 +240,7 @@ class UnitOfWork:
         self,
         name_of: Callable[[bytes], object] = bytes.hex,
         claim_facts: ClaimFacts = no_claim_facts,
-        logs: Mapping[bytes, bytes] = NO_LOGS,
+        logs: Mapping[bytes, LoggedAs] = NO_LOGS,
         *,
         is_consistent: bool = True,
         follower: ViewFollower | None = None,
@@ -519,9 +519,9 @@ class UnitOfWork:
         """
         found: dict[bytes, list[tuple[bool, bytes]]] = {}
         for key, row in self._changed["views"].items():
-            log = self._logs.get(view_part(key))
-            if log is not None:
-                found.setdefault(log, []).append((row is not None, row_part(key)))
+            logged = self._logs.get(view_part(key))
+            if logged is not None:
+                found.setdefault(logged.log, []).append((row is not None, key[logged.cut :]))
         if found:
             yield from self.load("system", found)
         for log, keys in found.items():
