@@ -10,7 +10,7 @@ time it will be a tombstone, a value that says "removed" (rule 18 of the commit 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -232,8 +232,8 @@ class UnitOfWork:
     `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them, but for
     those of `only_followed`, which were only read because something followed; `followed` are the keys of holders that
     followed a source, in that order; `showing` are those of entities that followed a group. `logs` say how rows of
-    watched views are logged, by their prefixes. `is_consistent` says that all its reads are of one moment: those of a
-    transaction's body are not.
+    watched views are logged, by their prefixes; nothing follows from rows of `views` with a prefix of `unfollowed`.
+    `is_consistent` says that all its reads are of one moment: those of a transaction's body are not.
     """
 
     def __init__(
@@ -252,6 +252,7 @@ class UnitOfWork:
         self._follower = follower
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
+        self.unfollowed: Collection[bytes] = ()
         self.followed: dict[bytes, None] = {}
         self.showing: set[bytes] = set()
         self.only_followed: dict[bytes, Row | None] = {}
@@ -505,7 +506,10 @@ class UnitOfWork:
         """
         changed = self._changed["views"]
         if self._follower is not None and changed:
-            yield from self._follower.follow(self, changed, now)
+            followed = changed
+            if self.unfollowed:
+                followed = {key: row for key, row in changed.items() if view_part(key) not in self.unfollowed}
+            yield from self._follower.follow(self, followed, now)
         if self._logs:
             yield from self._log_changes(now)
         for table in TABLES:
