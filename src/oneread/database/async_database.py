@@ -339,7 +339,8 @@ class AsyncDatabase(AsyncFeedVerbs):
             includes: of a feed, what a write returned: the page shows what this write made of the member's feed, even
                 while its fan-out waits. The newest `limit` items of a group that the member has just joined.
             lag: of a feed, whether `page.lag` is asked for: how many seconds ago the oldest change was that entries may
-                still lack, 0.0 if none.
+                still lack, 0.0 if none. With more than 500 tasks in the outbox it is that of the first 500 there, so
+                that a page stays bounded; `db.survey().feeds` looks at all.
 
         Costs one request and at most limit + 1 rows; with `any_of`, that for each value. Where tombstones, other
         variants or `where` leave rows out, up to `budget` rows more, in requests of at most limit + 1 rows. For groups
