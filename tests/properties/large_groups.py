@@ -51,6 +51,7 @@ def feed(above, merged, **options):
         expires_after = options.get("expires_after")
         large_group = above
         merged_groups = merged
+        watched = options.get("watched")
 
     return Home
 
