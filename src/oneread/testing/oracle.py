@@ -51,7 +51,7 @@ from oneread.testing.naive_entities import (
     totals_of,
     written_at,
 )
-from oneread.testing.naive_feeds import FeedSides, Subjects, feed_paths, has_left, sides_of
+from oneread.testing.naive_feeds import EverListed, FeedSides, Subjects, feed_paths, has_left, sides_of
 
 __all__ = ["Oracle", "look", "written_at"]
 
@@ -80,6 +80,7 @@ class Oracle:
         self._collect_wanted()
         self._rollups = {cls: totals_of(cls) for cls in self.models}
         self.counters = NaiveCounters()
+        self.listed = EverListed([view for view in self.views if issubclass(view, Feed)])
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
@@ -163,6 +164,7 @@ class Oracle:
         """Lets every entity see what has changed elsewhere; after a change of `counters`, too."""
         while self._refresh():
             pass
+        self.listed.note(self.entries)
 
     def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""
