@@ -454,12 +454,11 @@ class Oracle:
         return [each for each in self._listed(view) if where is None or where.test(each[1].entity)]
 
     def _listed(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
-        of = self._viewed(view)
+        of: Any = self._viewed(view)
         if not self.lists_groups(view):
             return [(place, held) for place, held in self.held.items() if isinstance(held.entity, of)]
-        aggregate: type[Aggregate[Any]] = of
-        groups = [(values, self._fold(aggregate, values, several)) for values, several in self.members(aggregate)]
-        return [((aggregate, self._flat(aggregate, values)), Held(group, {})) for values, group in groups]
+        groups = [(values, self._fold(of, values, several)) for values, several in self.members(of)]
+        return [((of, self._flat(of, values)), Held(group, {})) for values, group in groups]
 
     def _flat(self, aggregate: type[Aggregate[Any]], values: tuple[Any, ...]) -> KeyParts:
         """The values of a group by elements of its key: those of a reference one by one."""
