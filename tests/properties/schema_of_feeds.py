@@ -2,7 +2,7 @@
 
 Covering and bare, of a variant, with `where`, of items with several groups and members with several memberships in one,
 with copies shown, of items that expire, of memberships that do, with ages of their own, of the groups of an aggregate,
-with ints beyond 64 bits.
+with ints beyond 64 bits, of few entries, with large groups.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -193,8 +193,47 @@ class JoinFeed(Feed[JoinsOfDay]):
     joined = on(JoinsOfDay.group, Membership.group)
 
 
+class FullFeed(Feed[Post]):
+    """Of two entries at most."""
+
+    expires_after = None
+    at_most = 2
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(Post.at)
+    text: str = shown(Post.text)
+    joined = on(Post.group, Membership.group)
+
+
+class MergedFeed(Feed[Post]):
+    """Two members make a group large; a page merges one."""
+
+    expires_after = None
+    large_group = 1
+    merged_groups = 1
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(Post.at)
+    author: Author | None = shown(Post.author)
+    joined = on(Post.group, Membership.group)
+
+
+class BusyFeed(Feed[Post]):
+    """Items with several groups, which expire, in groups that are large and not; the rest is trimmed."""
+
+    expires_after = timedelta(seconds=30)
+    large_group = 2
+    merged_groups = 2
+    at_most = 2
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(Post.at)
+    votes: int = shown(Post.votes)
+    joined = on(each(Post.groups), Membership.group)
+
+
 MODELS = (Member, Group, Membership, Pass, Post, Photo, Notice)
-FEEDS = (HomeFeed, BareFeed, EachFeed, PhotoFeed, PopularFeed, RecentFeed, NoticeFeed, PassFeed, JoinFeed)
+FEEDS = (
+    HomeFeed, BareFeed, EachFeed, PhotoFeed, PopularFeed, RecentFeed, NoticeFeed, PassFeed, JoinFeed, FullFeed,
+    MergedFeed, BusyFeed,
+)  # fmt: skip
 FEED_SCHEMA = Schema(*MODELS, JoinsOfDay, *FEEDS)
 
 GROUP_NAMES = st.sampled_from("abc")

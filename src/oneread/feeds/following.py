@@ -117,7 +117,7 @@ class FeedFollower:
     def crossing(self, step: TaskStep, large: LargeGroups) -> Crossing:
         """What takes the memberships of a group over."""
         entries = self._step(step.unit, step.now)
-        return Crossing(large, entries, Placing(step.unit, step.now, self._inline, entries), step.now, self._inline)
+        return Crossing(large, entries, Placing(step.unit, step.now, self._inline, entries), self._inline)
 
     def partners_of(
         self, unit: UnitOfWork, now: int, key: bytes, row: Row | None, *, again: bool
