@@ -76,7 +76,8 @@ class Page(Generic[R]):
         cost: what it cost.
         truncated: the budget was used up before the page was full; `next` continues.
         lag: of a feed's page that was asked for it, seconds since the oldest change that its entries may still lack;
-            0.0 when none waits. None for every other page.
+            0.0 when none waits. Of more than 500 tasks in the outbox it is that of the first 500, which are not the
+            oldest, so 0.0 then says nothing. None for every other page.
     """
 
     __slots__ = ("_cost", "_next", "_previous", "lag", "rows", "truncated")

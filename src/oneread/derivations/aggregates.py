@@ -73,6 +73,7 @@ class AggregateView:
     can_find = True
     groups: CompiledView | None = None
     parts: tuple[type[View[Any]], ...] = ()
+    merged: tuple[bytes, ...] = ()
     has_expiries = False
     decode_rows: Callable[[list[bytes]], list[Any]] | None = None
 

@@ -122,6 +122,8 @@ class CompiledView(Protocol):
     groups: CompiledView | None
     parts: tuple[type[View[Any]], ...]
     """The views whose rows a feed is made of; empty for other views."""
+    merged: tuple[bytes, ...]
+    """The prefixes of further rows that its pages merge: the log of a watched view has their changes, too."""
     referring: frozenset[str]
     """The fields of its rows that are copies which only refer."""
     has_expiries: bool

@@ -50,6 +50,7 @@ class BitmapView:
     can_find = True
     groups = None
     parts = ()
+    merged = ()
     has_expiries = False
     referring = frozenset()
     decode_rows = None

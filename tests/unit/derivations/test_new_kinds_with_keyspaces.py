@@ -65,6 +65,7 @@ class ToyView:
     can_find = True
     groups = None
     parts = ()
+    merged = ()
     has_expiries = False
     referring = frozenset()
     decode_rows = None

@@ -13,16 +13,16 @@ from typing import Any, Final, TypeAlias
 
 import lmdb
 
-Entries: TypeAlias = "list[tuple[bytes, bytes]]"
+KeyValues: TypeAlias = "list[tuple[bytes, bytes]]"
 
 PAGE: Final = 4096
 """Bytes of a run that is long, and the most that is moved for it: a page of most systems."""
 _NODE: Final = 10  # bytes of an entry besides its key and value: mdb.c, MDB_node and its pointer
 
 
-def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: Entries) -> None:
+def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: KeyValues) -> None:
     """Puts entries that are sorted by key."""
-    others: Entries = []
+    others: KeyValues = []
     start = 0
     while start < len(puts):
         cursor = transaction.cursor(database)
@@ -40,9 +40,9 @@ def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: Entrie
     transaction.cursor(database).putmulti(others)
 
 
-def _following(cursor: lmdb.Cursor[bytes]) -> Entries:
+def _following(cursor: lmdb.Cursor[bytes]) -> KeyValues:
     """The entries from a cursor on that can be on its page."""
-    found: Entries = []
+    found: KeyValues = []
     room = PAGE
     for key, value in cursor.iternext():
         room -= len(key) + len(value) + _NODE
@@ -52,5 +52,5 @@ def _following(cursor: lmdb.Cursor[bytes]) -> Entries:
     return found
 
 
-def _size(entries: Entries) -> int:
+def _size(entries: KeyValues) -> int:
     return sum([len(key) + len(value) + _NODE for key, value in entries])
