@@ -50,7 +50,7 @@ def _goals(rows: Iterable[Row]) -> Figure | None:
     figure = Figure(figsize=(9, 0.6 + 0.32 * len(shares)))
     axes = figure.subplots()
     names = [f"{row.id}  {row.name}{f' / {row.peer_name}' if row.is_ratio_judged else ''}" for row, _ in shares]
-    colours = [MET if row.verdict == "met" else SHORT for row, _ in shares]
+    colours = [MET if share >= 1 and row.verdict != "short" else SHORT for row, share in shares]
     axes.barh(range(len(shares)), [share - 1 for _, share in shares], left=1, color=colours)
     axes.set_yticks(range(len(shares)), names, fontsize=8)
     axes.invert_yaxis()

@@ -195,6 +195,18 @@ def test_threads_that_commit_together_in_sqlite_lose_nothing(small, tmp_path):
         assert set(one.connection.iterdump()) == set(many.connection.iterdump())
 
 
+def test_lines_to_save_are_new_to_every_store(small, tmp_path):
+    stores = filled(small, 50, tmp_path)
+    lines = [*stores.take(20), *stores.take(20)]
+    assert len({(line.invoice, line.line) for line in [*small.lines[:50], *lines]}) == 90
+    for line in lines:
+        with pytest.raises(KeyError):
+            stores.floor.get(line.invoice, line.line)
+    with pytest.raises(ValueError, match="too few lines"):
+        stores.take(200)
+    stores.close()
+
+
 def test_processes_of_every_kind_save_what_they_are_given(small, tmp_path):
     with ExitStack() as stack:
         dsn, url = stack.enter_context(postgres()), stack.enter_context(redis_shop())
