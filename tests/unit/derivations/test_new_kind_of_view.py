@@ -53,7 +53,7 @@ class BitmapView:
     merged = ()
     has_expiries = False
     referring = frozenset()
-    decode_rows = None
+    row_decoder = None
 
     def __init__(self, cls, compiling):
         self.cls, self.model, self.prefix = cls, compiling.model, compiling.prefix

@@ -34,7 +34,7 @@ from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
-from oneread.database.fast_path import ABSENT, finders, read_page
+from oneread.database.fast_path import ABSENT, LocalPages, finders
 from oneread.database.freshness import Freshness, fresh_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.operations import Children, Operations
@@ -171,8 +171,9 @@ class Database(FeedVerbs):
         self._observers = observers
         # The fast path makes no requests, so it is off when there are observers.
         engine = driver.engine
-        self._local = engine if isinstance(engine, LocalReads) and not observers else None
-        self._finders = finders(operations, self._local, driver.now) if self._local is not None else {}
+        local = engine if isinstance(engine, LocalReads) and not observers else None
+        self._finders = {} if local is None else finders(operations, local, driver.now)
+        self._pages = None if local is None else LocalPages(local, self._cipher, driver.now)
         self._lists: dict[Any, Listed] = operations.lists
         worker_driver = driver
         self._worker_driver = worker_driver
@@ -374,8 +375,8 @@ class Database(FeedVerbs):
             bound, fresh, trace = BoundQuery(of, query, self._cipher), Freshness(includes, lag), Trace(self._observers)
             plan = self.operations.reading(lambda: fresh_page(self.operations, bound, fresh, trace))
             return self._driver.run(plan, trace)
-        if self._local is not None:
-            found = read_page(self._local, of, query, self._cipher, self._driver.now)
+        if self._pages is not None:
+            found = self._pages.read(of, query)
             if found is not None:
                 return found
         trace = Trace(self._observers)

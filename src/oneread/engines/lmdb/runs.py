@@ -13,16 +13,16 @@ from typing import Any, Final, TypeAlias
 
 import lmdb
 
-KeyValues: TypeAlias = "list[tuple[bytes, bytes]]"
+RowBytes: TypeAlias = "list[tuple[bytes, bytes]]"
 
 PAGE: Final = 4096
 """Bytes of a run that is long, and the most that is moved for it: a page of most systems."""
 _NODE: Final = 10  # bytes of an entry besides its key and value: mdb.c, MDB_node and its pointer
 
 
-def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: KeyValues) -> None:
+def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: RowBytes) -> None:
     """Puts entries that are sorted by key."""
-    others: KeyValues = []
+    others: RowBytes = []
     start = 0
     while start < len(puts):
         cursor = transaction.cursor(database)
@@ -40,9 +40,9 @@ def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: KeyVal
     transaction.cursor(database).putmulti(others)
 
 
-def _following(cursor: lmdb.Cursor[bytes]) -> KeyValues:
+def _following(cursor: lmdb.Cursor[bytes]) -> RowBytes:
     """The entries from a cursor on that can be on its page."""
-    found: KeyValues = []
+    found: RowBytes = []
     room = PAGE
     for key, value in cursor.iternext():
         room -= len(key) + len(value) + _NODE
@@ -52,5 +52,5 @@ def _following(cursor: lmdb.Cursor[bytes]) -> KeyValues:
     return found
 
 
-def _size(entries: KeyValues) -> int:
+def _size(entries: RowBytes) -> int:
     return sum([len(key) + len(value) + _NODE for key, value in entries])
