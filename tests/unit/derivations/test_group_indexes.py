@@ -168,6 +168,14 @@ def test_bounds_and_conditions(db):
         db.page(BestAskers, where=field(within(BestAskers.asker, Asker.name)) == "Ada")
 
 
+@pytest.mark.parametrize("view", [TagsOfMonth, BestAskers, AskersOfAsker])
+def test_the_json_of_a_page_is_that_of_its_rows(db, view):
+    page = db.page(view)
+    written = to_json(page)  # of rows that are not settled, where it would be the same
+    assert written == b'{"rows":%b,"next":null,"previous":null}' % to_json(page.rows)
+    assert to_json(page) == written
+
+
 def test_a_row_refers_to_its_group(db):
     row = db.page(TagsOfMonth, MAY)[1]
     assert repr(row.source).startswith("QuestionsOfTag.at(datetime.datetime(2019, 5, 1")
