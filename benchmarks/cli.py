@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,7 +77,8 @@ def _run(given: argparse.Namespace) -> None:
     if whole:
         runs.written(run, report.JSON)
         report.generated(run, report.PAGE, report.PICTURES)
-    print(f"{sum(row.verdict == 'met' for row in rows)} met, {sum(row.verdict == 'short' for row in rows)} short")
+    verdicts = Counter(row.verdict for row in rows)
+    print(f"{verdicts['met']} met, {verdicts['short']} short, {verdicts['short*']} short of a starred goal")
 
 
 def _known(names: Sequence[str]) -> list[str]:

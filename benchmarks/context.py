@@ -1,10 +1,11 @@
-"""What benchmarks of one run share: sizes, data, a scratch folder, loaded stores and a PostgreSQL, each made when first
-asked for.
+"""What benchmarks of one run share: sizes, data, a scratch folder, loaded stores and peers, each made when first asked
+for.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from benchmarks.peers.postgres import postgres
+from benchmarks.peers.postgres import Postgres, postgres
+from benchmarks.peers.promises import Peer
+from benchmarks.peers.redis_shop import RedisShop, redis_shop
+from benchmarks.peers.shop_rows import ShopPeer
+from benchmarks.peers.sqlite import Sqlite
 from benchmarks.workloads.lines import Shop, data_folder, shop
-from benchmarks.workloads.stores import Stores, filled
+from benchmarks.workloads.sizes import Bytes, bytes_stored
+from benchmarks.workloads.stores import NO_PEERS, Peers, Stores, filled
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,7 @@ class Context:
         self.data = data_folder(data)
         self._open = ExitStack()
         self._stores: dict[int, Stores] = {}
+        self._bytes: Bytes
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +97,7 @@ class Context:
 
     @cached_property
     def postgres(self) -> str:
-        """The DSN of the run's PostgreSQL, filled with what `stores` holds."""
+        """The DSN of the run's PostgreSQL; `peers` fills it."""
         return self._open.enter_context(postgres())
 
     @cached_property
@@ -100,20 +107,43 @@ class Context:
 
     @cached_property
     def stores(self) -> Stores:
-        """All of the run's lines in ours, the floor and PostgreSQL."""
-        return self._filled(self.sizes.lines, self.postgres)
+        """All of the run's lines in ours, the floor and the peers."""
+        made = self._filled(self.sizes.lines, self._peers.by_name)
+        self._peers.postgres.load_normalised(made.shop.lines[: made.size])
+        self._peers.postgres.settle()
+        self._bytes = bytes_stored(made, self._peers, self.folder("packed"))
+        return made
+
+    @property
+    def bytes(self) -> Bytes:
+        """What `stores` and `peers` took when they were loaded."""
+        assert self.stores
+        return self._bytes
+
+    @property
+    def peers(self) -> Peers:
+        """SQLite, PostgreSQL and Redis with what `stores` holds."""
+        assert self.stores
+        return self._peers
 
     def stores_of(self, size: int) -> Stores:
         """Another number of lines, in ours and the floor."""
         if size not in self._stores:
-            self._stores[size] = self._filled(size, None)
+            self._stores[size] = self._filled(size)
         return self._stores[size]
 
     def folder(self, name: str) -> Path:
         """An empty folder below the scratch folder."""
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.scratch))
 
-    def _filled(self, size: int, dsn: str | None) -> Stores:
-        made = filled(self.shop, size, self.folder(f"shop-{size}"), dsn)
+    @cached_property
+    def _peers(self) -> Peers:
+        url = self._open.enter_context(redis_shop())
+        opened = Peers(Sqlite(self.scratch / "shop.sqlite"), Postgres(self.postgres), RedisShop(url))
+        self._open.callback(opened.close)
+        return opened
+
+    def _filled(self, size: int, peers: Mapping[Peer, ShopPeer] = NO_PEERS) -> Stores:
+        made = filled(self.shop, size, self.folder(f"shop-{size}"), peers)
         self._open.callback(made.close)
         return made

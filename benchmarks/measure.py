@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import floor, log10
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -150,7 +151,9 @@ def private_memory() -> float:
 
 
 def number(value: float) -> str:
-    """A number as a person wants to read it: three digits that count, thousands apart."""
+    """A number as a person wants to read it: two or three digits that count, thousands apart."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
+    if 0 < abs(value) < 0.1:
+        return f"{value:.{1 - floor(log10(abs(value)))}f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

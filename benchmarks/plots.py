@@ -17,7 +17,7 @@ from matplotlib.ticker import NullFormatter
 from benchmarks.rows import Row
 
 MET, SHORT = "#2f7d4f", "#b5472f"
-GOAL = re.compile(r"(?P<sense><=|>=|<|>) (?P<limit>[\d,.]+)")
+GOAL = re.compile(r"(?P<sense><=|>=|<|>) (?P<limit>\d[\d,.]*\d|\d)")
 
 
 def drawn(rows: Sequence[Row], folder: Path) -> list[str]:
@@ -37,7 +37,7 @@ def share_of_goal(row: Row) -> float | None:
     if goal is None:
         return None
     limit = float(goal["limit"].replace(",", ""))
-    value = row.ratio if row.goal.endswith("x") and row.ratio is not None else row.figure
+    value = row.judged
     if not limit or not value:
         return None
     return limit / value if goal["sense"].startswith("<") else value / limit
@@ -49,7 +49,7 @@ def _goals(rows: Iterable[Row]) -> Figure | None:
         return None
     figure = Figure(figsize=(9, 0.6 + 0.32 * len(shares)))
     axes = figure.subplots()
-    names = [f"{row.id}  {row.name}{f' / {row.peer_name}' if row.goal.endswith('x') else ''}" for row, _ in shares]
+    names = [f"{row.id}  {row.name}{f' / {row.peer_name}' if row.is_ratio_judged else ''}" for row, _ in shares]
     colours = [MET if row.verdict == "met" else SHORT for row, _ in shares]
     axes.barh(range(len(shares)), [share - 1 for _, share in shares], left=1, color=colours)
     axes.set_yticks(range(len(shares)), names, fontsize=8)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from benchmarks.benchmark import Benchmark
-from benchmarks.cases import costs, counters, durable, feeds, growth, reads, rename, saves, startup, upkeep, web
+from benchmarks.cases import costs, counters, durable, feeds, growth, reads, rename, saves, sizes, startup, upkeep, web
 
 _SAVES: Final = {benchmark.id: benchmark for benchmark in saves.BENCHMARKS}
 
@@ -24,6 +24,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
         *web.BENCHMARKS,
         *upkeep.BENCHMARKS,
         *startup.BENCHMARKS,
+        *sizes.BENCHMARKS,
         *costs.BENCHMARKS,
     )
 }

@@ -5,6 +5,8 @@ The goals stand beside the benchmarks, in benchmarks/cases.
 
 from __future__ import annotations
 
+import operator
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,33 +14,46 @@ import msgspec
 
 from benchmarks.measure import Ratio, Series
 
-Verdict = Literal["met", "short", "shown"]
+Verdict = Literal["met", "short", "short*", "shown"]
+"""`short*`: only the starred limit of a goal is missed."""
+
 SECONDS = {"us": 1e6, "ms": 1e3, "s": 1.0}
+SPREAD = re.compile(r"([\d,.]+)-([\d,.]+)")
+RATIO = re.compile(r"[<>]=? [\d,.]+x")
+COMPARED = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt}
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a ratio, or a figure, has to reach; `None` as limit means that a row is only shown."""
+    """What a ratio, or a figure, has to reach; without a limit and a starred one a row is only shown.
+
+    Arguments:
+        limit: what prototypes reached; None where they did not reach what is wanted.
+        sense: how the value and the limit are compared.
+        of: which of a row's values is judged.
+        unit: behind the limit.
+        starred: a limit beyond what prototypes in pure Python reached.
+    """
 
     limit: float | None
     sense: Literal["<=", ">=", "<", ">"] = "<="
     of: Literal["ratio", "figure"] = "ratio"
     unit: str = "x"
+    starred: float | None = None
 
     def __str__(self) -> str:
-        return "-" if self.limit is None else f"{self.sense} {self.limit:,.12g}{self.unit}"
+        plain = [] if self.limit is None else [f"{self.limit:,.12g}{self.unit}"]
+        starred = [] if self.starred is None else [f"{self.starred:,.12g}{self.unit if not plain else ''}*"]
+        return f"{self.sense} {', '.join(plain + starred)}" if plain or starred else "-"
 
     def judge(self, ratio: float | None, figure: float) -> Verdict:
         value = ratio if self.of == "ratio" else figure
-        if self.limit is None or value is None:
+        if value is None or (self.limit is None and self.starred is None):
             return "shown"
-        reached = {
-            "<=": value <= self.limit,
-            "<": value < self.limit,
-            ">=": value >= self.limit,
-            ">": value > self.limit,
-        }
-        return "met" if reached[self.sense] else "short"
+        compare = COMPARED[self.sense]
+        if self.limit is not None and not compare(value, self.limit):
+            return "short"
+        return "met" if self.starred is None or compare(value, self.starred) else "short*"
 
 
 SHOWN = Goal(None)
@@ -65,6 +80,25 @@ class Row(msgspec.Struct, kw_only=True, frozen=True):
     rounds: int
     data: str
     rows: int
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest ratio of the rounds, as the spread says them."""
+        found = SPREAD.fullmatch(self.spread)
+        if found is None:
+            raise ValueError(f"{self.id}, {self.name}: no spread of a ratio in {self.spread!r}")
+        least, greatest = (float(end.replace(",", "")) for end in found.groups())
+        return least, greatest
+
+    @property
+    def is_ratio_judged(self) -> bool:
+        """Whether the goal is about the ratio, or about the figure."""
+        return self.ratio is not None and RATIO.match(self.goal) is not None
+
+    @property
+    def judged(self) -> float:
+        """The value that the goal is about."""
+        return self.ratio if self.ratio is not None and self.is_ratio_judged else self.figure
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sqlite3
 import subprocess
 from datetime import UTC, datetime
 from importlib import metadata
@@ -16,7 +17,7 @@ from benchmarks.rows import Row
 from tools.servers import redis
 from tools.servers.postgres import find_programs
 
-PACKAGES = ("oneread", "lmdb", "msgspec", "psycopg", "redis", "sqlalchemy")
+PACKAGES = ("oneread", "lmdb", "msgspec", "psycopg", "redis", "hiredis", "sqlalchemy")
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -81,11 +82,19 @@ def _versions() -> dict[str, str]:
     server = _said(str(programs / "postgres"), "--version") if programs else ""
     return {
         "Python": platform.python_version(),
-        **{name: metadata.version(name) for name in PACKAGES},
+        **{name: _version(name) for name in PACKAGES},
         "LMDB": library,
+        "SQLite": sqlite3.sqlite_version,
         "PostgreSQL": server.split()[2] if server else "none",
         "Redis": _redis_version(),
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
 
 
 def _redis_version() -> str:

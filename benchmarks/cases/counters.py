@@ -20,12 +20,12 @@ from benchmarks.measure import Ratio, Series, each, interleaved
 from benchmarks.peers.counters import (
     SHARDS,
     Counters,
-    Durability,
     RawCounters,
     RedisCounters,
     postgres_counters,
     redis_counters,
 )
+from benchmarks.peers.promises import PROMISES, SETTINGS, Durability, named
 from benchmarks.rows import SHOWN, Goal, Row, Subject
 from benchmarks.workloads.counters import (
     HOT,
@@ -53,20 +53,14 @@ PIPELINED = f"Redis, pipelines of {PIPELINE:,}"
 SYNCED_SHARE = 5
 """What waits for the disk is done a fifth as often."""
 PEERS: Mapping[Durability, Mapping[Kind, str]] = {
-    "none": {
-        "raw": "raw LMDB, no sync",
-        "postgres": "PostgreSQL, synchronous_commit=off",
-        "postgres shards": f"PostgreSQL, {SHARDS} rows, synchronous_commit=off",
-        "redis": "Redis, appendfsync=everysec",
-    },
-    "group": {
-        "raw": "raw LMDB, synced",
-        "postgres": "PostgreSQL, synchronous_commit=on",
-        "postgres shards": f"PostgreSQL, {SHARDS} rows, synchronous_commit=on",
-        "redis": "Redis, appendfsync=always",
-    },
+    durability: {
+        "raw": f"raw LMDB, {called['floor']}",
+        "postgres": named("postgres", durability),
+        "postgres shards": named("postgres", durability, f"{SHARDS} rows"),
+        "redis": named("redis", durability),
+    }
+    for durability, called in SETTINGS.items()
 }
-DURABLE: Mapping[Durability, str] = {"none": "", "group": "durable "}
 SUBJECT = Subject("P5", "names of counters", 0)
 
 
@@ -97,17 +91,17 @@ def _places(context: Context, durability: Durability, stack: ExitStack) -> dict[
 def _adds(context: Context, durability: Durability, sides: _Sides) -> list[Row]:
     """One counter that every process adds to, without tokens and with; and many of very different popularity."""
     rows: list[Row] = []
-    said, most = DURABLE[durability], context.sizes.writers
+    said, most = PROMISES[durability], context.sizes.writers
     hot = {kind: Adds(repeat(HOT)) for kind in sides.places}
     for processes in sorted({1, most // 2, most}):
-        rows += _rows(f"{said}add, {_said(processes)}", sides.measure(hot, processes), durability)
+        rows += _rows(f"add, {_said(processes)}, {said}", sides.measure(hot, processes), durability)
     once = {kind: Adds(repeat(f"{HOT}, once"), once=True) for kind in ONE_ROW}
     for processes in (1, most):
-        rows += _rows(f"{said}add counted once, {_said(processes)}", sides.measure(once, processes), durability)
+        rows += _rows(f"add counted once, {_said(processes)}, {said}", sides.measure(once, processes), durability)
     if durability == "none":
         several = {kind: Adds(skewed(MANY)) for kind in ONE_ROW}
         series = sides.measure(several, most // 2)
-        rows += _rows(f"add to {MANY} counters (Zipf), {_said(most // 2)}", series, durability, goal=SHOWN)
+        rows += _rows(f"add to {MANY} counters (Zipf), {_said(most // 2)}, {said}", series, durability, goal=SHOWN)
         sides.check(several)
     sides.check(hot)
     sides.check(once)

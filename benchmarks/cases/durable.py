@@ -1,48 +1,59 @@
 """P3b: a save that survives a power failure once it returns, with one writer, eight threads, eight processes.
 
-All promise the same: raw LMDB syncs data and meta page before a save returns, and PostgreSQL its log.
+All promise the same: raw LMDB syncs data and meta page before a save returns, SQLite and PostgreSQL their logs, Redis
+its file of commands. Threads of one process share commits in ours, in raw LMDB and in SQLite; with PostgreSQL and Redis
+each thread has a connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 from benchmarks.benchmark import Benchmark
 from benchmarks.context import Context
 from benchmarks.measure import Round, Series, interleaved
 from benchmarks.peers.group_commit import GroupCommit
 from benchmarks.peers.postgres import Postgres, postgres
+from benchmarks.peers.promises import PROMISES, Peer, named
+from benchmarks.peers.redis_shop import RedisShop, redis_shop
+from benchmarks.peers.sqlite import Sqlite
 from benchmarks.rows import SHOWN, Goal, Row, Subject
 from benchmarks.workloads.ours import purchase
-from benchmarks.workloads.stores import Stores, filled_durable
-from benchmarks.workloads.writers import Place, Processes, as_it_is, threads_round
+from benchmarks.workloads.stores import Peers, Stores, filled_durable
+from benchmarks.workloads.writers import Kind, Place, Processes, as_it_is, threads_round
+from examples.shop.source import Line
 
 RAW = Goal(0.8, ">=")
+PEERS: Sequence[Peer] = ("floor", "sqlite", "postgres", "redis")
+Saves = Sequence[Callable[[Line], object]]
+
+
+def durable_save(writers: str) -> str:
+    """The name of the rows of so many writers."""
+    return f"save, {PROMISES['group']}, {writers}"
 
 
 def durable(context: Context) -> Sequence[Row]:
     sizes, writers = context.sizes, context.sizes.writers
     folder = context.folder("durable")
-    stores = filled_durable(context.shop, sizes.durable, folder, "group")
     with ExitStack() as stack:
+        dsn, url = stack.enter_context(postgres()), stack.enter_context(redis_shop("group"))
+        stores = _filled(context, folder, dsn, url)
         stack.callback(stores.close)
-        dsn = stack.enter_context(postgres())
-        loader = Postgres(dsn)
-        loader.stock(stores.shop)
-        loader.load(stores.shop.lines[: stores.size])
-        loader.settle()
-        loader.close()
         subject = Subject("P3b", stores.shop.data, stores.size)
-        rows = [
-            *_rows(subject, "1 writer", _threads(context, stores, dsn, 1, stack)),
-            *_rows(subject, f"{writers} threads", _threads(context, stores, dsn, writers, stack)),
-        ]
-        places = {
-            "oneread": Place("oneread", str(folder / "ours")),
-            "floor": Place("floor", str(folder / "floor")),
-            "postgres": Place("postgres", dsn),
+        where: dict[Kind, Path] = {"oneread": folder / "ours", "floor": folder / "floor", "sqlite": _sqlite(folder)}
+        places: dict[str, Place] = {
+            **{kind: Place(kind, str(path), "group") for kind, path in where.items()},
+            "postgres": Place("postgres", dsn, "group"),
+            "redis": Place("redis", url, "group"),
         }
+        rows: list[Row] = []
+        for number in (1, writers):
+            with ExitStack() as opened:
+                name = "1 writer" if number == 1 else f"{number} threads"
+                rows += _rows(subject, name, _threads(context, stores, places, number, opened))
         started = {name: stack.enter_context(Processes(place, writers)) for name, place in places.items()}
         each = max(1, sizes.saves // writers // 2)
         lines = stores.take(each * writers * (sizes.rounds + 1))
@@ -51,35 +62,60 @@ def durable(context: Context) -> Sequence[Row]:
     return rows
 
 
-def _threads(context: Context, stores: Stores, dsn: str, writers: int, stack: ExitStack) -> dict[str, Series]:
+def _sqlite(folder: Path) -> Path:
+    return folder / "shop.sqlite"
+
+
+def _filled(context: Context, folder: Path, dsn: str, url: str) -> Stores:
+    peers = Peers(Sqlite(_sqlite(folder)), Postgres(dsn), RedisShop(url))
+    try:
+        return filled_durable(context.shop, context.sizes.durable, folder, "group", peers.by_name)
+    finally:
+        peers.close()
+
+
+def _threads(
+    context: Context, stores: Stores, places: dict[str, Place], writers: int, stack: ExitStack
+) -> dict[str, Series]:
+    """What a save takes when so many threads save, each through what its peer gives a thread."""
     sizes = context.sizes
     each = max(1, sizes.saves // 2 // writers)
     lines = stores.take(each * writers * (sizes.rounds + 1))
-    floor = stores.floor.save if writers == 1 else GroupCommit(stores.floor).save
-    connections = [Postgres(dsn, durable=True) for _ in range(writers)]
-    for connection in connections:
-        stack.callback(connection.close)
+    sqlite = stack.enter_context(Sqlite(Path(places["sqlite"].where), "group"))
+    alone = writers == 1
+    saves: dict[str, Saves] = {
+        "floor": [stores.floor.save if alone else GroupCommit(stores.floor.save_all).save] * writers,
+        "sqlite": [sqlite.save if alone else GroupCommit(sqlite.save_all).save] * writers,
+        "postgres": [places["postgres"].open(stack)[0] for _ in range(writers)],
+        "redis": [places["redis"].open(stack)[0] for _ in range(writers)],
+    }
     contenders: dict[str, Round] = {
         "oneread": threads_round([stores.db.save] * writers, iter(lines), each, purchase),
-        "floor": threads_round([floor] * writers, iter(lines), each, as_it_is),
-        "postgres": threads_round([connection.save for connection in connections], iter(lines), each, as_it_is),
+        **{peer: threads_round(save, iter(lines), each, as_it_is) for peer, save in saves.items()},
     }
     return interleaved(contenders, rounds=sizes.rounds)
 
 
 def _rows(subject: Subject, writers: str, series: dict[str, Series]) -> list[Row]:
-    name, mine, unit = f"durable save, {writers}", series["oneread"], "saves/s"
+    name, mine = durable_save(writers), series["oneread"]
     return [
-        subject.rate(name, mine, series["floor"], peer="raw LMDB, group commit", goal=RAW, unit=unit),
-        subject.rate(name, mine, series["postgres"], peer="PostgreSQL, synchronous_commit=on", goal=SHOWN, unit=unit),
+        subject.rate(
+            name,
+            mine,
+            series[peer],
+            peer=named(peer, "group"),
+            goal=RAW if peer == "floor" else SHOWN,
+            unit="saves/s",
+        )
+        for peer in PEERS
     ]
 
 
 BENCHMARKS = (
     Benchmark(
         "P3b",
-        "the same save, on disk when it returns: 1 writer, 8 threads, 8 processes, against raw LMDB and PostgreSQL",
-        f"{RAW} of raw LMDB",
+        "the same save, on disk when it returns: 1 writer, 8 threads, 8 processes, against the same peers",
+        f"{RAW} of raw LMDB's rate",
         durable,
     ),
 )

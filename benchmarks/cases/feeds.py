@@ -20,7 +20,7 @@ from benchmarks.benchmark import Benchmark
 from benchmarks.context import Context, Sizes
 from benchmarks.measure import Meter, Ratio, Series, each, interleaved
 from benchmarks.peers.feeds import PAGE, Feeds, RawFeeds, RedisFeeds, redis_feeds
-from benchmarks.peers.floor import Durability
+from benchmarks.peers.promises import SETTINGS, Durability, named
 from benchmarks.rows import SHOWN, Goal, Row, Subject
 from benchmarks.workloads.meetups import Meetups, Membership, Post, meetups
 from benchmarks.workloads.our_feeds import OurFeeds
@@ -44,8 +44,8 @@ SYNCED_SHARE = 5
 WATCHED = 1_000
 """Members whose feeds are compared again after all that is published and joined one by one."""
 PEERS: Final[Mapping[Durability, Mapping[Kind, str]]] = {
-    "none": {"raw": "raw LMDB, no sync", "redis": "Redis pipelines, appendfsync=everysec"},
-    "group": {"raw": "raw LMDB, synced", "redis": "Redis pipelines, appendfsync=always"},
+    durability: {"raw": f"raw LMDB, {called['floor']}", "redis": named("redis", durability, "pipelines")}
+    for durability, called in SETTINGS.items()
 }
 MEGABYTE = 1_000_000
 

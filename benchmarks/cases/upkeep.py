@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter, sleep
 
 from benchmarks.benchmark import Benchmark
-from benchmarks.cases.building import built
+from benchmarks.cases.building import BACKFILLED, built
 from benchmarks.cases.rename import CALM_SECONDS
 from benchmarks.context import Context
 from benchmarks.measure import Round, Series, interleaved, private_memory
@@ -22,7 +22,7 @@ from oneread.plans.progress import Progress
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, RowRange
 
-VERIFIED = Goal(20_000, ">=", "figure", " entities/s")
+VERIFIED = Goal(25_000, ">=", "figure", " entities/s", starred=30_000)
 READERS = Goal(1.5)
 MEMORY = Goal(64, "<=", "figure", " MiB")
 LONG = 3
@@ -162,7 +162,7 @@ BENCHMARKS = (
     Benchmark(
         "P11",
         "verify of every view, live readers meanwhile, the memory it takes, and backfill of a view",
-        f"{VERIFIED}; reads {READERS}; memory {MEMORY}",
+        f"{VERIFIED}; backfill {BACKFILLED}; reads {READERS}; memory {MEMORY}",
         upkeep,
     ),
 )

@@ -1,4 +1,5 @@
-"""P9: what a product page from the store adds to a request, against the same server answering the same bytes.
+"""P9: what a product page from the store adds to a request, against the same server answering the same bytes, and
+against the same page from SQLite.
 
 The page is a get, a group of an aggregate with an extremum, and the ten newest purchases of it, as JSON. One server
 process and one client process, real sockets on the loopback address, kept alive.
@@ -6,8 +7,10 @@ process and one client process, real sockets on the loopback address, kept alive
 
 from __future__ import annotations
 
+import json
 import urllib.request
 from collections.abc import Sequence
+from decimal import Decimal
 from statistics import median
 from urllib.parse import quote
 
@@ -28,7 +31,7 @@ def product_page(context: Context) -> Sequence[Row]:
     stores, sizes = context.stores, context.sizes
     codes = [line.code for line in sampled(stores.shop.lines[: stores.size], sizes.reads)]
     subject = Subject("P9", stores.shop.data, stores.size)
-    with Server(stores.path, sorted(set(codes))) as server:
+    with Server(stores.path, context.peers.sqlite.path, sorted(set(codes))) as server:
         _compare(server.port, codes[:20])
         rows: list[Row] = []
         for connections in (MANY, 1):
@@ -42,14 +45,26 @@ def product_page(context: Context) -> Sequence[Row]:
 
 
 def _compare(port: int, codes: Sequence[str]) -> None:
-    """Raises ValueError unless both ways answer the same bytes."""
+    """Raises ValueError unless our ways answer the same bytes, and SQLite the same page."""
     for code in codes:
-        answers = set()
+        answers: dict[str, bytes] = {}
         for way in WAYS:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/{way}/{quote(code)}") as answer:
-                answers.add(answer.read())
-        if len(answers) != 1:
+                answers[way] = answer.read()
+        if len({answers[way] for way in WAYS if way != "sqlite"}) != 1 or _said(answers["sqlite"]) != _said(
+            answers["page"]
+        ):
             raise ValueError(code)
+
+
+def _said(answer: bytes) -> object:
+    """What a page says: its prices as numbers, of its cursors only whether there is one."""
+    page = json.loads(answer)
+    sales, recent = page["sales"], page["recent"]
+    for row, names in ((sales, ("mean_price", "dearest")), *((row, ("unit_price",)) for row in recent["rows"])):
+        row.update({name: Decimal(row[name]) for name in names})
+    recent["next"] = recent["next"] is not None
+    return page
 
 
 def _rows(subject: Subject, series: dict[str, Series], kept: dict[str, Latencies], connections: int) -> list[Row]:
@@ -57,12 +72,14 @@ def _rows(subject: Subject, series: dict[str, Series], kept: dict[str, Latencies
     where = f"{connections} connections" if connections > 1 else "1 connection"
     return [
         _adds(subject, f"page adds, {where}", page, memory, goal=ADDS if connections > 1 else SHOWN),
+        _adds(subject, f"the same page from SQLite adds, {where}", series["sqlite"], memory, goal=SHOWN),
+        subject.faster(f"product page, {where}", page, series["sqlite"], peer="the same page from SQLite", goal=SHOWN),
         _adds(subject, f"a budget adds, {where}", series["bounded"], page, goal=SHOWN),
         subject.slower(f"product page, {where}", page, memory, peer="bytes from memory", goal=SHOWN),
         subject.rate(f"product pages, {where}", page, memory, peer="bytes from memory", goal=SHOWN, unit="requests/s"),
         *(
             subject.alone(f"{name} of {way}, {where}", kept[way].share(part) * 1e6, unit="us", goal=SHOWN)
-            for way in ("page", "bytes")
+            for way in ("page", "sqlite", "bytes")
             for name, part in (("p50", 0.5), ("p99", 0.99))
         ),
     ]
@@ -78,7 +95,7 @@ def _adds(subject: Subject, name: str, mine: Series, theirs: Series, *, goal: Go
 BENCHMARKS = (
     Benchmark(
         "P9",
-        "a product page through Starlette and uvicorn, against the same bytes from memory",
+        "a product page through Starlette and uvicorn, against the same bytes from memory and the page from SQLite",
         f"{ADDS}",
         product_page,
     ),

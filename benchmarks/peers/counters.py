@@ -11,17 +11,17 @@ import struct
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
 import lmdb
 import psycopg
 from redis import Redis
 
 from benchmarks.peers.postgres import SERVER
+from benchmarks.peers.promises import Durability, redis_options
 from tools.servers.postgres import postgres_server
 from tools.servers.redis import redis_server
 
-Durability = Literal["none", "may_lose_last", "group"]
 SHARDS: Final = 20
 """Rows of a hot counter, ours by default, and PostgreSQL's where it has several."""
 
@@ -50,8 +50,6 @@ if redis.call('SET', KEYS[2], '', 'NX', 'EX', 3600) then
 end
 return 0
 """
-REDIS: Final[Mapping[Durability, str]] = {"none": "everysec", "group": "always"}
-"""What Redis calls these promises: its log is written before the answer, and synced once a second or at once."""
 
 
 class Counters(Protocol):
@@ -158,7 +156,7 @@ class PostgresCounters:
 @contextmanager
 def redis_counters(durability: Durability) -> Generator[str]:
     """A private server that logs each add; yields its URL."""
-    with redis_server({"appendonly": "yes", "appendfsync": REDIS[durability]}) as url:
+    with redis_server(redis_options(durability)) as url:
         yield url
 
 

@@ -19,9 +19,10 @@ import lmdb
 import msgspec
 from redis import Redis
 
-from benchmarks.peers.counters import REDIS
-from benchmarks.peers.floor import FULL, Durability, number4, number8
-from benchmarks.workloads.meetups import Entry, Membership, Post, instant, microseconds
+from benchmarks.peers.floor import FULL, number4, number8
+from benchmarks.peers.promises import Durability, redis_options
+from benchmarks.workloads.meetups import Entry, Membership, Post
+from benchmarks.workloads.times import instant, microseconds
 from tools.servers.redis import redis_server
 
 PAGE: Final = 20
@@ -194,7 +195,7 @@ def _line(post: Post) -> Line:
 @contextmanager
 def redis_feeds(durability: Durability = "none") -> Generator[str]:
     """A private server that logs each command; yields its URL."""
-    with redis_server({"appendonly": "yes", "appendfsync": REDIS[durability]}) as url:
+    with redis_server(redis_options(durability)) as url:
         yield url
 
 

@@ -8,25 +8,24 @@ read once. It knows no schema, cursor, limit, validation, clock or error of its 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 import lmdb
 import msgspec
 
+from benchmarks.peers.promises import Durability
+from benchmarks.peers.shop_rows import TENTHS_OF_PENCE
 from benchmarks.workloads.lines import Shop
+from benchmarks.workloads.times import EPOCH, MICROSECOND
 from examples.shop.source import Line
 
-Durability = Literal["none", "group"]
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND: Final = timedelta(microseconds=1)
 FULL: Final = (1 << 63) - 1
-TENTHS_OF_PENCE: Final = Decimal(1000)
 
 number4 = struct.Struct(">I").pack
 number8 = struct.Struct(">Q").pack
@@ -109,8 +108,7 @@ def groups_of(purchase: Purchase) -> list[bytes]:
 def view_rows(order: str, line: int, purchase: Purchase) -> dict[bytes, bytes]:
     """The back-references, index rows and extremum rows of a purchase, without what its aggregates count."""
     tail = purchase_key(order, line)
-    since = (purchase.at - EPOCH) // MICROSECOND
-    newest = number8(FULL - since)
+    newest = number8(FULL - (purchase.at - EPOCH) // MICROSECOND)
     dearest = number8(FULL - int(purchase.unit_price * TENTHS_OF_PENCE))
     rows: dict[bytes, bytes] = {}
     for group in groups_of(purchase):
@@ -148,6 +146,9 @@ class Floor:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.env.close()
 
+    def size(self) -> int:
+        return (Path(self.env.path()) / "data.mdb").stat().st_size
+
     def get(self, order: str, line: int) -> Purchase:
         with self.env.begin(db=self.roots) as transaction:
             stored = transaction.get(b"p" + order.encode() + b"\0" + number4(line))
@@ -170,11 +171,14 @@ class Floor:
 
     def save(self, line: Line) -> Purchase:
         """Writes a purchase and its nine rows in one transaction."""
-        return self.transact(lambda transaction: self.write(transaction, line))
-
-    def transact(self, work: Callable[[Any], Purchase]) -> Purchase:
         with self.env.begin(write=True) as transaction:
-            return work(transaction)
+            return self.write(transaction, line)
+
+    def save_all(self, lines: Sequence[Line]) -> None:
+        """Writes purchases of several writers in one transaction."""
+        with self.env.begin(write=True) as transaction:
+            for line in lines:
+                self.write(transaction, line)
 
     def write(self, transaction: Any, line: Line) -> Purchase:
         roots, counts, views = self.roots, self.counts, self.views
@@ -238,6 +242,9 @@ class Floor:
         rows += [(b"d" + code.encode() + b"\0", encode(Product(name))) for code, name in shop.products.items()]
         with self.env.begin(write=True) as transaction:
             transaction.cursor(db=self.roots).putmulti(sorted(rows))
+
+    def settle(self) -> None:
+        """LMDB has nothing to settle."""
 
     def load(self, shop: Shop, batch: Sequence[Line]) -> None:
         """Puts a batch of new purchases: rows sorted, and each aggregate read and written once."""

@@ -1,4 +1,4 @@
-"""Group commit over the floor: writers that wait for the disk at the same time share one transaction and one sync.
+"""Group commit over a peer in this process, LMDB or SQLite: writers that wait for the disk share a commit and its sync.
 
 The first who comes leads: commits all that have queued up, wakes them, and hands over to the first of those that came
 meanwhile (as LevelDB's queue of writers does).
@@ -7,9 +7,9 @@ meanwhile (as LevelDB's queue of writers does).
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.peers.floor import Floor
 from examples.shop.source import Line
 
 
@@ -21,10 +21,14 @@ class _Ticket:
 
 
 class GroupCommit:
-    """Saves from many threads, each of which returns when its purchase is on disk."""
+    """Saves from many threads, each of which returns when its purchase is on disk.
 
-    def __init__(self, floor: Floor) -> None:
-        self._floor = floor
+    Arguments:
+        save_all: writes several purchases in one transaction.
+    """
+
+    def __init__(self, save_all: Callable[[Sequence[Line]], object]) -> None:
+        self._save_all = save_all
         self._mutex = threading.Lock()
         self._queue: list[_Ticket] = []
         self._led = False
@@ -45,9 +49,7 @@ class GroupCommit:
     def _lead(self, own: _Ticket) -> None:
         with self._mutex:
             batch, self._queue = self._queue, []
-        with self._floor.env.begin(write=True) as transaction:
-            for ticket in batch:
-                self._floor.write(transaction, ticket.line)
+        self._save_all([ticket.line for ticket in batch])
         for ticket in batch:
             ticket.done = True
             if ticket is not own:

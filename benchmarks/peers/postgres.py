@@ -1,8 +1,8 @@
 """PostgreSQL through psycopg 3: what one would pick instead, used as its friends would use it.
 
 Statements are prepared; each save is one statement, thus one round trip and one transaction. `purchase` is normalised,
-for reads that join; `sold` is the same denormalised, with covering indexes and two tables of sums, for the work that
-P3, P4 and P6 compare.
+for reads that join and for saves and renames of one row; `sold` is the same denormalised, with covering indexes and two
+tables of sums.
 """
 
 from __future__ import annotations
@@ -56,8 +56,17 @@ SELECT p.ordered_at, p.order_number, p.line, p.code, d.name, p.quantity
 FROM purchase p JOIN product d USING (code) WHERE p.customer = %s
 ORDER BY p.ordered_at DESC, p.order_number, p.line LIMIT 10
 """
+GET_ONE_TABLE: Final = "SELECT * FROM sold WHERE order_number = %s AND line = %s"
+PAGE_ONE_TABLE: Final = """
+SELECT ordered_at, order_number, line, code, product_name, quantity FROM sold WHERE customer = %s
+ORDER BY ordered_at DESC, order_number, line LIMIT 10
+"""
+SIZE: Final = "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(%s::text[]) AS name"
+NORMALISED: Final = ("purchase", "customer", "product")
+DENORMALISED: Final = ("sold", "customer", "product", "product_sales", "buyer_sales")
 SUMS: Final = """orders = {0}.orders + excluded.orders, units = {0}.units + excluded.units,
 prices = {0}.prices + excluded.prices, dearest = greatest({0}.dearest, excluded.dearest)"""
+INSERT: Final = "INSERT INTO purchase VALUES (%s, %s, %s, %s, %s, %s, %s)"
 KEEP: Final = """
 INSERT INTO sold
 SELECT %(order)s, %(line)s, c.number, c.name, c.country, d.code, d.name, %(quantity)s, %(price)s, %(at)s
@@ -111,8 +120,14 @@ class Postgres:
     def get(self, order: str, line: int) -> tuple[Any, ...] | None:
         return self._cursor.execute(GET, (order, line)).fetchone()
 
+    def get_from_one_table(self, order: str, line: int) -> tuple[Any, ...] | None:
+        return self._cursor.execute(GET_ONE_TABLE, (order, line)).fetchone()
+
     def page(self, customer: int) -> list[tuple[Any, ...]]:
         return self._cursor.execute(PAGE, (customer,)).fetchall()
+
+    def page_from_one_table(self, customer: int) -> list[tuple[Any, ...]]:
+        return self._cursor.execute(PAGE_ONE_TABLE, (customer,)).fetchall()
 
     def save(self, line: Line) -> None:
         """The whole work as one statement, which takes one round trip."""
@@ -125,18 +140,30 @@ class Postgres:
             for statement in (KEEP, COUNT_PRODUCT, COUNT_BUYER):
                 self._cursor.execute(statement, values)
 
+    def save_normalised(self, line: Line) -> None:
+        """One row, as where reads join and count: nothing is copied, nothing is added up."""
+        self._cursor.execute(INSERT, _columns(line))
+
+    def rename_normalised(self, code: str, name: str) -> None:
+        """One row, as where reads join."""
+        self._cursor.execute("UPDATE product SET name = %s WHERE code = %s", (name, code))
+
     def rename(self, code: str, name: str) -> int:
         """Gives a product a new name, in its denormalised rows as well; answers how many there are."""
         with self.connection.transaction():
             self._cursor.execute("UPDATE product SET name = %s WHERE code = %s", (name, code))
             return self._cursor.execute("UPDATE sold SET product_name = %s WHERE code = %s", (name, code)).rowcount
 
+    def names_shown(self, code: str) -> set[str]:
+        """What purchases of a product call it, in the denormalised table."""
+        return {name for (name,) in self._cursor.execute("SELECT product_name FROM sold WHERE code = %s", (code,))}
+
     def stock(self, shop: Shop) -> None:
         with self.connection.transaction():
             self._copy("customer", ((number, *given) for number, given in shop.customers.items()))
             self._copy("product", shop.products.items())
 
-    def load(self, batch: Sequence[Line]) -> None:
+    def load(self, _shop: Shop, batch: Sequence[Line]) -> None:
         """COPY into a table of arrivals, and SQL that builds the denormalised rows and the sums from it."""
         with self.connection.transaction():
             self._copy("arriving", map(_columns, batch))
@@ -150,6 +177,12 @@ class Postgres:
     def settle(self) -> None:
         """Statistics and visibility as a server that has been up for a while has them."""
         self.connection.execute("VACUUM ANALYZE")
+
+    def size(self, tables: Sequence[str] = DENORMALISED) -> int:
+        """Bytes of these tables and their indexes."""
+        found = self._cursor.execute(SIZE, (list(tables),)).fetchone()
+        assert found is not None
+        return int(found[0])
 
     def _copy(self, table: LiteralString, rows: Any) -> None:
         with self._cursor.copy(f"COPY {table} FROM STDIN") as copy:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from benchmarks.workloads.times import microseconds
 from examples.records import Row, rows_of
 from examples.shop.mistakes import Mistake
 
@@ -24,8 +25,6 @@ SEED: Final = 7
 MADE: Final = 1_000_000_000
 """Numbers of groups and members that no data have are above it."""
 BEGINS: Final = datetime(2015, 11, 1, tzinfo=UTC)
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Membership(NamedTuple):
@@ -130,14 +129,6 @@ def meetups(folder: Path | None, posts: int) -> Meetups:
     label, memberships, found = (f"generated with seed {SEED}", *_made_up()) if folder is None else _read(folder)
     found.sort(key=lambda post: (post.at, post.id))
     return Meetups(label, memberships, found[:posts])
-
-
-def microseconds(at: datetime) -> int:
-    return (at - EPOCH) // MICROSECOND
-
-
-def instant(since: int) -> datetime:
-    return EPOCH + timedelta(microseconds=since)
 
 
 def _read(folder: Path) -> tuple[str, list[Membership], list[Post]]:

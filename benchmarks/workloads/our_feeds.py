@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.peers.feeds import PAGE
-from benchmarks.peers.floor import Durability
+from benchmarks.peers.promises import Durability
 from benchmarks.workloads import meetups
-from benchmarks.workloads.meetups import Entry, instant, microseconds
+from benchmarks.workloads.meetups import Entry
+from benchmarks.workloads.times import instant, microseconds
 from oneread import Database, Feed, Key, Model, Page, Schema, by, connect, newest, on, shown
 
 PATIENCE_SECONDS: Final = 600.0

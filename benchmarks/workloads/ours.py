@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.peers.floor import Durability
+from benchmarks.peers.promises import Durability
 from benchmarks.workloads.lines import Shop
 from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
 from examples.shop.source import Line

@@ -1,19 +1,23 @@
-"""Stores full of the same lines: ours and the floor's side by side, loaded in turns, and PostgreSQL where asked for.
+"""Stores full of the same lines: ours and the floor's side by side, loaded in turns, and peers where asked for.
 
 What loading took is kept, because that is a benchmark of its own (P4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 
 from benchmarks.measure import Round, Series, interleaved
-from benchmarks.peers.floor import Durability, Floor
+from benchmarks.peers.floor import Floor
 from benchmarks.peers.postgres import Postgres
+from benchmarks.peers.promises import Durability, Peer
+from benchmarks.peers.redis_shop import RedisShop
+from benchmarks.peers.shop_rows import ShopPeer
+from benchmarks.peers.sqlite import Sqlite
 from benchmarks.workloads import ours
 from benchmarks.workloads.lines import Shop
 from benchmarks.workloads.ours import BATCH
@@ -22,6 +26,25 @@ from oneread import Database
 
 CHUNKS = 10
 """Into how many rounds a load is cut."""
+NO_PEERS: Mapping[Peer, ShopPeer] = {}
+
+
+@dataclass(frozen=True)
+class Peers:
+    """What one would pick instead, each through one connection."""
+
+    sqlite: Sqlite
+    postgres: Postgres
+    redis: RedisShop
+
+    @property
+    def by_name(self) -> Mapping[Peer, ShopPeer]:
+        return {"sqlite": self.sqlite, "postgres": self.postgres, "redis": self.redis}
+
+    def close(self) -> None:
+        self.sqlite.close()
+        self.postgres.close()
+        self.redis.close()
 
 
 @dataclass
@@ -52,31 +75,26 @@ class Stores:
         self.floor.env.close()
 
 
-def filled(shop: Shop, size: int, folder: Path, dsn: str | None) -> Stores:
-    """Fills new stores below `folder` in turns, PostgreSQL's denormalised tables among them when there is a DSN."""
+def filled(shop: Shop, size: int, folder: Path, peers: Mapping[Peer, ShopPeer] = NO_PEERS) -> Stores:
+    """Fills new stores below `folder`, and these empty peers, in turns."""
     db, floor = ours.opened(folder / "ours"), Floor(folder / "floor")
     lines = shop.lines[:size]
     ours.stock(db, shop)
-    floor.stock(shop)
-    contenders = {
-        "oneread": _loader(lines, lambda batch: ours.load(db, batch)),
-        "floor": _loader(lines, lambda batch: floor.load(shop, batch)),
-    }
-    postgres = Postgres(dsn) if dsn else None
-    if postgres is not None:
-        postgres.stock(shop)
-        contenders["postgres"] = _loader(lines, postgres.load)
+    contenders = {"oneread": _loader(lines, lambda batch: ours.load(db, batch))}
+    for name, peer in {"floor": floor, **peers}.items():
+        peer.stock(shop)
+        contenders[name] = _loader(lines, lambda batch, peer=peer: peer.load(shop, batch))
     loading = interleaved(contenders, rounds=CHUNKS, warm_up=0)
-    if postgres is not None:
-        postgres.load_normalised(lines)
-        postgres.settle()
-        postgres.close()
+    for peer in peers.values():
+        peer.settle()
     return Stores(shop, size, folder / "ours", db, floor, loading)
 
 
-def filled_durable(shop: Shop, size: int, folder: Path, durability: Durability) -> Stores:
+def filled_durable(
+    shop: Shop, size: int, folder: Path, durability: Durability, peers: Mapping[Peer, ShopPeer]
+) -> Stores:
     """Like `filled`, opened again with another durability; loading does not wait for the disk."""
-    filled(shop, size, folder, None).close()
+    filled(shop, size, folder, peers).close()
     return Stores(
         shop, size, folder / "ours", ours.opened(folder / "ours", durability), Floor(folder / "floor", durability)
     )

@@ -1,4 +1,4 @@
-"""A web server in a process of its own: product pages from a store, and the same bytes from memory.
+"""A web server in a process of its own: product pages from a store, from SQLite, and the same bytes from memory.
 
 One process, one thread, uvloop and httptools.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -21,15 +22,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from benchmarks.peers.shop_rows import price_of
+from benchmarks.peers.sqlite import Sqlite
 from benchmarks.workloads.shop_schema import SHOP, Product, ProductSales, PurchasesOfProduct
+from benchmarks.workloads.times import instant
 from oneread import AsyncDatabase, connect_async, to_json
 from oneread.web import BudgetMiddleware, OnereadResponse, database, exception_handlers, lifespan
 
 SPAWN = multiprocessing.get_context("spawn")
 RECENT = 10
 PATIENCE_SECONDS = 10
-WAYS = ("page", "bounded", "bytes")
-"""From the store; from the store, within a budget; from memory."""
+encode = msgspec.json.Encoder().encode
+WAYS = ("page", "bounded", "sqlite", "bytes")
+"""From the store; from the store, within a budget; from SQLite; from memory."""
 
 
 async def product_page(db: AsyncDatabase, code: str) -> dict[str, Any]:
@@ -44,9 +49,47 @@ async def from_store(request: Request) -> Response:
     return OnereadResponse(await product_page(database(request), request.path_params["code"]))
 
 
-def application(path: Path, codes: Sequence[str]) -> Starlette:
-    """Both ways to the pages of these products."""
+def page_from_sqlite(shop: Sqlite, code: str) -> bytes:
+    """The same page, as one would write it by hand for SQLite: three selects, one of which is a row longer."""
+    (_code, name, description), (orders, units, prices, dearest) = shop.product(code), shop.product_sales(code)
+    found = shop.sold(code, RECENT + 1)
+    shown = [
+        {
+            "source": (order, line),
+            "product": {"ref": code},
+            "ordered_at": instant(at),
+            "quantity": quantity,
+            "unit_price": price_of(price),
+        }
+        for at, order, line, quantity, price in found[:RECENT]
+    ]
+    at, order, line, *_ = found[:RECENT][-1]
+    return encode(
+        {
+            "product": {"code": code, "name": name, "description": description},
+            "sales": {
+                "product": {"ref": code},
+                "orders": orders,
+                "units": units,
+                "mean_price": price_of(prices) / orders,
+                "dearest": price_of(dearest),
+            },
+            "recent": {
+                "rows": shown,
+                "next": f"{at}/{order}/{line}" if len(found) > RECENT else None,
+                "previous": None,
+            },
+        }
+    )
+
+
+def application(path: Path, sqlite: Path, codes: Sequence[str]) -> Starlette:
+    """All ways to the pages of these products."""
     ready: dict[str, bytes] = {}
+    shop = Sqlite(sqlite)
+
+    async def from_sqlite(request: Request) -> Response:
+        return Response(page_from_sqlite(shop, request.path_params["code"]), media_type="application/json")
 
     async def from_memory(request: Request) -> Response:
         return Response(ready[request.path_params["code"]], media_type="application/json")
@@ -62,6 +105,7 @@ def application(path: Path, codes: Sequence[str]) -> Starlette:
     routes = [
         Route("/page/{code}", from_store),
         Route("/bounded/{code}", from_store, middleware=[Middleware(BudgetMiddleware, requests=4, rows=14)]),
+        Route("/sqlite/{code}", from_sqlite),
         Route("/bytes/{code}", from_memory),
     ]
     return Starlette(routes=routes, lifespan=filled, exception_handlers=exception_handlers)
@@ -70,9 +114,9 @@ def application(path: Path, codes: Sequence[str]) -> Starlette:
 class Server:
     """The server; a context manager. Listens at `port` of the loopback address."""
 
-    def __init__(self, path: Path, codes: Sequence[str]) -> None:
+    def __init__(self, path: Path, sqlite: Path, codes: Sequence[str]) -> None:
         here, there = SPAWN.Pipe()
-        self._process = SPAWN.Process(target=_serve, args=(path, codes, there), daemon=True)
+        self._process = SPAWN.Process(target=_serve, args=(path, sqlite, codes, there), daemon=True)
         self._process.start()
         there.close()
         self.port: int = here.recv()
@@ -86,10 +130,15 @@ class Server:
         self._process.kill()
 
 
-def _serve(path: Path, codes: Sequence[str], parent: Connection) -> None:
+def _serve(path: Path, sqlite: Path, codes: Sequence[str], parent: Connection) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     parent.send(listening.getsockname()[1])  # who connects now waits until the server accepts
     config = uvicorn.Config(
-        application(path, codes), loop="uvloop", http="httptools", lifespan="on", log_level="warning", access_log=False
+        application(path, sqlite, codes),
+        loop="uvloop",
+        http="httptools",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
     )
     uvicorn.Server(config).run([listening])

@@ -18,15 +18,18 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 from benchmarks.measure import Round
-from benchmarks.peers.floor import Durability, Floor
+from benchmarks.peers.floor import Floor
 from benchmarks.peers.postgres import Postgres
+from benchmarks.peers.promises import Durability, Peer
+from benchmarks.peers.redis_shop import RedisShop
+from benchmarks.peers.sqlite import Sqlite
 from benchmarks.workloads import ours
 from examples.shop.source import Line
 
 FRESH = multiprocessing.get_context("forkserver")
 """Processes that share nothing with this one, forked from one that has only imported what they need."""
 FRESH.set_forkserver_preload(["benchmarks.cli"])
-Kind = Literal["oneread", "floor", "postgres"]
+Kind = Literal["oneread"] | Peer
 Save = Callable[[Any], object]
 Prepare = Callable[[Any], object]
 
@@ -41,7 +44,7 @@ class Opener(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a writer of lines opens its store: a folder, or a DSN."""
+    """Where a writer of lines opens its store: a folder, a file, a DSN or a URL."""
 
     kind: Kind
     where: str
@@ -136,7 +139,17 @@ def _floor(place: Place, stack: ExitStack) -> tuple[Save, Prepare]:
 
 
 def _postgres(place: Place, stack: ExitStack) -> tuple[Save, Prepare]:
-    opened = Postgres(place.where, durable=True)
+    opened = Postgres(place.where, durable=place.durability == "group")
+    stack.callback(opened.close)
+    return opened.save, as_it_is
+
+
+def _sqlite(place: Place, stack: ExitStack) -> tuple[Save, Prepare]:
+    return stack.enter_context(Sqlite(Path(place.where), place.durability)).save, as_it_is
+
+
+def _redis(place: Place, stack: ExitStack) -> tuple[Save, Prepare]:
+    opened = RedisShop(place.where)
     stack.callback(opened.close)
     return opened.save, as_it_is
 
@@ -148,5 +161,7 @@ def as_it_is(line: Line) -> Line:
 OPENED: dict[Kind, Callable[[Place, ExitStack], tuple[Save, Prepare]]] = {
     "oneread": _ours,
     "floor": _floor,
+    "sqlite": _sqlite,
     "postgres": _postgres,
+    "redis": _redis,
 }

@@ -16,7 +16,7 @@ from oneread import Database
 
 A = TypeVar("A", int, str)
 
-F = TypeVar("F", schema.Home, schema.Notifications)
+F = TypeVar("F", schema.Home, schema.Notifications, schema.Joins)
 
 FEEDS = "feed: "
 """How the names of those begin that compare feeds."""
@@ -145,6 +145,13 @@ def _feeds(db: Database, data: Data) -> Iterator[Compared]:
         lambda member: [
             (each.active_at, each.source.key[0], each.stream, each.title)
             for each in _whole(db, schema.Notifications, member)
+        ],
+    )
+    yield compare_lists(
+        f"{FEEDS}joins",
+        joining.joins(data),
+        lambda member: [
+            (each.last, each.group.key[0], each.people, each.actors) for each in _whole(db, schema.Joins, member)
         ],
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 from examples.community.source import Data
@@ -22,10 +22,18 @@ Entry = tuple[datetime, str, str, str, str | None]
 Line = tuple[datetime, int, str, str]
 """A thread in the notifications: when its last message was sent, its number, stream and title."""
 
+Joins = tuple[datetime, str, int, list[str]]
+"""A day of a group: when the last one joined, the group, how many did, and the last three."""
+
 
 class Home(NamedTuple):
     member: str
     entries: list[Entry]
+
+
+class Joined(NamedTuple):
+    member: str
+    joins: list[Joins]
 
 
 class Noticed(NamedTuple):
@@ -48,6 +56,24 @@ def homes(data: Data) -> Iterator[Home]:
     for member in members(data):
         entries = {entry for group in joined.get(member, ()) for entry in published.get(group, ())}
         yield Home(member, _newest_first(entries))
+
+
+def joins(data: Data) -> Iterator[Joined]:
+    """One line for each group of a member and each day on which its members joined, of all members of the store."""
+    days: dict[tuple[str, date], list[tuple[datetime, str]]] = defaultdict(list)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for member, group, since in data.meetups.memberships:
+        groups[member].append(group)
+        if since is not None:
+            days[group, since.date()].append((since, member))
+    lines: dict[str, list[tuple[date, Joins]]] = defaultdict(list)
+    for (group, day), several in days.items():
+        newest = sorted(sorted(several, key=lambda each: each[1]), key=lambda each: each[0], reverse=True)
+        lines[group].append((day, (newest[0][0], group, len(newest), [member for _, member in newest[:3]])))
+    for member in members(data):
+        found = sorted((line[1], day, line) for group in groups.get(member, ()) for day, line in lines[group])
+        found.sort(key=lambda each: each[2][0], reverse=True)
+        yield Joined(member, [line for _, _, line in found])
 
 
 def _newest_first(entries: set[Entry]) -> list[Entry]:

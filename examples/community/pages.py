@@ -16,6 +16,7 @@ from examples.community.schema import (
     Group,
     GroupsBySize,
     Home,
+    Joins,
     Member,
     Membership,
     Message,
@@ -100,6 +101,20 @@ async def notifications(request: Request) -> Context:
     return {**context, "title": title, "rows": found.rows, "ways": around, "live": live}
 
 
+async def joins(request: Request) -> Context:
+    """Who joined the groups of a member, a line for each group and day.
+
+    One snapshot of the feed, in which the lines of large groups are merged; the groups' names, and as `home`.
+    """
+    db, member = database(request), request.path_params["member"]
+    context = await _member(db, member, "joins")
+    found = await PageQuery.of(request).page(db, Joins, member, limit=ROWS, most=MOST)
+    keys = sorted({row.group.key for row in found})
+    names = dict(zip(keys, await db.get_many(Group, keys), strict=True))
+    title, around = f"Who joined: {member}", ways(request, found)
+    return {**context, "title": title, "rows": found.rows, "ways": around, "names": names}
+
+
 async def groups_of_member(request: Request) -> Context:
     """The groups of a member: a range of the memberships' keys, and as `home`."""
     db, member = database(request), request.path_params["member"]
@@ -135,5 +150,6 @@ ROUTES = [
     PAGES.page("/threads/{number}", "thread.html", thread, requests=2, rows=MOST + 2),
     PAGES.page(MEMBER, "home.html", home, requests=8, rows=2 * MOST + 10),
     PAGES.page(f"{MEMBER}/notifications", "notifications.html", notifications, requests=8, rows=2 * MOST + 10),
+    PAGES.page(f"{MEMBER}/joins", "joins.html", joins, requests=20, rows=13 * MOST + 40),
     PAGES.page(f"{MEMBER}/groups", "member_groups.html", groups_of_member, requests=8, rows=2 * MOST + 10),
 ]

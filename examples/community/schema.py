@@ -20,12 +20,15 @@ from oneread import (
     Model,
     Ref,
     Schema,
+    bucket,
     by,
     count,
     counter,
     descending,
     field,
+    greatest,
     newest,
+    newest_values,
     oldest,
     on,
     rollup,
@@ -210,6 +213,34 @@ class MembersOfGroup(Aggregate[Membership]):
     members: int = count()
 
 
+class JoinsOfDay(Aggregate[Membership]):
+    """Who joined a group in a day: their number, and the three who came last."""
+
+    group: Ref["Group"] = by(Membership.group)
+    day: datetime = bucket(Membership.joined_at, "day")
+    people: int = count()
+    last: datetime | None = greatest(Membership.joined_at)
+    actors: list[str] = newest_values(Membership.person, by=Membership.joined_at, most=3)
+
+
+class Joins(Feed[JoinsOfDay]):
+    """One line for each group and day in which a member joined: "5 people joined".
+
+    Each who joins changes the line of all members, so that of a large group is read by their pages, and written once.
+    """
+
+    member: Ref["Member"] = by(Membership.member)
+    last: datetime | None = newest(JoinsOfDay.last)
+    group: Ref["Group"] = shown(JoinsOfDay.group)
+    people: int = shown(JoinsOfDay.people)
+    actors: list[str] = shown(JoinsOfDay.actors)
+
+    joined = on(JoinsOfDay.group, Membership.group)
+    expires_after = None
+    large_group = 50
+    merged_groups = 10
+
+
 class GroupName(Copy["Group"]):
     name: str
 
@@ -342,6 +373,8 @@ COMMUNITY = Schema(
     TopPolls,
     Membership,
     MembersOfGroup,
+    JoinsOfDay,
+    Joins,
     Activity,
     Event,
     NewMember,

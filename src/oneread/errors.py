@@ -61,9 +61,9 @@ def _portable(fact: object) -> object:
     return fact
 
 
-def perhaps(name: str, known: Iterable[str]) -> dict[str, object]:
+def perhaps(name: str, known: Iterable[str], *, likeness: float = 0.6) -> dict[str, object]:
     """The fact of the known name that an unknown one is most like; none where none is."""
-    near = get_close_matches(name, list(known), n=1)
+    near = get_close_matches(name, list(known), n=1, cutoff=likeness)
     return {"perhaps": near[0]} if near else {}
 
 

@@ -1,15 +1,20 @@
 """Every benchmark runs from end to end at a tiny size, so that none can rot. No figure is judged here."""
 
 import math
+import re
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from benchmarks import cli, report, run
 from benchmarks.context import SMOKE
+from benchmarks.picks import SITUATIONS, is_pickable
 from benchmarks.registry import BENCHMARKS
 from benchmarks.rows import Row
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "design" / "performance.md"
+GOAL = re.compile(r"`([<>]=? \d[^`]*)`")
 FIELDS = {"id", "name", "unit", "figure", "peer_name", "peer", "ratio", "spread", "goal", "verdict", "rounds"}
 
 
@@ -19,6 +24,22 @@ def row(**changes):
         "spread": "1.4-1.6", "goal": "<= 1.6x", "verdict": "met", "rounds": 5, "data": "made up", "rows": 10,
     }  # fmt: skip
     return Row(**(usual | changes))
+
+
+def goals_of_page():
+    """The goals of each benchmark on the performance page."""
+    _before, _heading, measured = PAGE.read_text(encoding="utf-8").partition("\n## Measured\n")
+    found = {}
+    for line in measured.partition("\n## ")[0].splitlines():
+        if line.startswith("| "):
+            id_, *_work, goals = (cell.strip() for cell in line.strip("|").split("|"))
+            found.setdefault(id_, set()).update(GOAL.findall(goals))
+    return found
+
+
+def without_numbers(name):
+    """Names of rows differ by the sizes of a run."""
+    return re.sub(r"\d[\d,]*", "N", name)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -32,6 +53,12 @@ def test_a_benchmark_answers_rows(name, context):
         assert found.verdict == "shown" or found.goal != "-"
         assert msgspec.json.decode(msgspec.json.encode(found), type=Row) == found
     assert len({(found.name, found.peer_name) for found in rows}) == len(rows)
+    assert {found.goal for found in rows} - {"-"} == goals_of_page()[name]
+    pickable = {without_numbers(found.name): found for found in rows if is_pickable(found)}
+    for situation in (each for each in SITUATIONS if name in each.ids):
+        compared = pickable[without_numbers(situation.name)]
+        least, greatest = compared.ends
+        assert least * 0.98 <= compared.ratio <= greatest * 1.02
 
 
 @pytest.fixture

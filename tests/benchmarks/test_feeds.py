@@ -7,8 +7,9 @@ import pytest
 
 from benchmarks.cases.feeds import _compared, _opened
 from benchmarks.peers.feeds import PAGE, RawFeeds, RedisFeeds, redis_feeds
-from benchmarks.workloads.meetups import MADE, Entry, Meetups, Membership, Post, instant, meetups, microseconds
+from benchmarks.workloads.meetups import MADE, Entry, Meetups, Membership, Post, meetups
 from benchmarks.workloads.our_feeds import OurFeeds
+from benchmarks.workloads.times import instant, microseconds
 from examples.shop.mistakes import Mistake
 
 NOON = microseconds(datetime(2017, 10, 30, 12, tzinfo=UTC))

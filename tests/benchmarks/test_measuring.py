@@ -101,6 +101,37 @@ def test_rows_put_the_ratio_the_way_the_goal_reads():
     assert (rate.ratio, rate.figure, rate.peer, rate.verdict) == (0.25, 125_000.0, 500_000.0, "short")
 
 
+def test_a_missed_star_is_a_verdict_of_its_own():
+    goal = Goal(2.5, starred=2)
+    assert [goal.judge(value, 0) for value in (2, 2.1, 2.6)] == ["met", "short*", "short"]
+    only = Goal(None, ">=", starred=1)
+    assert [only.judge(value, 0) for value in (1, 0.9)] == ["met", "short*"]
+    assert [str(goal), str(only)] == ["<= 2.5x, 2*", ">= 1x*"]
+    assert str(Goal(25_000, ">=", "figure", " entities/s", 30_000)) == ">= 25,000 entities/s, 30,000*"
+
+
+@pytest.mark.parametrize(
+    ("goal", "of_ratio"),
+    [
+        (Goal(2.5, starred=2), True),
+        (Goal(None, ">=", starred=1), True),
+        (Goal(80, "<", "figure", " ms"), False),
+    ],
+)
+def test_a_row_says_whether_its_goal_is_about_the_ratio(goal, of_ratio):
+    made = SUBJECT.slower("get", Series((2e-6,)), Series((8e-6,)), peer="floor", goal=goal)
+    assert made.is_ratio_judged == of_ratio
+    assert made.judged == (0.25 if of_ratio else 2.0)
+    assert not SUBJECT.alone("get", 2.0, unit="x", goal=goal).is_ratio_judged
+
+
+def test_a_row_has_the_ends_of_its_spread():
+    made = SUBJECT.slower("get", Series((2e-6, 8e-3)), Series((8e-6, 4e-6)), peer="floor", goal=SHOWN)
+    assert made.ends == (0.25, 2000)
+    with pytest.raises(ValueError, match="no spread"):
+        assert SUBJECT.alone("get", 2.0, unit="us", goal=SHOWN).ends
+
+
 def test_a_picture_shows_how_much_of_a_goal_is_reached():
     mine, theirs = Series((2e-6,)), Series((8e-6,))
     slower = SUBJECT.slower("get", mine, theirs, peer="floor", goal=Goal(0.5))
@@ -111,6 +142,7 @@ def test_a_picture_shows_how_much_of_a_goal_is_reached():
 
 def test_numbers_have_the_digits_that_count():
     assert [number(value) for value in (1.234, 12.34, 123.4, 541_909.0)] == ["1.23", "12.3", "123", "541,909"]
+    assert [number(value) for value in (0, 0.1, -0.0412, 0.000237)] == ["0.00", "0.10", "-0.041", "0.00024"]
 
 
 def test_private_memory_is_what_this_process_has_allocated():

@@ -11,7 +11,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from examples.community.schema import COMMUNITY, Event, GroupName, Member, Membership, Participation
+from examples.community.schema import COMMUNITY, Event, Group, GroupName, Member, Membership, Participation
 from examples.community.site import application
 from oneread import connect
 from tests.examples.browsing import PHONE, resize, served
@@ -27,9 +27,11 @@ def db(community_copy):
 
 
 @pytest.fixture
-def home(community_copy):
+def home(community_copy, browser):
     with served(application(community_copy)) as address:
         yield address
+        browser.get("about:blank")  # ends its streams, which would log that the server is gone in the next test
+        browser.get_log("browser")
 
 
 @pytest.fixture
@@ -107,6 +109,21 @@ def test_the_unread_count_rises_with_each_thread_and_falls_when_it_is_seen(brows
     assert browser.get_log("browser") == []
 
 
+def test_who_joins_a_group_is_one_line_for_its_members(browser, home, db, member):
+    name = db.get(Group, GROUP).name
+    people = [each.member for page in db.scan(Member) for each in page if each.member.startswith("qc:")][:5]
+    for count, person in enumerate(people, 1):
+        assert httpx.post(home + at("groups", GROUP, "/members"), data={"member": person}).status_code == 303
+        browser.get(home + at("members", member, "/joins"))
+        assert rows(browser)[0] == f"{count} {'person' if count == 1 else 'people'} joined {name}"
+    actors = shown(browser, "main ol > li")[0].splitlines()[-1]
+    assert actors.startswith(f"{people[4]}, {people[3]}, {people[2]}, and others, ")
+    db.delete(Membership, people[4], GROUP)
+    browser.refresh()
+    assert rows(browser)[0] == f"4 people joined {name}"
+    assert browser.get_log("browser") == []
+
+
 def test_a_person_publishes_by_the_form_of_a_group(browser, home, member):
     browser.get(home + at("groups", GROUP))
     browser.find_element(By.CSS_SELECTOR, "form [name=member]").send_keys(member)
@@ -119,7 +136,8 @@ def test_pages_are_the_same_without_scripts_and_no_wider_than_a_phone(browser, h
     resize(browser, PHONE)
     paths = [
         "/", "/threads", "/members", at("groups", GROUP), "/threads/1", at("members", member),
-        at("members", WRITER, "/notifications"), at("members", member, "/groups"),
+        at("members", WRITER, "/notifications"), at("members", member, "/joins"),
+        at("members", member, "/groups"),
     ]  # fmt: skip
     for path in paths:
         browser.get(home + path)

@@ -75,6 +75,18 @@ def test_notifications_show_the_threads_in_which_a_member_has_written(client, re
         assert text.startswith(f"{title} {stream}, the last message ")
 
 
+def test_a_line_says_how_many_joined_a_group_in_a_day(client, read):
+    names = {group.key: group.name for group in read.meetups.groups}
+    member, expected = max(joining.joins(read), key=lambda each: len(each.joins))
+    assert len(expected) > 20
+    shown = rows(client.get(at("members", member, "/joins?limit=100")).text)
+    assert len(shown) == min(len(expected), 100)
+    for text, (_last, group, people, actors) in zip(shown, expected, strict=False):
+        joined = f"{people} {'person' if people == 1 else 'people'} joined {names[group]} {', '.join(actors)}, "
+        assert text.startswith(joined + ("and others, " if people > 3 else ""))
+    assert any(people > 1 for _last, _group, people, _actors in expected)
+
+
 def test_pages_of_a_feed_lead_to_the_next_and_back(client, homes):
     path, texts = at("members", MEMBER, "?limit=7"), []
     while path:
@@ -112,7 +124,7 @@ def test_every_list_is_one_range_read(client):
 
 def test_pages_are_well_formed_and_what_people_wrote_is_text(client):
     paths = [*LISTS, at("groups", GROUP), "/threads/1", at("members", MEMBER), at("members", WRITER, "/notifications")]
-    for path in [*paths, at("members", MEMBER, "/groups"), "/nowhere"]:
+    for path in [*paths, at("members", MEMBER, "/joins"), at("members", MEMBER, "/groups"), "/nowhere"]:
         html = client.get(path).text
         tags = Tags(html)
         assert {"p", "html"} >= {*tags.open}, path  # a paragraph may stay open

@@ -41,7 +41,7 @@ def test_the_error_says_so_and_the_store_works_again_when_there_is_room(small_di
         fill(engine)
     there = keys(engine)
     assert b"before" in there
-    assert engine.point("roots", b"before", b"d:b").value == b"1"
+    assert engine.point("roots", b"before", b"d:b")[0] == b"1"
     filler.unlink()
     put(engine, b"after")
     assert keys(engine) == [*there[:-1], b"after", b"before"]

@@ -232,7 +232,7 @@ def test_a_transaction_of_the_memory_engine_is_whole_or_nothing(rows):
         groups = {key.split()[0] for key in found}
         assert found == sorted(b"%b %d" % (group, k) for group in groups for k in range(rows))
         for group in groups:
-            values = {engine.point("roots", b"%b %d" % (group, k), b"d:b").value for k in range(rows)}
+            values = {engine.point("roots", b"%b %d" % (group, k), b"d:b")[0] for k in range(rows)}
             assert len(values) == 1
 
     write()

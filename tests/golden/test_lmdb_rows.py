@@ -44,7 +44,7 @@ def test_a_row_is_written_as_the_page_says(row, written):
 def test_what_the_page_says_is_read_as_the_row(row, written):
     assert row_format.decode("roots", b"k", written, "dm") == row
     for column, cell in row.items():
-        assert row_format.decode_cell("roots", b"k", written, column) == cell
+        assert row_format.decode_cell("roots", b"k", written, column) == (cell.value, cell.stamp)
 
 
 if __name__ == "__main__":

@@ -48,9 +48,10 @@ def feed(above, merged, **options):
         title: str = shown(Post.title)
         group: Ref[Group] = shown(Post.group)
         joined = on(Post.group, Membership.group)
-        expires_after = options.get("expires_after")
+        expires_after, at_most = options.get("expires_after"), options.get("at_most")
         large_group = above
         merged_groups = merged
+        watched = options.get("watched")
 
     return Home
 
@@ -62,7 +63,7 @@ class World:
         self.now = int(START.timestamp() * 1000) + 10**9
         self.posts, self.memberships, self._added, self.requests = {}, {}, set(), []
         self._url, self._inline, self._workers, self._options = url, inline, workers, options
-        self.resting = 0
+        self.resting, self.written, self.moved_before = 0, None, False
         self.open(above, merged)
 
     def open(self, above, merged):
@@ -109,7 +110,7 @@ class World:
         self._add(Member, member)
         self._add(Group, group)
         self.memberships[number] = Membership(number=number, member=Member.at(member), group=Group.at(group))
-        self.db.save(self.memberships[number])
+        self.written = self.db.save(self.memberships[number])
 
     def leave(self, number):
         if self.memberships.pop(number, None) is not None:
@@ -119,7 +120,7 @@ class World:
         self._add(Group, group)
         at = START + timedelta(minutes=minute)
         self.posts[number] = Post(number=number, group=Group.at(group), at=at, title=title)
-        self.db.save(self.posts[number])
+        self.written = self.db.save(self.posts[number])
 
     def remove(self, number):
         if self.posts.pop(number, None) is not None:
@@ -251,6 +252,29 @@ class World:
         for row in found:
             assert row in expected or row[1] in posts or left, ("too much", row, waiting)
         return found
+
+    def check_written(self, member):
+        """What a page shows of the last write, though its tasks wait: a post, or all posts of a group that was joined.
+
+        What an earlier write of the post left to a task, or a membership that ended, may be there too.
+        """
+        written, self.written = self.written, None
+        page = self.db.page(self.home, Member.at(member), limit=100, includes=written)
+        found = [(row.at, row.source.key[0], row.title, row.group.key) for row in page]
+        assert len({(at, number) for at, number, _title, _group in found}) == len(found), "an item is shown twice"
+        is_post = isinstance(written, Post)
+        if not is_post and written.member.key != (member,):
+            return
+        key, place = (written.number, 1) if is_post else (written.group.key, 3)
+        mine = [each for each in self.naive(member) if each[place] == key]
+        assert [each for each in mine if each not in found] == [], (written, found)
+        left, _posts, _unfinished = self._waiting(self.tasks(), member)
+        if is_post and not left and not self.moved_before:
+            assert [each for each in found if each[1] == key] == mine, written
+
+    def waits(self, number):
+        """Whether a task is about a post."""
+        return number in self._waiting(self.tasks(), 0)[1]
 
     def _waiting(self, waiting, member):
         """Memberships of a member that ended, posts, and memberships that began, which a task is still about."""

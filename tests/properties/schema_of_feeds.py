@@ -1,8 +1,8 @@
 """Feeds of every kind over few models.
 
 Covering and bare, of a variant, with `where`, of items with several groups and members with several memberships in one,
-with copies shown, of items that expire, with ages of their own, of the groups of an aggregate, with ints beyond 64
-bits.
+with copies shown, of items that expire, of memberships that do, with ages of their own, of the groups of an aggregate,
+with ints beyond 64 bits, of few entries, with large groups.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -64,6 +64,16 @@ class Membership(Model[int]):
     group: Ref[Group] = reference(missing_ok=True)
     role: str | None = None
     at: datetime = START
+
+
+class Pass(Model[int]):
+    """A membership that expires."""
+
+    number: Key[int]
+    member: int
+    group: Ref[Group] = reference(missing_ok=True)
+    until: datetime | None = None
+    ttl = expires("until")
 
 
 class Post(Model[int]):
@@ -164,6 +174,16 @@ class NoticeFeed(Feed[Notice]):
     joined = on(Notice.group, Membership.group)
 
 
+class PassFeed(Feed[Post]):
+    """Of memberships that expire."""
+
+    expires_after = None
+    member: int = by(Pass.member)
+    at: datetime = newest(Post.at)
+    text: str = shown(Post.text)
+    joined = on(each(Post.groups), Pass.group)
+
+
 class JoinFeed(Feed[JoinsOfDay]):
     expires_after = None
     member: Ref[Member] = by(Membership.member)
@@ -173,8 +193,47 @@ class JoinFeed(Feed[JoinsOfDay]):
     joined = on(JoinsOfDay.group, Membership.group)
 
 
-MODELS = (Member, Group, Membership, Post, Photo, Notice)
-FEEDS = (HomeFeed, BareFeed, EachFeed, PhotoFeed, PopularFeed, RecentFeed, NoticeFeed, JoinFeed)
+class FullFeed(Feed[Post]):
+    """Of two entries at most."""
+
+    expires_after = None
+    at_most = 2
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(Post.at)
+    text: str = shown(Post.text)
+    joined = on(Post.group, Membership.group)
+
+
+class MergedFeed(Feed[Post]):
+    """Two members make a group large; a page merges one."""
+
+    expires_after = None
+    large_group = 1
+    merged_groups = 1
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(Post.at)
+    author: Author | None = shown(Post.author)
+    joined = on(Post.group, Membership.group)
+
+
+class BusyFeed(Feed[Post]):
+    """Items with several groups, which expire, in groups that are large and not; the rest is trimmed."""
+
+    expires_after = timedelta(seconds=30)
+    large_group = 2
+    merged_groups = 2
+    at_most = 2
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(Post.at)
+    votes: int = shown(Post.votes)
+    joined = on(each(Post.groups), Membership.group)
+
+
+MODELS = (Member, Group, Membership, Pass, Post, Photo, Notice)
+FEEDS = (
+    HomeFeed, BareFeed, EachFeed, PhotoFeed, PopularFeed, RecentFeed, NoticeFeed, PassFeed, JoinFeed, FullFeed,
+    MergedFeed, BusyFeed,
+)  # fmt: skip
 FEED_SCHEMA = Schema(*MODELS, JoinsOfDay, *FEEDS)
 
 GROUP_NAMES = st.sampled_from("abc")
@@ -187,6 +246,9 @@ GIVEN = {
     Membership.group: _GROUP,
     Membership.role: st.sampled_from([None, "x", "y"]),
     Membership.at: st.sampled_from([START, datetime(2019, 1, 1, 5, tzinfo=UTC)]),
+    Pass.member: st.integers(1, 2),
+    Pass.group: _GROUP,
+    Pass.until: st.none() | _MINUTES,
     Post.group: st.none() | _GROUP,
     Post.groups: st.lists(_GROUP, max_size=3),
     Post.at: _MINUTES,

@@ -22,10 +22,8 @@ from hypothesis import given, settings
 
 from oneread import Feed, Key, Model, Ref, Schema, by, connect, each, newest, on, reference, shown
 from oneread.engines.memory import forget
-from oneread.errors import InvalidDeclaration
 from oneread.feeds import following
 from oneread.feeds.entries import Entries
-from oneread.models.expiry import expires
 from oneread.store.requests import Scan
 from oneread.testing import strategies
 from oneread.testing.audit import Audit
@@ -91,23 +89,6 @@ def test_a_mask_left_out_is_found(monkeypatch):
         broken.setattr("oneread.database.lists.is_living_row", lambda _row, _now: True)
         with pytest.raises(Disagreement, match=f"{NoticeFeed.__name__}: too many"):
             prove(FEED_SCHEMA, expired)
-
-
-def test_memberships_that_expire_are_refused():
-    class Pass(Model[int]):
-        number: Key[int]
-        member: int
-        group: str
-        until: datetime | None = None
-        ttl = expires("until")
-
-    class Passes(Feed[Notice]):
-        member: int = by(Pass.member)
-        at: datetime = newest(Notice.at)
-        joined = on(Notice.group, Pass.group)
-
-    with pytest.raises(InvalidDeclaration, match="memberships of a feed cannot expire"):
-        Schema(Pass, Notice, Passes)
 
 
 # Random changes, with tasks at any moment.

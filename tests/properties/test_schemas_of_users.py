@@ -1,4 +1,4 @@
-"""What users are given to prove their own schemas: on three that have little in common, and on a broken library."""
+"""What users are given to prove their own schemas: on four that have little in common, and on a broken library."""
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -14,9 +14,10 @@ from oneread.testing.machine import database_machine
 from oneread.testing.proof import Disagreement, prove
 from tests.properties.forum import FORUM
 from tests.properties.schema_of_everything import EVERYTHING
-from tests.simulation import mutations
+from tests.properties.schema_of_feeds import FEED_SCHEMA
+from tests.simulation import mutations, test_feeds, test_large_groups
 
-SCHEMAS = {"shop": SHOP, "forum": FORUM, "everything": Schema(*EVERYTHING)}
+SCHEMAS = {"shop": SHOP, "forum": FORUM, "everything": Schema(*EVERYTHING), "feeds": FEED_SCHEMA}
 THOROUGH = settings().max_examples > 1000
 SOME = settings(max_examples=settings().max_examples // 4, deadline=None)
 FEW = settings(max_examples=settings().max_examples // 10, deadline=None)
@@ -65,6 +66,12 @@ BROKEN = [
     mutations.more_than_the_bound_is_forgotten,
 ]
 
+BROKEN_FEEDS = [
+    test_feeds.a_batch_never_takes,
+    test_large_groups.a_crossing_visits_nothing,
+    test_large_groups.nothing_is_trimmed,
+]
+
 FOUND_IN_THE_FORUM = {mutations.claims_are_not_looked_at, mutations.a_leaf_copy_does_not_follow}
 """Where everything depends on everything, few copies are leaves and few unique values meet."""
 
@@ -72,7 +79,17 @@ FOUND_IN_THE_FORUM = {mutations.claims_are_not_looked_at, mutations.a_leaf_copy_
 @pytest.mark.parametrize("broken", BROKEN, ids=[each.__name__ for each in BROKEN])
 @patient
 def test_a_broken_derivation_is_found(broken, monkeypatch):
-    schema = SCHEMAS["forum" if broken in FOUND_IN_THE_FORUM else "everything"]
+    find(broken, SCHEMAS["forum" if broken in FOUND_IN_THE_FORUM else "everything"], monkeypatch)
+
+
+@pytest.mark.parametrize("broken", BROKEN_FEEDS, ids=[each.__name__ for each in BROKEN_FEEDS])
+@patient
+def test_a_broken_feed_is_found(broken, monkeypatch):
+    find(broken, FEED_SCHEMA, monkeypatch)
+
+
+def find(broken, schema, monkeypatch):
+    """Fails unless the histories of a schema find what is broken."""
 
     @settings(max_examples=600, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @given(strategies.histories(schema))

@@ -45,10 +45,12 @@ def add_written(total: BoundBuilder, watched: AbstractSet[str]) -> None:
     total.add("tasks", entries, keys // KEYS_OF_ENTRY + len(views), _entry(min(keys, KEYS_OF_ENTRY)))
 
 
-def changes_bound(name: str, row: Size, limit: int) -> Bound:
-    """A batch of `changes` of a view, whose rows have this size."""
+def changes_bound(name: str, row: Size, limit: int, merged: int = 0) -> Bound:
+    """A batch of `changes` of a view, whose rows have this size, and of whose large groups so many are merged."""
     total = BoundBuilder()
     total.add("look", Rows("read", "system", "fence and change log", name), 2, LOG)
     total.add("entries", Rows("scan", "system", "entries of the change log", name), limit, _entry(KEYS_OF_ENTRY))
-    total.add("rows", Rows("read", "views", "changed rows", name), limit, row)
+    if merged:
+        total.add("large groups", Rows("scan", "views", "large groups", name), merged, row)
+    total.add("rows", Rows("read", "views", "changed rows", name), limit * (1 + merged), row)
     return total.bound(f"changes(limit={limit})", name)

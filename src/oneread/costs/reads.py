@@ -83,7 +83,9 @@ class Reads:
 
     def changes(self, cls: type, limit: int) -> Bound:
         """A batch of at most `limit` changes of a watched view."""
-        return log_costs.changes_bound(cls.__name__, self._listed(cls)[2], limit)
+        view = self._catalog.views[cls]
+        merged = view.large.merged if isinstance(view, FeedView) and view.large is not None else 0
+        return log_costs.changes_bound(cls.__name__, self._listed(cls)[2], limit, merged)
 
     def _listed(self, cls: type) -> tuple[Table, str, Size]:
         """The table that is scanned, what its rows are, and their size."""

@@ -82,7 +82,7 @@ class Writes:
         self._inline = inline
         types = self._catalog.entity_types.values()
         self._watched = frozenset(
-            each.cls.__name__ for each in self._catalog.views.values() if each.cls.watched is not None
+            each.cls.__name__ for each in self._catalog.views.values() if each.prefix in self._catalog.logged
         )
         self._shown = tuple(dict.fromkeys(shown for entity_type in types for shown in entity_type.shown))
 

@@ -33,7 +33,7 @@ from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
-from oneread.database.fast_path import ABSENT, finders, read_page
+from oneread.database.fast_path import ABSENT, LocalPages, finders
 from oneread.database.freshness import Freshness, fresh_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.operations import Children, Operations
@@ -171,8 +171,9 @@ class AsyncDatabase(AsyncFeedVerbs):
         self._observers = observers
         # The fast path makes no requests, so it is off when there are observers.
         engine = driver.engine
-        self._local = engine if isinstance(engine, LocalReads) and not observers else None
-        self._finders = finders(operations, self._local, driver.now) if self._local is not None else {}
+        local = engine if isinstance(engine, LocalReads) and not observers else None
+        self._finders = {} if local is None else finders(operations, local, driver.now)
+        self._pages = None if local is None else LocalPages(local, self._cipher, driver.now)
         self._lists: dict[Any, Listed] = operations.lists
         worker_driver = driver.twin(SyncDriver)  # async only
         # sync only: worker_driver = driver
@@ -339,7 +340,8 @@ class AsyncDatabase(AsyncFeedVerbs):
             includes: of a feed, what a write returned: the page shows what this write made of the member's feed, even
                 while its fan-out waits. The newest `limit` items of a group that the member has just joined.
             lag: of a feed, whether `page.lag` is asked for: how many seconds ago the oldest change was that entries may
-                still lack, 0.0 if none.
+                still lack, 0.0 if none. With more than 500 tasks in the outbox it is that of the first 500 there, so
+                that a page stays bounded; `db.survey().feeds` looks at all.
 
         Costs one request and at most limit + 1 rows; with `any_of`, that for each value. Where tombstones, other
         variants or `where` leave rows out, up to `budget` rows more, in requests of at most limit + 1 rows. For groups
@@ -374,8 +376,8 @@ class AsyncDatabase(AsyncFeedVerbs):
             bound, fresh, trace = BoundQuery(of, query, self._cipher), Freshness(includes, lag), Trace(self._observers)
             plan = self.operations.reading(lambda: fresh_page(self.operations, bound, fresh, trace))
             return await self._driver.run(plan, trace)
-        if self._local is not None:
-            found = read_page(self._local, of, query, self._cipher, self._driver.now)
+        if self._pages is not None:
+            found = self._pages.read(of, query)
             if found is not None:
                 return found
         trace = Trace(self._observers)
@@ -410,7 +412,8 @@ class AsyncDatabase(AsyncFeedVerbs):
 
         Costs one request and two rows for each look, which watchers of one view in a process share; with changes one
         more for the entries of the log, one for each transaction or 100 rows, those of other ranges included, and one
-        for the rows that changed in this range.
+        for the rows that changed in this range. Of a feed with large groups one more, for which of them the member
+        reads, and a row for each changed one in each of them.
 
         Arguments:
             view: a watched index or feed.
@@ -428,7 +431,8 @@ class AsyncDatabase(AsyncFeedVerbs):
             starts_with: as for `page`.
 
         Raises:
-            Expired: what follows the cursor is not kept any more, or the view was built again: read the page again.
+            Expired: what follows the cursor is not kept any more, or the view was built again, or the member of a feed
+                reads other large groups than before: read the page again.
             InvalidCursor: the cursor was tampered with or belongs to another view.
             InvalidQuery: the view is not watched, or cannot answer this.
             SchemaMismatch: a newer program has changed or dropped the view, or does not watch it.

@@ -11,11 +11,13 @@ import binascii
 import hmac
 import os
 import struct
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
+from oneread.encoding.values import PUTTERS
 from oneread.errors import InvalidCursor
 from oneread.store.engine import Engine, HoldsCursorKey
 
@@ -30,6 +32,7 @@ LONGEST: Final = 4096
 _HEAD: Final = struct.Struct(f">IIB{EQUALITY_BYTES}s")  # view, generation, backward, equality
 _SIGNED_VERSION: Final = 1  # of release 0.1.0: readable, and signed at most
 _PAD_BEGINS: Final = b"\x80"
+_framed: Final = PUTTERS[bytes]
 _COUNTER: Final = struct.Struct(">I")
 
 _NOT_A_CURSOR: Final = "not a cursor; start from the first page"
@@ -108,6 +111,12 @@ class CursorCipher:
             block.update(tag + _COUNTER.pack(number))
             blocks.append(block.digest())
         return (int.from_bytes(text, "big") ^ int.from_bytes(b"".join(blocks), "big")).to_bytes(size, "big")
+
+
+def equality_of(parts: Iterable[bytes]) -> bytes:
+    """The hash of everything that chose a list, so that a cursor of another page is refused."""
+    # As `ordered.encode` frames them, which would ask each one for its type.
+    return blake2b(b"".join([_framed(part, "") for part in parts]), digest_size=EQUALITY_BYTES).digest()
 
 
 def cipher_of(engine: Engine, secret: bytes | None) -> CursorCipher:

@@ -6,21 +6,26 @@ architecture page.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from oneread.database.cursors import CursorCipher
+import msgspec
+
+from oneread.database.cursors import Cursor, CursorCipher, equality_of
 from oneread.database.lists import Listed
 from oneread.database.operations import Operations
 from oneread.database.pages import AnyOf, BoundQuery, Page, PageRows, Query
-from oneread.database.results import METADATA_ATTRIBUTE, Outcome, attach_outcome
+from oneread.database.results import METADATA_ATTRIBUTE
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, LocalFind
+from oneread.encoding.ranges import successor
 from oneread.errors import InvalidKey, SchemaMismatch
 from oneread.models.expiry import ExpiryRule
 from oneread.plans.allowance import CURRENT
 from oneread.plans.trace import Cost
 from oneread.store.engine import LocalReads
+from oneread.store.limits import BUDGET
+from oneread.store.rows import RowRange
 from oneread.transactions.root import BODY
 from oneread.transactions.unit_of_work import VALUE
 
@@ -30,18 +35,19 @@ ABSENT: Final = object()
 Finder: TypeAlias = Callable[[tuple[Any, ...]], Any]
 """A key's parts to the result, or ABSENT; None where only a plan can answer, or refuse."""
 
+FirstPage: TypeAlias = Callable[[tuple[Any, ...], Any], "Page[Any] | None"]
+"""Values of the first key fields and a limit to a first page; None where another way has to answer, or refuse."""
 
-class CountedLater:
-    """The cost of a read, counted when it is asked for."""
 
-    __slots__ = ("_count",)
+class ColumnCost(msgspec.Struct, gc=False):
+    """The cost of rows read by one request, counted when it is asked for."""
 
-    def __init__(self, count: Callable[[], Cost]) -> None:
-        self._count = count
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
 
     @property
     def cost(self) -> Cost:
-        return self._count()
+        return Cost(1, len(self.keys), sum(map(len, self.keys)) + sum(map(len, self.values)))
 
 
 def finders(operations: Operations, engine: LocalReads, clock: Callable[[], int]) -> dict[type, Finder]:
@@ -75,11 +81,11 @@ def _find_entity(cls: type, catalog: Catalog, engine: LocalReads) -> Finder:
         cell = fetch("roots", prefix + encode(parts), BODY)
         allowance = current_allowance()
         if allowance is not None:
-            allowance.charge(1, 1, 0 if cell is None else len(cell.value))
+            allowance.charge(1, 1, 0 if cell is None else len(cell[0]))
         if cell is None:
             return ABSENT
         try:
-            entity = decode(cell.value)
+            entity = decode(cell[0])
         except SchemaMismatch:  # a newer program wrote it
             return None
         entity.__dict__[metadata] = cell
@@ -99,39 +105,102 @@ def _find_living(find: Finder, expiry: ExpiryRule, clock: Callable[[], int]) -> 
 def _find_group(view: CompiledView, find_values: LocalFind, operations: Operations) -> Finder:
     cls, flat, width = view.cls, view.key.flat, len(view.key.codec.elements)
     is_readable, current_allowance = operations.fence.is_readable, CURRENT.get
-    requests = sum(form.found is not None for form in view.forms())
+    requests, metadata = sum(form.found is not None for form in view.forms()), METADATA_ATTRIBUTE
+
+    plain = view.key.plain[-1]
 
     def find(key: tuple[Any, ...]) -> Any:
-        values = flat(key)
+        values = key if tuple(map(type, key)) == plain else flat(key)
         if len(values) != width or not is_readable(cls):  # a plan refuses both
             return None
         row, rows, size = find_values(values)
         allowance = current_allowance()
         if allowance is not None:
             allowance.charge(requests, rows, size)
-        attach_outcome(row, Outcome(0, CountedLater(lambda: Cost(requests, rows, size))))
+        row.__dict__[metadata] = Cost(requests, rows, size)
         return row
 
     return find
 
 
-def read_page(
-    engine: LocalReads, of: Listed, query: Query, cipher: CursorCipher, clock: Callable[[], int]
-) -> Page[Any] | None:
-    """The page of one range whose rows hold what they show; None where only the plan can answer."""
-    if of.decode_rows is None or query.where is not None or AnyOf in map(type, query.equal):
-        return None
-    bound = BoundQuery(of, query, cipher)
-    (within,) = bound.ranges(0 if of.feed is None else clock())
-    read = engine.column(of.table, within, query.limit + 1, VALUE, reverse=bound.backward)
-    counted = CountedLater(lambda: Cost(1, len(read), sum(len(key) + len(value) for key, value in read)))
+class LocalPages:
+    """Reads pages of a local engine without a plan."""
+
+    def __init__(self, engine: LocalReads, cipher: CursorCipher, clock: Callable[[], int]) -> None:
+        self._engine = engine
+        self._cipher = cipher
+        self._clock = clock
+        self._first: dict[Any, tuple[Listed, FirstPage]] = {}
+
+    def read(self, of: Listed, query: Query) -> Page[Any] | None:
+        """The page of one range whose rows hold what they show; None where only the plan can answer."""
+        if (
+            query.cursor is None and query.backward is False and query.bounds is None
+            and query.starts_with is None and query.where is None and query.budget is BUDGET
+        ):  # fmt: skip
+            known = self._first.get(of.cls)
+            if known is None or known[0] is not of:
+                known = self._first[of.cls] = of, self.first_page(of)
+            found = known[1](query.equal, query.limit)
+            if found is not None:
+                return found
+        return self.any_page(of, query)
+
+    def any_page(self, of: Listed, query: Query) -> Page[Any] | None:
+        """`read`, by the way that knows every option."""
+        decoder = of.decoder
+        if decoder is None or query.where is not None or AnyOf in map(type, query.equal):
+            return None
+        bound = BoundQuery(of, query, self._cipher)
+        (within,) = bound.ranges(0 if of.feed is None else self._clock())
+        keys, values = self._engine.column(of.table, within, query.limit + 1, VALUE, reverse=bound.backward)
+        counted = ColumnCost(keys, values)
+        _charge(counted)
+        more = len(values) > query.limit
+        if more:
+            keys, values = keys[:-1], values[:-1]
+        if bound.backward:
+            keys, values = keys[::-1], values[::-1]
+        edges = (keys[0], keys[-1]) if keys else None
+        return bound.page(PageRows(decoder.parse_rows(values), edges, more, decoder=decoder), counted)
+
+    def first_page(self, of: Listed) -> FirstPage:
+        """The function that reads the first pages of a list, for queries without options.
+
+        What depends on the list alone is looked up here, once; `any_page` is the meaning.
+        """
+        decoder, plain, encoders, prefix = of.decoder, of.plain, of.encoders, of.prefix
+        if decoder is None:
+            return lambda _equal, _limit: None
+        fetch, parse, table, most = self._engine.column, decoder.parse_rows, of.table, of.max_limit
+        cipher, clock, feed, view, generation = self._cipher, self._clock, of.feed, of.view, of.generation
+
+        def read_first(equal: tuple[Any, ...], limit: Any) -> Page[Any] | None:
+            if type(limit) is not int or not 0 < limit <= most or tuple(map(type, equal)) not in plain:
+                return None
+            start = prefix + encoders[len(equal)](equal)
+            stop = until = successor(start) or b""
+            oldest = None if feed is None else feed.oldest(clock())
+            if oldest is not None and feed is not None:
+                expired = prefix + encoders[feed.members](equal[: feed.members]) + oldest
+                until = min(stop, expired) if stop else expired
+            keys, values = fetch(table, RowRange(start, until), limit + 1, VALUE)
+            counted = ColumnCost(keys, values)
+            _charge(counted)
+            if len(values) <= limit:
+                return Page(parse(values), None, None, counted, decoder=decoder)
+            rows, last = parse(values[:-1]), keys[-2]
+
+            def following() -> str:
+                return cipher.encode(Cursor(view, generation, False, equality_of((start, stop)), last))
+
+            return Page(rows, following, None, counted, decoder=decoder)
+
+        return read_first
+
+
+def _charge(counted: ColumnCost) -> None:
     allowance = CURRENT.get()
     if allowance is not None:
         cost = counted.cost
         allowance.charge(cost.requests, cost.rows, cost.bytes)
-    more = len(read) > query.limit
-    found = read[:-1] if more else read
-    if bound.backward:
-        found = found[::-1]
-    edges = (found[0][0], found[-1][0]) if found else None
-    return bound.page(PageRows(of.decode_rows([value for _key, value in found]), edges, more), counted)

@@ -13,7 +13,7 @@ from typing_extensions import TypeVarTuple
 
 from oneread.database.operations import Operations
 from oneread.database.results import METADATA_ATTRIBUTE
-from oneread.derivations.derivation import CompiledView
+from oneread.derivations.derivation import CompiledView, RowDecoder
 from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
 from oneread.feeds.entries import Entries
@@ -77,9 +77,10 @@ class Listed(NamedTuple):
 
     `flat` turns arguments into values of the codec's elements; cursors are bound to `view` and `generation`; `is_shown`
     is None when every row is; `is_living` says at which clocks a row counts as present, None when it always does;
-    `decode_rows` is None unless rows hold what they show in one cell; `encoders` encode the
-    first 0, 1, ... elements of the key; `hashed` elements are digests, which have no order; `feed` is None for what is
-    not a feed; `merged` is None unless its pages merge the items of large groups.
+    `decoder` is None unless rows hold what they show in one cell; `encoders` encode the
+    first 0, 1, ... elements of the key; `plain` are the types of arguments that are the values of as many elements;
+    `hashed` elements are digests, which have no order; `feed` is None for what is not a feed; `merged` is None unless
+    its pages merge the items of large groups.
     """
 
     cls: Any
@@ -92,9 +93,10 @@ class Listed(NamedTuple):
     max_limit: int
     show: ShowRows
     is_shown: Callable[[Found], bool] | None
-    decode_rows: Callable[[list[bytes]], list[Any]] | None
+    decoder: RowDecoder | None
     encoders: tuple[Callable[[tuple[Any, ...]], bytes], ...]
     conditions: ConditionChecks
+    plain: frozenset[tuple[type, ...]] = frozenset()
     hashed: frozenset[int] = frozenset()
     is_living: Callable[[Found, int], bool] | None = None
     feed: FeedLimits | None = None
@@ -133,9 +135,15 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
         merged = large_group_reader(view)
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
-        view.show, None, None if view.has_expiries or merged is not None else view.decode_rows, _encoders(key.codec),
-        conditions, key.hashed, _is_living if view.has_expiries else None, feed, merged,
+        view.show, None, None if view.has_expiries or merged is not None else view.row_decoder, _encoders(key.codec),
+        conditions, _plain_types(view), key.hashed, _is_living if view.has_expiries else None, feed, merged,
     )  # fmt: skip
+
+
+def _plain_types(view: CompiledView) -> frozenset[tuple[type, ...]]:
+    """The types of arguments that are the values of as many elements; of a feed from the member on."""
+    needed = len(view.member_codec.elements) if isinstance(view, FeedView) else 0
+    return frozenset(view.key.plain[needed:])
 
 
 def _is_living(found: Found, now: int) -> bool:
@@ -149,7 +157,7 @@ def _entities(kind: EntityKind, cls: Any, names: Names, expiry: ExpiryRule | Non
         cells = [row[BODY] for _key, row in rows]
         entities = kind.layouts.decode_many([cell.value for cell in cells])
         for entity, cell in zip(entities, cells, strict=True):
-            entity.__dict__[METADATA_ATTRIBUTE] = cell
+            entity.__dict__[METADATA_ATTRIBUTE] = cell.value, cell.stamp
         return entities
 
     def is_shown(found: Found) -> bool:

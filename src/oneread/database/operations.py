@@ -92,7 +92,7 @@ class Operations:
         self.logs: dict[Any, Any] = {}
         feeds = follower_of(catalog, self.inline)
         follow = followers(catalog)._replace(of_views=feeds)
-        new_unit = partial(UnitOfWork, catalog.name_of, catalog.claim_facts, catalog.logs, follower=feeds)
+        new_unit = partial(UnitOfWork, catalog.name_of, catalog.claim_facts, catalog.logged, follower=feeds)
         self.committer = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
         handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
         if feeds is not None:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from oneread.database.pages import Page
+from oneread.database.pages import Page, parsed_rows
 from oneread.database.shapes import PublicShape, limit_of
 from oneread.database.watching import Changes, RowChange
 from oneread.models.declared import Declared
@@ -113,7 +113,9 @@ def _several(values: Sequence[Any]) -> Sequence[object]:
 
 
 def _page(page: Page[object]) -> dict[str, object]:
-    found: dict[str, object] = {"rows": _several(page.rows), "next": page.next, "previous": page.previous}
+    parsed = parsed_rows(page)
+    rows = _several(page.rows) if parsed is None else form(parsed[0]).write_all(parsed[1])
+    found: dict[str, object] = {"rows": rows, "next": page.next, "previous": page.previous}
     if page.truncated:
         found["truncated"] = True
     if page.lag is not None:

@@ -7,16 +7,14 @@ with large groups, which merges their items. See "Pages" and "Cursor" of the dec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from oneread.database import cursors
-from oneread.database.cursors import Cursor, CursorCipher
+from oneread.database.cursors import Cursor, CursorCipher, equality_of
 from oneread.database.lists import Listed
 from oneread.database.page_html import page_table
-from oneread.encoding import ordered
+from oneread.derivations.derivation import RowDecoder
 from oneread.encoding.ranges import KeyBounds, prefix_range
 from oneread.errors import InvalidKey, InvalidQuery
 from oneread.models.expressions import Expression
@@ -72,14 +70,14 @@ class Page(Generic[R]):
     """Rows of a list, with cursors to the next and the previous page.
 
     Attributes:
-        rows: in the list's order, whichever way the page was read.
         cost: what it cost.
         truncated: the budget was used up before the page was full; `next` continues.
         lag: of a feed's page that was asked for it, seconds since the oldest change that its entries may still lack;
-            0.0 when none waits. None for every other page.
+            0.0 when none waits. Of more than 500 tasks in the outbox it is that of the first 500, which are not the
+            oldest, so 0.0 then says nothing. None for every other page.
     """
 
-    __slots__ = ("_cost", "_next", "_previous", "lag", "rows", "truncated")
+    __slots__ = ("_cost", "_decoder", "_next", "_previous", "_rows", "lag", "truncated")
 
     def __init__(
         self,
@@ -88,15 +86,26 @@ class Page(Generic[R]):
         preceding: Callable[[], str] | None,
         cost: HasCost,
         *,
-        truncated: bool,
+        truncated: bool = False,
         lag: float | None = None,
+        decoder: RowDecoder | None = None,
     ) -> None:
-        self.rows = rows
+        self._rows = rows
+        self._decoder = decoder
         self.lag = lag
         self.truncated = truncated
         self._next = following
         self._previous = preceding
         self._cost = cost
+
+    @property
+    def rows(self) -> list[R]:
+        """The rows in the list's order, whichever way the page was read."""
+        decoder = self._decoder
+        if decoder is not None:
+            decoder.settle_rows(self._rows)
+            self._decoder = None
+        return self._rows
 
     @property
     def next(self) -> str | None:
@@ -122,7 +131,7 @@ class Page(Generic[R]):
         return iter(self.rows)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._rows)
 
     def __getitem__(self, place: int) -> R:
         return self.rows[place]
@@ -137,17 +146,27 @@ class Page(Generic[R]):
         return page_table(self.rows)
 
 
+def parsed_rows(page: Page[Any]) -> tuple[type, list[Any]] | None:
+    """The class and the parsed rows of a page at whose rows no program looked, if their JSON can be written of them.
+
+    `Page.rows` is the meaning; a property test shows that the JSON of both is the same.
+    """
+    decoder = page._decoder  # noqa: SLF001 - a function of this module, since methods of a page are for users
+    return None if decoder is None or not decoder.is_json_of_parsed else (decoder.cls, page._rows)  # noqa: SLF001
+
+
 class PageRows(NamedTuple):
     """What was read for a page, in the list's order.
 
     `edges` are its first and last key, None when nothing was read; `more` is whether rows follow in the direction of
-    reading; a page is `truncated` when the budget ended it.
+    reading; a page is `truncated` when the budget ended it; `decoder` settles rows that are parsed only.
     """
 
     shown: list[Any]
     edges: tuple[bytes, bytes] | None
     more: bool
     truncated: bool = False
+    decoder: RowDecoder | None = None
 
 
 def _check(of: Listed, query: Query) -> None:
@@ -325,6 +344,7 @@ class BoundQuery:
             self._cursor_at(first, backward=True) if has_previous else None,
             cost,
             truncated=rows.truncated,
+            decoder=rows.decoder,
         )
 
     def _opened(self, text: str) -> Cursor:
@@ -336,12 +356,11 @@ class BoundQuery:
         return lambda: self._cipher.encode(Cursor(of.view, of.generation, backward, self._equality(), key))
 
     def _equality(self) -> bytes:
-        """The hash of everything that chose the list, so that a cursor of another page is refused."""
-        parts: list[Any] = [branch.within.start for branch in self.branches]
+        parts = [branch.within.start for branch in self.branches]
         parts += [branch.within.stop for branch in self.branches]
         if self.query.where is not None:
             parts.append(self.query.where.canonical())
-        return blake2b(ordered.encode(tuple(parts)), digest_size=cursors.EQUALITY_BYTES).digest()
+        return equality_of(parts)
 
 
 def _cut(within: RowRange, edge: bytes, *, backward: bool) -> RowRange:

@@ -5,15 +5,17 @@ See "Nothing is fetched that you did not ask for" of the API page.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from oneread.errors import UsageError
 from oneread.models.model import Model
 from oneread.plans.trace import Cost, HasCost
-from oneread.store.rows import Cell
 
 METADATA_ATTRIBUTE: Final = "_oneread"
-"""The entry in the `__dict__` of an entity or view row: an Outcome, or the cell a fast read found."""
+"""The entry in the `__dict__` of an entity or view row: an Outcome, or the FastOutcome of a fast read."""
+
+FastOutcome: TypeAlias = "tuple[bytes, int] | Cost"
+"""What a fast read attaches: an entity's document and version, or what another result cost."""
 
 
 class Outcome:
@@ -34,9 +36,9 @@ def attach_outcome(result: Any, outcome: Outcome) -> None:
     result.__dict__[METADATA_ATTRIBUTE] = outcome
 
 
-def _metadata(result: Any) -> Outcome | Cell:
+def _metadata(result: Any) -> Outcome | FastOutcome:
     try:
-        found: Outcome | Cell = result.__dict__[METADATA_ATTRIBUTE]
+        found: Outcome | FastOutcome = result.__dict__[METADATA_ATTRIBUTE]
     except (AttributeError, KeyError):
         raise UsageError("not a result that a database returned", given=type(result)) from None
     return found
@@ -47,14 +49,16 @@ def version_of(result: Any) -> int:
     found = _metadata(result)
     if not isinstance(result, Model):
         raise UsageError("only an entity has a version; get it by its key first", given=type(result))
-    return found.stamp if isinstance(found, Cell) else found.version
+    return found[1] if isinstance(found, tuple) else found.version if isinstance(found, Outcome) else 0
 
 
 def cost_of(result: Any) -> Cost:
     found = _metadata(result)
-    return Cost(1, 1, len(found.value)) if isinstance(found, Cell) else found.trace.cost
+    if isinstance(found, tuple):
+        return Cost(1, 1, len(found[0]))
+    return found.trace.cost if isinstance(found, Outcome) else found
 
 
 def tasks_of(result: Any) -> tuple[bytes, ...]:
     found = _metadata(result)
-    return () if isinstance(found, Cell) else found.tasks
+    return found.tasks if isinstance(found, Outcome) else ()

@@ -19,6 +19,7 @@ from oneread.database.operations import Operations
 from oneread.database.pages import BoundQuery, Query
 from oneread.derivations.derivation import CompiledView, key_values
 from oneread.errors import Expired, InvalidCursor, InvalidQuery, UsageError
+from oneread.feeds.merging import FollowedMember
 from oneread.models.references import Ref, ref_class
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now
@@ -175,6 +176,7 @@ class Watcher:
         self._cipher = cipher
         self._bound = BoundQuery(of, msgspec.structs.replace(query, cursor=None), cipher)
         self._ranges = [each.within for each in self._bound.branches]
+        self._member = _followed(of, [each.member for each in self._bound.branches])
         self._next = None if query.cursor is None else self._opened(query.cursor)
         self._values = key_values(view.key)
         self._source = _source_of(view, operations.catalog.kinds[view.model])
@@ -183,7 +185,7 @@ class Watcher:
         """The next batch, which may be empty. A first one without a cursor is, and has the cursor of now.
 
         One request to look, none when another watcher did so within `age` seconds; with changes, one for the entries
-        of the log and one for the rows.
+        of the log and one for the rows, and of a feed with large groups one for those that are merged.
         """
         last = yield from self._log.look(age)
         number = last + 1 if self._next is None else self._next.number
@@ -197,6 +199,8 @@ class Watcher:
         entries = yield from self._log.entries(number, min(self._limit, last + 1 - number))
         if not entries:
             raise Expired(_NOT_KEPT, view=self._of.cls, kept=self._of.cls.watched)
+        if self._member is not None:
+            yield from self._member.load()
         keys, following = self._select(entries)
         rows = (yield from self._read(keys)) if keys else []
         self._next = following
@@ -205,12 +209,12 @@ class Watcher:
     def _select(self, entries: Sequence[Sequence[bytes]]) -> tuple[list[bytes], _Position]:
         """The changed keys of this range, of no more than `limit` rows; and where they end."""
         assert self._next is not None, "entries are read from a position on"
-        number, taken = self._next
+        (number, taken), member = self._next, self._member
         wanted: dict[bytes, None] = {}
         for keys in entries:
             for place in range(taken, len(keys)):
-                key = self._of.prefix + keys[place]
-                if key in wanted or not _is_within(key, self._ranges):
+                key = self._of.prefix + keys[place] if member is None else member.place(keys[place])
+                if key is None or key in wanted or not _is_within(key, self._ranges):
                     continue
                 if len(wanted) == self._limit:
                     return list(wanted), _Position(number, place)
@@ -224,7 +228,7 @@ class Watcher:
         of = self._of
         now = 0 if of.is_living is None and of.feed is None else (yield from Now())
         shown_ranges = self._bound.ranges(now)
-        read = yield from Read(of.table, keys)
+        read = yield from (Read(of.table, keys).__iter__() if self._member is None else self._member.rows(keys))
         found: dict[bytes, Row] = {
             key: row
             for key, row in zip(keys, read, strict=True)
@@ -255,6 +259,15 @@ class Watcher:
         if epoch != epoch_of(self._log.key):  # it was not watched for a while
             raise Expired(_NOT_KEPT, view=of.cls, kept=of.cls.watched)
         return _Position(number, taken)
+
+
+def _followed(of: Listed, members: Sequence[bytes]) -> FollowedMember | None:
+    """The one whose page of a feed with large groups is followed; None for other lists. Raises InvalidQuery."""
+    if of.merged is None:
+        return None
+    if len(members) > 1:
+        raise InvalidQuery("changes of a feed with large groups are those of one member", view=of.cls)
+    return of.merged.follow(members[0])
 
 
 def _is_within(key: bytes, ranges: Sequence[RowRange]) -> bool:

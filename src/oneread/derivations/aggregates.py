@@ -18,6 +18,7 @@ from oneread.derivations.derivation import (
     Compiling,
     Keyspace,
     LocalFind,
+    RowDecoder,
     RowForm,
     key_paths,
     key_values,
@@ -30,18 +31,19 @@ from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.shown_rows import copy_shown
 from oneread.derivations.views import Aggregate, View
+from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded, shown
 from oneread.models.paths import Path, path_of
-from oneread.models.references import Copy, ref_class
+from oneread.models.references import Ref, maker_of_referring, ref_class
 from oneread.models.registry import EntityKind
 from oneread.models.types import Names, field_types, unwrap
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
-from oneread.store.engine import LocalReads
+from oneread.store.engine import FirstUnder, LocalReads
 from oneread.store.keys import row_part
 from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found, Read
-from oneread.store.rows import Row, RowRange, Table
+from oneread.store.rows import Row, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
 from oneread.transactions.unit_of_work import VALUE, GroupNumbers, first_values
 
@@ -73,8 +75,11 @@ class AggregateView:
     can_find = True
     groups: CompiledView | None = None
     parts: tuple[type[View[Any]], ...] = ()
+    merged: tuple[bytes, ...] = ()
     has_expiries = False
-    decode_rows: Callable[[list[bytes]], list[Any]] | None = None
+    make_row: Callable[[tuple[Any, ...], list[Number], Mapping[str, Any]], Any]
+    """The row as the user sees it, of the key's values, the numbers (none for an empty group) and the extrema."""
+    row_decoder: RowDecoder | None = None
 
     def __init__(self, cls: type[Aggregate[Any]], compiling: Compiling) -> None:
         model, prefix, prefixes, accesses = compiling.model, compiling.prefix, compiling.prefixes, compiling.accesses
@@ -115,6 +120,7 @@ class AggregateView:
         self.tokens: tuple[bytes, ...] = (SUMS + prefix, *(each.token for each in self.extrema))
         self.width = len(self._slots)
         self.emit: Emit = self._emitter()
+        self.make_row = self._maker()
 
     def _fold(self, name: str, rule: Rule, prefixes: Mapping[str, bytes]) -> None:
         if rule.fold is None:
@@ -207,17 +213,34 @@ class AggregateView:
         found |= {each.field: each.read(values) for each, values in zip(extrema, numbers.extrema, strict=True)}
         return self.make_row(self.key.codec.decode(group), decode_amounts(numbers.sums), found)
 
-    def make_row(self, group: tuple[Any, ...], numbers: list[Number], extrema: Mapping[str, Any]) -> Any:
-        """The row as the user sees it; `group` are the key's values, `numbers` are empty for an empty group."""
-        fields: dict[str, Any] = dict(extrema)
+    def _maker(self) -> Callable[[tuple[Any, ...], list[Number], Mapping[str, Any]], Any]:
+        """Generates the function that makes the row as the user sees it."""
+        scope: dict[str, Any] = {"CLS": self.cls, "Ref": Ref, "refuse": self._refuse_numbers}
+        fields: list[str] = []
         start = 0
-        for part in self.key.parts:
-            values = group[start : start + part.width]
+        for place, part in enumerate(self.key.parts):
+            copy, value = self._copies[part.field], f"group[{start}]"
+            if part.access.target is not None:
+                scope[f"ref{place}"] = Ref if copy is not None else ref_class(part.access.target)
+                scope[f"copy{place}"] = None if copy is None else maker_of_referring(copy)
+                found = f"ref{place}(group[{start}:{start + part.width}])"
+                value = f"None if {value} is None else {found if copy is None else f'copy{place}({found})'}"
+            fields.append(f"{part.field}={value}")
             start += part.width
-            fields[part.field] = _as_declared(part.access, self._copies[part.field], values)
+        for place, each in enumerate(self.folded):
+            scope[f"read{place}"] = each.read
+            fields.append(f"{each.field}=read{place}(numbers)")
+        fields += [f"{each.field}=extrema[{each.field!r}]" for each in self.extrema]
+        lines = [
+            f"try: return CLS({', '.join(fields)})",
+            "except OverflowError: refuse(numbers)",
+        ]
+        return function("make", "group, numbers, extrema", lines, scope, self.cls.__qualname__)
+
+    def _refuse_numbers(self, numbers: list[Number]) -> None:
+        """Raises LimitExceeded for the field that cannot show its number."""
         for each in self.folded:
-            fields[each.field] = self._read_number(each, numbers)
-        return self.cls(**fields)
+            self._read_number(each, numbers)
 
     def reader(self, field: str, extrema: Sequence[str]) -> Callable[[GroupNumbers], Any]:
         """The function from the numbers of a group to one field; `extrema` are the fields whose first rows are read."""
@@ -270,25 +293,20 @@ class AggregateView:
         return extremum.read((yield from first_values(extremum.first_rows(group))))
 
     def local_find(self, engine: LocalReads) -> LocalFind | None:
-        prefix, encode, point, column = self.prefix, self.key.codec.encode, engine.point, engine.column
+        prefix, encode, together, make = self.prefix, self.key.codec.encode, engine.together, self.make_row
         hidden = [(each.field, each.prefix, each.most, each.read) for each in self.extrema]
 
         def find(values: tuple[Any, ...]) -> tuple[Any, int, int]:
             group = encode(values)
-            cell = point("counts", prefix + group, VALUE)
-            rows, size, packed = 1, 0, None
-            if cell is not None:
-                packed = cell.value
-                size = len(packed)
+            firsts: list[FirstUnder] = [("views", behind + group, most) for _field, behind, most, _read in hidden]
+            packed, found = together("counts", prefix + group, VALUE, firsts)
+            rows, size = 1, 0 if packed is None else len(packed)
             extrema: dict[str, Any] = {}
-            for field, behind, most, read in hidden:
-                first: list[bytes] = []
-                for key, value in column("views", RowRange.under(behind + group), most, VALUE):
-                    first.append(value)
-                    size += len(key) + len(value)
+            for (field, _behind, _most, read), (keys, first) in zip(hidden, found, strict=True):
                 extrema[field] = read(first)
                 rows += len(first)
-            return self.make_row(values, decode_amounts(packed), extrema), rows, size
+                size += sum(map(len, keys)) + sum(map(len, first))
+            return make(values, decode_amounts(packed), extrema), rows, size
 
         return find
 
@@ -391,14 +409,6 @@ def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
             if is_needed and (what, path) not in known:
                 known.add((what, path))
                 yield path if what == "sum" else None
-
-
-def _as_declared(access: Access, copy: type[Copy[Any]] | None, values: tuple[Any, ...]) -> Any:
-    if access.target is None:
-        return values[0]
-    if values[0] is None:
-        return None
-    return copy.of(*values) if copy is not None else ref_class(access.target)(values)
 
 
 def _rows(count: int) -> str:

@@ -40,9 +40,9 @@ from oneread.models.registry import EntityKind, root_model, target_of
 from oneread.models.types import Named
 from oneread.models.variants import is_variants_only
 from oneread.models.versions import StoredLayout, StoredSchema
-from oneread.store.keys import kind_part, view_part, view_prefix
+from oneread.store.keys import VIEW_BYTES, kind_part, view_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
-from oneread.transactions.change_log import log_of
+from oneread.transactions.change_log import LoggedAs, log_of
 from oneread.transactions.outbox import FEED, feed_row, kind_of
 from oneread.transactions.root import Root
 from oneread.transactions.sequences import NumberSequence, TakenNumber
@@ -100,6 +100,13 @@ class Catalog:
             if view.cls.watched is not None
         }
         """The change logs of watched views, by the views' prefixes."""
+        self.logged = {
+            prefix: LoggedAs(self.logs[view.prefix], 0 if view.merged else VIEW_BYTES)
+            for view in self.views.values()
+            if view.prefix in self.logs
+            for prefix in (view.prefix, *view.merged)
+        }
+        """How changed rows are logged, by their prefixes: those that pages of watched views merge, too."""
         for view in self.views.values():
             if is_emitted(view):
                 references.add_view(view)

@@ -15,7 +15,7 @@ from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.expiry import check_model_ttl, check_other_ttl
 from oneread.derivations.rules import BucketSize, NonePlace, Rule, rules_of
 from oneread.derivations.storable import check_storable
-from oneread.derivations.views import Index, View
+from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.models.condition_checks import refuse_declared
 from oneread.models.expressions import Expression
@@ -129,6 +129,8 @@ def check_view(view: type[View[Any]], names: Names) -> None:
         _check_words(view, name, rule)
     if not issubclass(view, Index):
         check_other_ttl(view)
+        if issubclass(view, (Aggregate, Feed)) and getattr(view, "unique", False):
+            raise InvalidDeclaration("only an index is unique; leave this option out", view=view)
     _check_watched(view)
     kind_of_view(view).check(view, names)
     if isinstance(view.where, Expression):

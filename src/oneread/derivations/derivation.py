@@ -110,6 +110,22 @@ class Compiling(NamedTuple):
     """The views that are compiled already: all others, for a feed."""
 
 
+class RowDecoder(Protocol):
+    """Decodes rows that hold what they show, in two steps, because JSON does not need the second one."""
+
+    cls: type[View[Any]]
+    is_json_of_parsed: bool
+    """Whether the JSON form writes the same of parsed rows as of settled ones."""
+
+    def parse_rows(self, docs: list[bytes]) -> list[Any]:
+        """The rows of these values: with all their fields, but not of the user's classes yet. Raises Corrupt."""
+        ...
+
+    def settle_rows(self, rows: list[Any]) -> None:
+        """Makes parsed rows what users see, in place. Doing so twice, or in two threads at once, is harmless."""
+        ...
+
+
 class CompiledView(Protocol):
     """One view, compiled with the numbers of one store.
 
@@ -122,6 +138,8 @@ class CompiledView(Protocol):
     groups: CompiledView | None
     parts: tuple[type[View[Any]], ...]
     """The views whose rows a feed is made of; empty for other views."""
+    merged: tuple[bytes, ...]
+    """The prefixes of further rows that its pages merge: the log of a watched view has their changes, too."""
     referring: frozenset[str]
     """The fields of its rows that are copies which only refer."""
     has_expiries: bool
@@ -140,7 +158,7 @@ class CompiledView(Protocol):
     def can_find(self) -> bool: ...
 
     @property
-    def decode_rows(self) -> Callable[[list[bytes]], list[Any]] | None:
+    def row_decoder(self) -> RowDecoder | None:
         """From the values of rows to rows as users see them; None if that takes more than the values."""
         ...
 

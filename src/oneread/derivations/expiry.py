@@ -37,6 +37,7 @@ class ExpiryIndex(Index[V], Generic[V], frozen=True):
     """The base class of expiry indexes; `lists` is the model or the index that has the ttl."""
 
     is_added: ClassVar[bool] = True
+    lists_expired: ClassVar[bool] = True
     lists: ClassVar[type]
 
 
@@ -130,7 +131,7 @@ def own_expiry(view: type[View[Any]]) -> ExpiryRule | None:
 
 def row_expiries(view: type[View[Any]], model: type[Any]) -> tuple[ExpiryRule, ...]:
     """The rules of which the first ends a row of an index of this model, where its rows hold their expiry."""
-    if not issubclass(view, Index) or issubclass(view, ExpiryIndex) or not issubclass(model, Model):
+    if not issubclass(view, Index) or view.lists_expired or not issubclass(model, Model):
         return ()
     found = (model_expiry(model), own_expiry(view))
     return tuple(each for each in found if each is not None)

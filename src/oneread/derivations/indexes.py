@@ -52,6 +52,7 @@ class IndexView(ShownRows):
     """One index, compiled."""
 
     parts: tuple[type[View[Any]], ...] = ()
+    merged: tuple[bytes, ...] = ()
     pack_row: Callable[[tuple[Any, ...]], bytes] = staticmethod(_pack)
     """The value of a row; raises OverflowError for one with ints beyond 64 bits."""
 

@@ -223,8 +223,19 @@ class ViewKey:
         self.codec = Codec(tuple(each for part in self.parts for each in part.elements), max_length=VALUES_BYTES)
         followers = (*self.parts[1:], None)[: len(self.parts)]
         self._none_may_follow = tuple(each is not None and each.rule.none is not None for each in followers)
+        self.plain = self._plain_types()
         rules_of_elements = [part.rule for part in self.parts for _element in part.elements]
         self.hashed = frozenset(place for place, rule in enumerate(rules_of_elements) if rule.hashed)
+
+    def _plain_types(self) -> tuple[tuple[type, ...], ...]:
+        """The types of the first 0, 1, ... arguments that `flat` would return as they are."""
+        found: list[tuple[type, ...]] = [()]
+        for part in self.parts:
+            if part.rule.hashed or part.rule.size is not None:
+                break
+            for each in part.elements:
+                found.append((*found[-1], each.type))
+        return tuple(found)
 
     def emitter(
         self, scope: dict[str, Any], where: Callable[[Any], bool] | None, before: Sequence[str], each: Sequence[str]

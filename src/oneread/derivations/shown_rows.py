@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from oneread.derivations.derivation import Compiling, LocalFind
+from oneread.derivations.derivation import Compiling, LocalFind, RowDecoder
+from oneread.derivations.rules import rules_of
 from oneread.derivations.views import View
 from oneread.encoding.codegen import function, indented
 from oneread.models.expiry import EXPIRY_BYTES
@@ -36,16 +37,29 @@ class ShownRows:
         copies = {field: copy_shown(cls, field, names) for field in only_refer}
         referring = {field: copy for field, copy in copies.items() if copy is not None}
         self.referring = frozenset(referring)
+        by_key = {name for name, rule in rules_of(cls).items() if rule.kind == "key"}
+        self.is_json_of_parsed = self.referring <= by_key  # the JSON form leaves out what is emptied in these
         self.layout: Layout[Any] = Layout(cls, None, nullable=compiling.nullable | set(referring.values()), names=names)
         self._empty = _emptying(referring)
 
+    @property
+    def row_decoder(self) -> RowDecoder | None:
+        return self
+
     def decode_rows(self, docs: list[bytes]) -> list[Any]:
         """Rows as users see them; a copy that only refers has no copied fields."""
+        found = self.parse_rows(docs)
+        self.settle_rows(found)
+        return found
+
+    def parse_rows(self, docs: list[bytes]) -> list[Any]:
         if self.has_expiries:
             docs = [doc[:-EXPIRY_BYTES] for doc in docs]
-        found = self.layout.decode_many(self.whole_values(docs))
-        self._empty(found)
-        return found
+        return self.layout.parse_many(self.whole_values(docs))
+
+    def settle_rows(self, rows: list[Any]) -> None:
+        self.layout.settle_many(rows)
+        self._empty(rows)
 
     def whole_values(self, docs: list[bytes]) -> list[bytes]:
         """Values of rows, without expiries, as the layout knows them."""
@@ -81,5 +95,7 @@ def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]],
         names = ("deleted", *copied_names(copy))
         scope |= {f"out{place}_{number}": getattr(copy, name).__delete__ for number, name in enumerate(names)}
         lines += [f"copy = row.{field}", "if copy is not None:"]
-        lines += [f"    out{place}_{number}(copy)" for number in range(len(names))]
+        # Threads that share a page may do this at the same time, and an interrupted one is repeated.
+        each = [(f"try: out{place}_{number}(copy)", "except AttributeError: pass") for number in range(len(names))]
+        lines += indented([line for both in each for line in both])
     return function("empty", "rows", ["for row in rows:", *indented(lines or ["pass"])], scope)

@@ -21,7 +21,17 @@ T = TypeVar("T")
 V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
 
 _RESERVED = frozenset(
-    {"where", "unique", "stored_as", "max_limit", "watched", "type_arguments", "reserved_names", "is_added"}
+    {
+        "where",
+        "unique",
+        "stored_as",
+        "max_limit",
+        "watched",
+        "type_arguments",
+        "reserved_names",
+        "is_added",
+        "lists_expired",
+    }
 )
 _OF_FEEDS = frozenset({"source", "ttl", "joined", "expires_after", "at_most", "marks", "large_group", "merged_groups"})
 
@@ -50,6 +60,8 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     watched: ClassVar[timedelta | None] = None
     is_added: ClassVar[bool] = False
     """Whether the schema adds it, so that no program declares it."""
+    lists_expired: ClassVar[bool] = False
+    """Whether it lists entities that have expired until these are deleted."""
 
     if TYPE_CHECKING:
 

@@ -30,6 +30,8 @@ class ByteRange(NamedTuple):
 
 def successor(prefix: bytes) -> bytes | None:
     """The least bytes above everything that begins with `prefix`; None when there are none (empty, or all 0xFF)."""
+    if prefix and prefix[-1] != 0xFF:  # noqa: PLR2004 - the greatest byte
+        return prefix[:-1] + bytes((prefix[-1] + 1,))
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 from oneread.engines import embedded
 from oneread.engines.guard import Guard
 from oneread.errors import Closed, InvalidValue, Unavailable, Unsupported
-from oneread.store.engine import Answerer, Capabilities, Statistics, TableSize
+from oneread.store.engine import Answerer, Capabilities, Column, FirstUnder, Statistics, TableSize
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
-from oneread.store.rows import TABLES, Cell, Row, RowMutation, RowRange, Table
+from oneread.store.rows import TABLES, Row, RowMutation, RowRange, Table
 
 T = TypeVar("T")
 
@@ -78,21 +78,27 @@ class MemoryEngine:
             raise Unsupported("Replace needs a transaction: yield it inside Atomically")
         return self.transaction(lambda answer: answer(request), PATIENCE)
 
-    def point(self, table: Table, key: bytes, column: bytes) -> Cell | None:
+    def point(self, table: Table, key: bytes, column: bytes) -> tuple[bytes, int] | None:
         self._check_open()
         if self._applying:
             self._look(_nothing)
         row = self._rows[table].get(key)
-        return None if row is None else row.get(column)
+        cell = None if row is None else row.get(column)
+        return None if cell is None else (cell.value, cell.stamp)
 
-    def column(
-        self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False
-    ) -> list[tuple[bytes, bytes]]:
+    def column(self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False) -> Column:
+        self._check_open()
+        return self._look(lambda: self._rows[table].column(within, limit, column, reverse=reverse))
+
+    def together(
+        self, table: Table, key: bytes, column: bytes, firsts: Sequence[FirstUnder]
+    ) -> tuple[bytes | None, list[Column]]:
         self._check_open()
 
-        def found() -> list[tuple[bytes, bytes]]:
-            rows = self._rows[table].between(within, reverse=reverse)
-            return list(islice(((key, row[column].value) for key, row in rows if column in row), limit))
+        def found() -> tuple[bytes | None, list[Column]]:
+            cell = self._rows[table].rows.get(key, {}).get(column)
+            rows = [self._rows[each].column(RowRange.under(prefix), most, column) for each, prefix, most in firsts]
+            return None if cell is None else cell.value, rows
 
         return self._look(found)
 
@@ -225,6 +231,11 @@ class _TableRows:
         keys, rows = self.keys, self.rows
         places = range(bisect_left(keys, wanted.start), bisect_left(keys, wanted.stop) if wanted.stop else len(keys))
         return ((keys[place], rows[keys[place]]) for place in (reversed(places) if reverse else places))
+
+    def column(self, within: RowRange, limit: int, column: bytes, *, reverse: bool = False) -> Column:
+        rows = self.between(within, reverse=reverse)
+        found = [*islice(((key, row[column].value) for key, row in rows if column in row), limit)]
+        return [key for key, _value in found], [value for _key, value in found]
 
 
 def _read(rows: dict[Table, _TableRows], asked: Read) -> list[Row | None]:

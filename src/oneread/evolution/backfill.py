@@ -198,6 +198,7 @@ class Backfill:
         self._fence = b""
         self._saved = 0
         self._waited = 0.0
+        self._unfollowed: frozenset[bytes] = frozenset()
 
     def run(self) -> Plan[Backfilled]:
         """Runs until every view is readable, or returns why not; raises SchemaMismatch under an older schema."""
@@ -217,6 +218,9 @@ class Backfill:
             )
         if not stored.unfinished:
             return Backfilled(done=True) if self._row is None else self._result(done=True)
+        self._unfollowed = frozenset(
+            part.prefix for feed in self._unfinished_feeds(stored) for part in (feed.items, feed.members)
+        )
         yield from self._resume(stored)
         while self._at.phase != "ending":
             began = yield from Now()
@@ -330,7 +334,7 @@ class Backfill:
     def _move(self, position: BackfillPosition, changes: Sequence[Change] = ()) -> Plan[OnereadError | None]:
         """Commits changes and swaps the position; returns the error of a refused change, with nothing written."""
         data = _encode(position)
-        commit = Commit(changes, self._swaps(data))
+        commit = Commit(changes, self._swaps(data), unfollowed=self._unfollowed)
         try:
             yield from self._committer.commit(commit)
         except _REFUSALS as error:
@@ -472,12 +476,14 @@ class Backfill:
     # Feeds: a pass over the memberships of each, when these and the items are right.
 
     def _build_feeds(self, stored: StoredSchema) -> Plan[None]:
-        """Writes the entries of feeds again, since older code does not keep them."""
-        building = {each.prefix for each in stored.views.values() if each.state == "building"}
-        feeds = [view for view in self._catalog.views.values() if isinstance(view, FeedView)]
-        for feed in sorted(feeds, key=lambda each: each.members.prefix):
+        """Writes the entries of feeds: older code does not keep them, and the passes over root rows leave them out.
+
+        What commits have written meanwhile is removed first: it is of some memberships and items only.
+        """
+        feeds = self._unfinished_feeds(stored)
+        for feed in feeds:
             memberships, begun = feed.members.prefix, view_part(self._at.membership)
-            if building.isdisjoint((feed.prefix, feed.items.prefix, memberships)) or begun > memberships:
+            if begun > memberships:
                 continue
             if begun < memberships:
                 for prefix in dict.fromkeys([each.prefix for each in self._keyspaces_of(feed)]):
@@ -488,6 +494,15 @@ class Backfill:
             yield from self._build_entries(feed)
         if feeds:
             yield from self._outbox.finish_waiting()
+
+    def _unfinished_feeds(self, stored: StoredSchema) -> list[FeedView]:
+        """The feeds that are built, or one of whose indexes is, in the order in which their entries are."""
+        building = {each.prefix for each in stored.views.values() if each.state == "building"}
+        feeds = [view for view in self._catalog.views.values() if isinstance(view, FeedView)]
+        found = [
+            each for each in feeds if not building.isdisjoint((each.prefix, each.items.prefix, each.members.prefix))
+        ]
+        return sorted(found, key=lambda each: each.members.prefix)
 
     def _keyspaces_of(self, feed: FeedView) -> Sequence[Keyspace]:
         return feed.keyspaces(self._catalog.kinds[feed.model])

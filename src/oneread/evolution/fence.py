@@ -20,7 +20,9 @@ from oneread.transactions.change_log import log_of
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import UnitOfWork
 
-_NOT_READY: Final = "this view is not built yet, because the store had data when it was added; run a backfill"
+_NOT_READY: Final = (
+    "this view is not built yet, because the store had data when it was added or changed; run a backfill"
+)
 _UNLOGGED: Final = "a newer program does not watch this view any more; restart this one with the newer schema"
 _RETIRED: Final = "a newer program has changed or dropped this view; restart this one with the newer schema"
 

@@ -343,14 +343,16 @@ class _Evolution:
     def _keep_view(self, known: StoredView, view: DeclaredView, own: list[str]) -> None:
         """Keeps a view's rows, which hold no names: fields may be called otherwise.
 
-        An extremum has a keyspace by its name, which programs under the old name look for.
+        An extremum has a keyspace by its field's name, which programs under the old name look for; the further
+        keyspaces of a feed have names of their own.
         """
-        renames = {old: rule.name for (old, _text), rule in zip(known.fields, view.rules, strict=False)}
+        named = [(old, rule) for (old, _text), rule in zip(known.fields, view.rules, strict=False)]
+        renames = {old: rule.name for old, rule in named}
+        folds = {f"{view.name}.{old}": f"{view.name}.{rule.name}" for old, rule in named if rule.before[0] == "fold"}
         for name in own:
             del self._views[name]
         for name in (view.name, *own):
-            field = name.removeprefix(f"{view.name}.")
-            kept = name if name == view.name else f"{view.name}.{renames[field]}"
+            kept = folds.get(name, name)
             watched = self._watched_since(name, view)
             self._views[kept] = msgspec.structs.replace(
                 self._stored.views[name], fields=view.fields, model=view.model, watched=watched

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from types import MemberDescriptorType, new_class
 from typing import Any
 
@@ -10,12 +11,14 @@ from oneread.derivations.access import Accesses
 from oneread.derivations.derivation import VIEW_KINDS, ViewKind
 from oneread.derivations.rules import by
 from oneread.derivations.views import Feed
+from oneread.errors import InvalidDeclaration
 from oneread.feeds.feed_rules import FeedRules, about, check_feed, feed_rules
 from oneread.feeds.feed_view import FeedView, feed_options, keyspace_fields
 from oneread.feeds.parts import GROUP, FeedItems, FeedMembers, FeedPart, FeedPartView
 from oneread.models.expiry import expires
 from oneread.models.model import Model, stored_name
-from oneread.models.types import Names, field_types
+from oneread.models.paths import path_of
+from oneread.models.types import Names, field_types, unwrap
 
 
 def feed_parts(feeds: Mapping[type[Feed[Any]], type[Any]], names: Names) -> tuple[type[FeedPart[Any]], ...]:
@@ -28,6 +31,7 @@ def _parts_of(feed: type[Feed[Any]], of: type[Any], accesses: Accesses) -> Itera
     rules, joined = feed_rules(feed, accesses.names), feed.joined
     assert joined is not None, "feed_rules refuses a feed without it"
     types = field_types(feed, accesses.names)
+    _check_items(feed, of, rules, accesses)
     item = accesses.of_path(feed, "joined", joined.item, of)
     membership = accesses.of_path(feed, "joined", joined.membership, rules.membership)
     shown = {name: (types[name], rule) for name, rule in rules.item.items()}
@@ -36,6 +40,23 @@ def _parts_of(feed: type[Feed[Any]], of: type[Any], accesses: Accesses) -> Itera
     member = {name: (types[name], rule) for name, rule in rules.member.items()}
     members: Any = FeedMembers[rules.membership]  # type: ignore[name-defined]
     yield _part_of(feed, members, "members", {GROUP: (membership.type, by(joined.membership)), **member}, {})
+
+
+def _check_items(feed: type[Feed[Any]], of: type[Any], rules: FeedRules, accesses: Accesses) -> None:
+    """Refuses what is not of the items, by the feed's own name, before there are classes that no program declares."""
+    for name, rule in rules.item.items():
+        if not issubclass(of, path_of(rule.field).declared_in):
+            raise InvalidDeclaration(
+                "a feed shows fields that all its items have: declare it in their model, or read the items of a page "
+                "by get_many; what is of the membership, or of a variant, is not there",
+                view=feed, field=name, path=str(path_of(rule.field)), items=of,
+            )  # fmt: skip
+    given = unwrap(accesses.of_path(feed, rules.time, rules.item[rules.time].field, of).type).bare
+    if given is not datetime:
+        raise InvalidDeclaration(
+            "the time of a feed is an instant: made_at: datetime = newest(Post.made_at)",
+            view=feed, field=rules.time, type=given,
+        )  # fmt: skip
 
 
 def _options(feed: type[Feed[Any]], rules: FeedRules, of: type[Any]) -> dict[str, Any]:

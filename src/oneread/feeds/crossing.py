@@ -10,19 +10,18 @@ from oneread.feeds.large_groups import LargeGroups
 from oneread.feeds.placing import EntryWriter, Placing
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
-from oneread.store.rows import Row
+from oneread.store.rows import Row, RowRange
 from oneread.transactions.tasks import TaskRows
 
 
 class Crossing:
     """One step of the task of a group, which puts or removes `inline` entries, or those of one member."""
 
-    def __init__(self, large: LargeGroups, entries: EntryWriter, placing: Placing, now: int, inline: int) -> None:
+    def __init__(self, large: LargeGroups, entries: EntryWriter, placing: Placing, inline: int) -> None:
         self._inline = inline
         self._large = large
         self._entries = entries
         self._placing = placing
-        self._now = now
 
     def next_rows(self, key: bytes, row: Row | None, cursor: bytes, size: int) -> Plan[TaskRows]:
         """The next memberships of a group: so many that their entries fit into one transaction. Two scans."""
@@ -56,6 +55,10 @@ class Crossing:
         self._placing.begin_again(self._large, self._large.group_of(key))
 
     def _items(self, group: bytes) -> Plan[list[Found] | None]:
-        """The items of a group; None if these are too many for one transaction."""
-        items = yield from self._entries.scan(self._large.feed.items_of(group, self._now), self._inline + 1)
+        """The items of a group; None if these are too many for one transaction.
+
+        Those that have expired too: their entries are there until a sweep, which visits no membership that is read.
+        """
+        within = RowRange.under(self._large.feed.items + group)
+        items = yield from self._entries.scan(within, self._inline + 1)
         return items if len(items) <= self._inline else None

@@ -86,7 +86,7 @@ def _check_kind(feed: type, name: str, rule: Rule) -> None:
 def _check_member(feed: type, name: str, rule: Rule, membership: type) -> None:
     if not issubclass(membership, path_of(rule.field).declared_in):
         raise InvalidDeclaration(
-            "the first by(...) of a feed are fields of the membership's model, which `joined` names",
+            "the first by(...) of a feed are fields of the membership's model, which is second in `joined`",
             view=feed, field=name, path=str(path_of(rule.field)), membership=membership,
         )  # fmt: skip
 
@@ -99,7 +99,7 @@ def _membership(feed: type, path: Path, names: Names) -> type[Model[Any]]:
     found = {root_model(each) for each in known if issubclass(each, path.declared_in)}
     if len(found) != 1:
         raise InvalidDeclaration(
-            "the membership's model is one model of the schema",
+            "joined: the second field is of one model of the schema, that of the memberships; add it to the schema",
             view=feed,
             path=str(path),
             models=sorted(found, key=str),
@@ -109,12 +109,7 @@ def _membership(feed: type, path: Path, names: Names) -> type[Model[Any]]:
 
 def check_feed(feed: type[Feed[Any]], names: Names) -> None:
     """Checks the options and the rules of a feed."""
-    membership = feed_rules(feed, names).membership
-    if membership.ttl is not None:
-        raise InvalidDeclaration(
-            "memberships of a feed cannot expire: delete them, or leave `ttl` out of their model", view=feed,
-            membership=membership,
-        )  # fmt: skip
+    feed_rules(feed, names)
     expires: Any = feed.expires_after
     if expires is not None and (type(expires) is not timedelta or expires < timedelta(milliseconds=1)):
         raise InvalidDeclaration(
@@ -134,12 +129,6 @@ def _check_large_groups(feed: type[Feed[Any]]) -> None:
         raise InvalidDeclaration(
             "large_group: expected a number of members, above which items are read and not written, or None", view=feed,
             large_group=above, limit=MOST_MEMBERS,
-        )  # fmt: skip
-    if above is not None and feed.watched is not None:
-        raise InvalidDeclaration(
-            "a watched feed has no large groups: their items are not written to it, so no change would show them; "
-            "leave out watched or large_group",
-            view=feed, large_group=above,
         )  # fmt: skip
     merged: Any = feed.merged_groups
     if type(merged) is not int or not 1 <= merged <= MOST_MERGED:

@@ -79,6 +79,7 @@ class FeedView(ShownRows):
         self.expires_after, self.at_most = cls.expires_after, cls.at_most
         self.kept = compiling.prefixes.get(KEPT)
         self.large = _large_options(cls, compiling.prefixes)
+        self.merged: tuple[bytes, ...] = () if self.large is None else (self.items.prefix, self.large.read)
         self.items_expire = bool(row_expiries(self.items.cls, source))
         has_expiries = issubclass(source, Model) and model_expiry(source) is not None
         only_refer = keyed if self.groups is None else rules_of(cls)

@@ -117,7 +117,7 @@ class FeedFollower:
     def crossing(self, step: TaskStep, large: LargeGroups) -> Crossing:
         """What takes the memberships of a group over."""
         entries = self._step(step.unit, step.now)
-        return Crossing(large, entries, Placing(step.unit, step.now, self._inline, entries), step.now, self._inline)
+        return Crossing(large, entries, Placing(step.unit, step.now, self._inline, entries), self._inline)
 
     def partners_of(
         self, unit: UnitOfWork, now: int, key: bytes, row: Row | None, *, again: bool
@@ -384,7 +384,7 @@ class _Step:
             self._removes.setdefault(start + place[cut:], []).append(membership)
 
     def write(self) -> Plan[None]:
-        """Puts and removes the entries. One read."""
+        """Puts and removes the entries, but for those that are right. One read."""
         unit, now = self.unit, self._now
         yield from unit.load("views", [*self._puts, *self._removes])
         known = unit.known("views")
@@ -392,8 +392,10 @@ class _Step:
         for key, gone in self._removes.items():
             row = known[key]
             if row is not None and key not in self._puts:
-                left = [each for each in shown_by(row) if each not in gone]
-                rows[key] = row | {SHOWN_BY: shown_by_cell(left, now)} if left else None
+                stored = shown_by(row)
+                left = [each for each in stored if each not in gone]
+                if len(left) < len(stored):
+                    rows[key] = row | {SHOWN_BY: shown_by_cell(left, now)} if left else None
         for key, given in self._puts.items():
             row = known[key]
             feed, item, member = given[-1]
@@ -403,7 +405,9 @@ class _Step:
                 named = {each.membership for _feed, _item, each in given}
                 named.update([each for each in stored if each not in gone])
                 seen = shown_by_cell(sorted(named), now)
-            rows[key] = {VALUE: feed.shown(item, member), SHOWN_BY: seen}
+            entry = {VALUE: feed.shown(item, member), SHOWN_BY: seen}
+            if row is None or row[SHOWN_BY].value != seen.value or row | {SHOWN_BY: seen} != entry:
+                rows[key] = entry
         for feed in self._trimmed:
             yield from self._trim(feed, {key: row for key, row in rows.items() if view_part(key) == feed.prefix}, rows)
         unit.put_all("views", rows)

@@ -1,4 +1,4 @@
-"""Pages of feeds with large groups: the member's entries merged with the items of the groups that he reads.
+"""Pages of feeds with large groups, and their changes: the member's entries, and the items of the groups that he reads.
 
 The rows are all of one moment, so that a membership that goes over meanwhile is on one side. An item that has both an
 entry and a row among the items of a group is shown once, as the item is. See docs/decisions/0060-large-groups.md.
@@ -6,16 +6,23 @@ entry and a row among the items of a group is shown once, as the item is. See do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
+from oneread.errors import Expired
 from oneread.feeds.entries import Entries, MemberRow
 from oneread.feeds.feed_view import FeedView, LargeGroupOptions
 from oneread.feeds.large_groups import LargeGroups
 from oneread.plans.plan import Plan
-from oneread.store.requests import Found, Scan
-from oneread.store.rows import RowRange
+from oneread.store.keys import VIEW_BYTES, view_part
+from oneread.store.requests import Found, Read, Scan
+from oneread.store.rows import Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
+
+_OTHER_GROUPS: Final = (
+    "this member reads other large groups than when the cursor was made; read the page again, and continue from a new "
+    "cursor"
+)
 
 
 class ItemRange(NamedTuple):
@@ -46,18 +53,30 @@ class LargeGroupReader:
 
         `cut` is how many bytes of these keys say what the page was given. One request, and a row for each large group.
         """
+        items = self._feed.items
+        groups = yield from self.groups(prefix)
+        return [
+            ItemRange(_moved(within, prefix, items + group), len(items) + len(group) + cut - len(prefix), entry)
+            for group, entry in groups.items()
+        ]
+
+    def groups(self, prefix: bytes) -> Plan[Mapping[bytes, Callable[[Found], Found]]]:
+        """The groups that a member reads, the keys of whose entries begin so: from an item to the entry of each.
+
+        One request, and a row for each group.
+        """
         feed, large = self._feed, self._large
         member = feed.member_in(prefix)
         found = yield from Scan("views", large.read_of(member), large.merged)
         groups = {large.read_group(key, member): (key, row) for key, row in found}
-        return [
-            ItemRange(
-                _moved(within, prefix, feed.items + group),
-                len(feed.items) + len(group) + cut - len(prefix),
-                self._maker(group, feed.split_member(large.membership_of(key, member), row, group, 0)),
-            )
+        return {
+            group: self._maker(group, feed.split_member(large.membership_of(key, member), row, group, 0))
             for group, (key, row) in groups.items()
-        ]
+        }
+
+    def follow(self, prefix: bytes) -> FollowedMember:
+        """What changes the page of one member, the keys of whose entries begin so."""
+        return FollowedMember(self, self._feed, self._large.read_of(self._feed.member_in(prefix)), prefix)
 
     def _maker(self, group: bytes, member: MemberRow) -> Callable[[Found], Found]:
         feed = self._feed
@@ -69,6 +88,53 @@ class LargeGroupReader:
             return prefix + item.tail, {VALUE: feed.shown(item, member)}
 
         return entry
+
+
+class FollowedMember:
+    """A member's page, for those who follow its changes: of his entries, and of items of the groups that he reads."""
+
+    def __init__(self, reader: LargeGroupReader, feed: Entries, read: RowRange, prefix: bytes) -> None:
+        self._reader = reader
+        self._feed = feed
+        self._read = read
+        self._prefix = prefix
+        self._groups: Mapping[bytes, Callable[[Found], Found]] = {}
+
+    def load(self) -> Plan[None]:
+        """Learns which groups he reads. One request, and a row for each group."""
+        self._groups = yield from self._reader.groups(self._prefix)
+
+    def place(self, changed: bytes) -> bytes | None:
+        """The row of the page that a changed row is, or may be shown as; None for a row of others.
+
+        Raises Expired when other groups are read than before: what their items change is not in the log.
+        """
+        feed, table = self._feed, view_part(changed)
+        if table == feed.prefix:
+            return changed
+        if table == feed.items:
+            group = feed.group_of(changed)
+            return self._prefix + changed[VIEW_BYTES + len(group) :] if group in self._groups else None
+        if self._read.start <= changed < self._read.stop:
+            raise Expired(_OTHER_GROUPS, view=self._reader.view.cls)
+        return None
+
+    def rows(self, keys: Sequence[bytes]) -> Plan[list[Row | None]]:
+        """Rows of the page as they are; None for those that it does not have. One request.
+
+        A row for each key and each group.
+        """
+        start, items = len(self._prefix), self._feed.items
+        places = [*keys, *[items + group + key[start:] for group in self._groups for key in keys]]
+        found = dict(zip(places, (yield from Read("views", places)), strict=True))
+        rows = {key: found[key] for key in keys}
+        for group, entry in self._groups.items():
+            for key in keys:
+                place = items + group + key[start:]
+                row = found[place]
+                if row is not None:
+                    rows[key] = entry((place, row))[1]
+        return list(rows.values())
 
 
 def _moved(within: RowRange, prefix: bytes, onto: bytes) -> RowRange:

@@ -43,7 +43,9 @@ class FeedItems(FeedPart[V], Generic[V], frozen=True):
 
 
 class FeedMembers(FeedPart[V], Generic[V], frozen=True):
-    """The memberships of a feed: (group, member, membership)."""
+    """The memberships of a feed: (group, member, membership). One that expires counts until its sweep deletes it."""
+
+    lists_expired: ClassVar[bool] = True
 
 
 class FramedValue(NamedTuple):

@@ -16,15 +16,19 @@ from weakref import WeakSet
 import msgspec
 from typing_extensions import TypeVarTuple, Unpack
 
-from oneread.errors import InvalidDeclaration, InvalidFields
+from oneread.errors import InvalidDeclaration, InvalidFields, perhaps
 
 _RESERVED: Final = (
-    "this field name is reserved; choose another: a copy and a view may show a field under it, "
+    "this field name is reserved: an option is written without a type, `max_limit = 50`, and a field needs another "
+    "name; a copy and a view may show a field under it, "
     "`origin: str = shown(Visit.source)`, and msgspec.field(name=...) keeps a name in JSON"
 )
 _TOO_LATE: Final = "a route takes or shows this model already: declare its variants before, so that they are among them"
 _NOT_A_NAME: Final = "a field's name is a Python identifier in normal form (NFKC) and not a keyword"
 _IN_THE_BODY: Final = "an option of a class is written in its body: `max_limit = 50`"
+_MISSPELT: Final = "there is no such option, and there is one of a similar name; give this attribute another name"
+_LIKE: Final = 0.8
+"""How alike a name and an option's are before it is refused, as difflib measures it: `expire_after` is, `limit` not."""
 _HIDES: Final = "this attribute hides a field of a base class; give it another name"
 
 
@@ -48,6 +52,17 @@ def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any]) -> N
             raise InvalidDeclaration(_NOT_A_NAME, declaration=name, field=field)
     for field in sorted(inherited & (space.keys() - annotations.keys())):
         raise InvalidDeclaration(_HIDES, declaration=name, field=field)
+    for attribute, value in space.items():
+        if attribute in annotations or attribute in taken or attribute.startswith("_") or _is_behaviour(value):
+            continue
+        near = perhaps(attribute, taken, likeness=_LIKE)
+        if near:
+            raise InvalidDeclaration(_MISSPELT, declaration=name, option=attribute, **near)
+
+
+def _is_behaviour(value: object) -> bool:
+    """Whether an attribute of a class is a method, a property or a class: options are values."""
+    return callable(value) or hasattr(type(value), "__get__")
 
 
 def _announce_variant(name: str, bases: tuple[type, ...]) -> None:

@@ -54,6 +54,8 @@ class Layout(Generic[E]):
     """The document of an entity. Types are not checked. Raises InvalidValue for what cannot be encoded."""
     decode: Callable[[bytes], E]
     """The entity of a document. Raises Corrupt."""
+    settle_many: Callable[[list[E]], list[E]]
+    """Makes what `parse_many` returned entities, in place; returns the list. Again it changes nothing."""
     decode_known: Callable[[bytes], E]
     """`decode` for a document whose first two bytes have been checked."""
 
@@ -119,12 +121,18 @@ class Layout(Generic[E]):
         }
         made = functions_of(self.cls, self.fields, scope, has_id=self.layout_id is not None)
         self.encode, self.decode, self.decode_known = made["encode"], made["decode"], made["decode_known"]
-        self._row, self._take, self._settle, self._settle_all, self._same = (
-            made[name] for name in ("row", "take", "settle", "settle_all", "same")
-        )
+        self.settle_many = made["settle_many"]
+        self._row, self._take, self._settle, self._same = (made[name] for name in ("row", "take", "settle", "same"))
 
     def decode_many(self, docs: Sequence[bytes]) -> list[E]:
         """The entities of several documents, in one call of msgspec when none of them is wide."""
+        return self.settle_many(self.parse_many(docs))
+
+    def parse_many(self, docs: Sequence[bytes]) -> list[E]:
+        """`decode_many` without its last step: the results may be shadows, which have the same values. Raises Corrupt.
+
+        Give them to nothing that asks for their class, before `settle_many` made them entities.
+        """
         prefix, size = self.prefix, len(self.prefix)
         if size:
             if any(doc[:size] != prefix for doc in docs):
@@ -134,10 +142,10 @@ class Layout(Generic[E]):
             bodies = docs
         array = b"".join((b"\xdd", len(docs).to_bytes(4, "big"), *bodies))
         try:
-            decoded: list[E] = self._settle_all(self._unpack_many(array))
+            parsed: list[E] = self._unpack_many(array)
         except _FAULTS:
             return [self.decode(doc) for doc in docs]  # one is wide or corrupt: decode them one by one
-        return decoded
+        return parsed
 
     def validated(self, entity: E) -> tuple[bytes, E]:
         """The document of an entity, and the entity as it will be read: types, constraints and its own `check` hold.

@@ -49,7 +49,7 @@ def functions_of(
         "settle": ("entity", [*settle, "return entity"]),
         "take": ("doc", take),
         "decode_known": ("doc", decode),
-        "settle_all": ("entities", ["for entity in entities:", *indented(settle), "return entities"]),
+        "settle_many": ("entities", ["for entity in entities:", *indented(settle), "return entities"]),
         "same": ("given, read", [f"return {same}"]),
     }
     if has_id:

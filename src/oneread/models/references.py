@@ -16,6 +16,7 @@ from uuid import UUID
 import msgspec
 from typing_extensions import dataclass_transform
 
+from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration
 from oneread.models.declared import Declared, Keyed
 from oneread.models.evolving import EvolutionStep
@@ -33,7 +34,7 @@ With "delete" it is the whole holder that is deleted.
 """
 
 
-class Ref(msgspec.Struct, Generic[T_co], frozen=True, array_like=True):
+class Ref(msgspec.Struct, Generic[T_co], frozen=True, array_like=True, gc=False):
     """A reference to an entity of T by its key, or to a row of a view; hashable. Nothing is fetched through it.
 
     Of a variant it refers to entities of that variant only; those of others are missing to it.
@@ -135,10 +136,7 @@ class Copy(msgspec.Struct, Generic[E], frozen=True, metaclass=DeclaredCopy):
 
         Reading a field or `deleted` before that raises AttributeError.
         """
-        empty, deleters = _emptying(cls)
-        made = cls(ref=_given_ref(key), **empty)
-        for delete in deleters:
-            delete(made)
+        made: Self = maker_of_referring(cls)(_given_ref(key))
         return made
 
     if not TYPE_CHECKING:  # type checkers know the fields, and would believe that it makes any other
@@ -223,10 +221,13 @@ def is_copied(cls: type[Copy[Any]], name: str) -> bool:
 
 
 @functools.cache
-def _emptying(cls: type[Copy[Any]]) -> tuple[dict[str, Any], tuple[Callable[[Any], None], ...]]:
-    """The values with which a copy that only refers is made, and the functions that empty its slots again."""
+def maker_of_referring(cls: type[Copy[Any]]) -> Callable[[Ref[Any]], Any]:
+    """Generates the function from a reference to a copy of this class that only refers: its other slots are empty."""
     names = copied_names(cls)
-    return dict.fromkeys(names), tuple(getattr(cls, name).__delete__ for name in ("deleted", *names))
+    scope = {f"empty{number}": getattr(cls, name).__delete__ for number, name in enumerate(("deleted", *names))}
+    given = "".join(f", {name}=None" for name in names)
+    lines = [f"made = CLS(ref=ref{given})", *(f"{empty}(made)" for empty in scope), "return made"]
+    return function("refer", "ref", lines, scope | {"CLS": cls}, cls.__qualname__)
 
 
 def is_filled(copy: Copy[Any]) -> bool:

@@ -6,15 +6,21 @@ A caller asks for a capability or a protocol, never for an engine's name. `onere
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
 from oneread.store.requests import Request
-from oneread.store.rows import Cell, RowRange, Table
+from oneread.store.rows import RowRange, Table
 
 T = TypeVar("T")
+
+Column: TypeAlias = tuple[Sequence[bytes], list[bytes]]
+"""The keys of several rows, and the value of one cell of each."""
+
+FirstUnder: TypeAlias = tuple[Table, bytes, int]
+"""A table, a prefix of its keys, and how many of the first rows under it are wanted."""
 
 Answerer: TypeAlias = Callable[[Request[Any]], Any]
 """Answers one request; inside a transaction, against the transaction."""
@@ -77,17 +83,21 @@ class Engine(Protocol):
 class LocalReads(Protocol):
     """An engine in this process, whose reads take microseconds: the fast path of `get` and `page`."""
 
-    def point(self, table: Table, key: bytes, column: bytes) -> Cell | None:
-        """One cell of one row: what `Read` answers, without its list and dict."""
+    def point(self, table: Table, key: bytes, column: bytes) -> tuple[bytes, int] | None:
+        """The value and the stamp of one cell: what `Read` answers, without its list, dict and cell."""
         ...
 
-    def column(
-        self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False
-    ) -> list[tuple[bytes, bytes]]:
-        """Keys and one cell's value of the first `limit` rows of a range that have the cell.
+    def column(self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False) -> Column:
+        """The keys and one cell's values of the first `limit` rows of a range that have the cell.
 
         What `Scan` answers, without dicts and stamps.
         """
+        ...
+
+    def together(
+        self, table: Table, key: bytes, column: bytes, firsts: Sequence[FirstUnder]
+    ) -> tuple[bytes | None, list[Column]]:
+        """The value of one cell, and `column` of the first rows under each of several prefixes, all of one moment."""
         ...
 
 

@@ -24,7 +24,8 @@ from oneread.store.engine import Engine
 from oneread.store.keys import VIEW_BYTES, entity_part, view_part
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, Row, RowRange, Table
-from oneread.testing.feed_audit import FeedOffence, check_entries
+from oneread.testing.feed_audit import check_entries
+from oneread.testing.feed_rows_audit import FeedOffence, check_rows, keyspaces_of
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
 from oneread.transactions.root import BODY, Root, parse_root
@@ -165,14 +166,14 @@ class Audit:
     def _check_views(self, entities: dict[bytes, _Entity]) -> None:
         expected = {place: shown for each in entities.values() for place, shown in each.derived.puts.items()}
         expected |= self._group_rows()
-        entries = {prefix for each in self._feeds for prefix in (each.prefix, each.view.kept)}
+        entries = {prefix for each in self._feeds for prefix in keyspaces_of(each)}
         found = {
             place: row[VALUE].value for place, row in self.stored["views"].items() if view_part(place) not in entries
         }
         _compare("a row of a view", expected, found)
 
     def _check_feeds(self) -> None:
-        """The entries of feeds, as the stored items and memberships make them; those are compared before."""
+        """The rows of feeds, as the stored items and memberships make them; those are compared before."""
         if not self._feeds:
             return
         tasks = [outbox.source_of(key) for key in self.stored["system"] if key.startswith(outbox.TASKS.start)]
@@ -181,6 +182,7 @@ class Audit:
         for feed in self._feeds:
             try:
                 check_entries(feed, self.stored["views"], rows, max(self._now, self.clock))
+                check_rows(feed, self.stored["views"], rows)
             except FeedOffence as offence:
                 raise Offence(str(offence)) from offence
 

@@ -28,8 +28,9 @@ from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Answerer, Engine, LocalReads, Snapshots
-from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
+from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange, Table
+from oneread.testing.local_conformance import ALL, Ask, LocalReadsConformance, put
 from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose
 
 OpenEngine: TypeAlias = Callable[[], Engine]
@@ -38,15 +39,7 @@ OpenEngine: TypeAlias = Callable[[], Engine]
 Drives: TypeAlias = Callable[[Engine], Drive]
 """How plans are run against an engine."""
 
-Ask: TypeAlias = Callable[[Request[Any]], Any]
-"""Makes one request of the engine under test, by a plan."""
-
-ALL: Final = RowRange(b"", b"")
 THREADS: Final = 6
-
-
-def put(key: bytes, value: bytes, stamp: int = 1, column: bytes = b"d:b") -> RowMutation:
-    return RowMutation(key, {column: Cell(value, stamp)})
 
 
 def snapshots(engine: Engine) -> Snapshots:
@@ -66,7 +59,7 @@ def number(value: int) -> bytes:
     return b"%d" % value
 
 
-class EngineConformance:
+class EngineConformance(LocalReadsConformance):
     """Everything an engine has to do; extend it and define the fixture `open_engine`.
 
     Every test runs by the synchronous driver and by the asynchronous one.
@@ -183,43 +176,6 @@ class EngineConformance:
         assert ask(Read("roots", [b"a"])) == [None]
         assert [key for key, _ in ask(Scan("roots", ALL, 1))] == [b"b"]
         assert [key for key, _ in ask(Scan("roots", ALL, 1, families="dm"))] == [b"a"]
-
-    @pytest.mark.parametrize("column", [b"d:b", b"d:v", b"m:e", b"d:none"])
-    def test_a_point_answers_what_a_read_does(self, ask: Ask, engine: Engine, column: bytes) -> None:
-        ask(Mutate("roots", [put(b"a", b"1"), put(b"a", b"2", 2, b"d:v"), put(b"a", b"3", 3, b"m:e")]))
-        (row,) = ask(Read("roots", [b"a"], "dm"))
-        if not isinstance(engine, LocalReads):
-            pytest.skip("the engine has no local reads")
-        assert engine.point("roots", b"a", column) == row.get(column)
-        assert engine.point("roots", b"none", column) is None
-
-    @pytest.mark.parametrize("reverse", [False, True])
-    def test_a_column_answers_what_a_scan_does(self, ask: Ask, engine: Engine, *, reverse: bool) -> None:
-        ask(Mutate("roots", [put(b"a", b"1"), put(b"b", b"2", 2, b"d:v"), put(b"c", b"3"), put(b"d", b"4")]))
-        within = RowRange(b"a", b"d")
-        scanned = ask(Scan("roots", within, 10, reverse))
-        expected = [(key, row[b"d:b"].value) for key, row in scanned if b"d:b" in row]
-        if not isinstance(engine, LocalReads):
-            pytest.skip("the engine has no local reads")
-        assert engine.column("roots", within, 10, b"d:b", reverse=reverse) == expected
-        assert engine.column("roots", within, 1, b"d:b", reverse=reverse) == expected[:1]
-
-    @pytest.mark.parametrize("reverse", [False, True])
-    @pytest.mark.parametrize("column", [b"d:b", b"d:v", b"m:e"])
-    def test_a_column_of_rows_of_several_shapes(
-        self, ask: Ask, engine: Engine, column: bytes, *, reverse: bool
-    ) -> None:
-        for number, names in enumerate(("b e", "b e", "b", "b v e", "v", "b v e", "b e", "e", "b e", "b")):
-            key = bytes([number])
-            columns = {"b": b"d:b", "v": b"d:v", "e": b"m:e"}
-            puts = [put(key, key * (number + 1) + name.encode(), 7, columns[name]) for name in names.split()]
-            ask(Mutate("roots", puts))
-        scanned = ask(Scan("roots", ALL, 20, reverse, families="dm"))
-        expected = [(key, row[column].value) for key, row in scanned if column in row]
-        if not isinstance(engine, LocalReads):
-            pytest.skip("the engine has no local reads")
-        assert engine.column("roots", ALL, 20, column, reverse=reverse) == expected
-        assert engine.column("roots", ALL, 3, column, reverse=reverse) == expected[:3]
 
     def test_an_engine_has_the_protocols_that_it_declares(self, engine: Engine) -> None:
         assert isinstance(engine, Snapshots) or not engine.capabilities.snapshot

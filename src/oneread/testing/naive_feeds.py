@@ -5,17 +5,18 @@ See "Semantics" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from oneread.derivations.rules import Rule, by
+from oneread.derivations.rules import Rule, by, rules_of
 from oneread.derivations.views import Feed
 from oneread.feeds.feed_rules import feed_rules
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Ref
 from oneread.models.types import Names
+from oneread.testing.naive import look
 from oneread.testing.naive_entities import Entry, Held, KeyParts, Place
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -113,3 +114,32 @@ def has_left(feed: type[Feed[Any]], time: datetime, now: int) -> bool:
         return time <= _EPOCH + timedelta(milliseconds=now) - feed.expires_after
     except OverflowError:
         return False
+
+
+class EverListed:
+    """Everything that feeds with `at_most` ever had, since what is trimmed does not come back."""
+
+    def __init__(self, feeds: Iterable[type[Feed[Any]]]) -> None:
+        self._ever: dict[type[Feed[Any]], set[tuple[tuple[Any, ...], Place]]] = {
+            feed: set() for feed in feeds if feed.at_most is not None
+        }
+
+    def note(self, entries: Callable[[type[Feed[Any]]], Iterable[Entry]]) -> None:
+        """Notes what the feeds have now."""
+        for feed, ever in self._ever.items():
+            ever.update([(values, place) for values, place, _held in entries(feed)])
+
+    def must_have(self, feed: type[Feed[Any]], member: tuple[Any, ...], rows: Sequence[Any], found: Any) -> list[Any]:
+        """Of the rows of a member's naive join, in order, those that `found` has, or must have.
+
+        A row may lack only if the member ever had `at_most` others that are not older: when it was trimmed, or came too
+        late, as many were there.
+        """
+        if feed not in self._ever or feed.at_most is None:
+            return list(rows)
+        time = next(name for name, rule in rules_of(feed).items() if rule.kind == "key" and rule.descending)
+        ever = [values[-1] for values, _place in self._ever[feed] if values[:-1] == member]
+        shown = [look(each) for each in found]
+        return [
+            row for row in rows if look(row) in shown or sum(at >= getattr(row, time) for at in ever) <= feed.at_most
+        ]

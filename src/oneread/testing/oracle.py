@@ -51,7 +51,7 @@ from oneread.testing.naive_entities import (
     totals_of,
     written_at,
 )
-from oneread.testing.naive_feeds import FeedSides, Subjects, feed_paths, has_left, sides_of
+from oneread.testing.naive_feeds import EverListed, FeedSides, Subjects, feed_paths, has_left, sides_of
 
 __all__ = ["Oracle", "look", "written_at"]
 
@@ -80,6 +80,7 @@ class Oracle:
         self._collect_wanted()
         self._rollups = {cls: totals_of(cls) for cls in self.models}
         self.counters = NaiveCounters()
+        self.listed = EverListed([view for view in self.views if issubclass(view, Feed)])
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
@@ -163,6 +164,7 @@ class Oracle:
         """Lets every entity see what has changed elsewhere; after a change of `counters`, too."""
         while self._refresh():
             pass
+        self.listed.note(self.entries)
 
     def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""
@@ -452,12 +454,11 @@ class Oracle:
         return [each for each in self._listed(view) if where is None or where.test(each[1].entity)]
 
     def _listed(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
-        of = self._viewed(view)
+        of: Any = self._viewed(view)
         if not self.lists_groups(view):
             return [(place, held) for place, held in self.held.items() if isinstance(held.entity, of)]
-        aggregate: type[Aggregate[Any]] = of
-        groups = [(values, self._fold(aggregate, values, several)) for values, several in self.members(aggregate)]
-        return [((aggregate, self._flat(aggregate, values)), Held(group, {})) for values, group in groups]
+        groups = [(values, self._fold(of, values, several)) for values, several in self.members(of)]
+        return [((of, self._flat(of, values)), Held(group, {})) for values, group in groups]
 
     def _flat(self, aggregate: type[Aggregate[Any]], values: tuple[Any, ...]) -> KeyParts:
         """The values of a group by elements of its key: those of a reference one by one."""

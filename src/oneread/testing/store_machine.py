@@ -241,4 +241,6 @@ class StoreMachine(RuleBasedStateMachine):
             for key, row in stored:
                 for column in (b"d:b", b"m:e"):
                     if isinstance(self.engine, LocalReads):
-                        assert self.engine.point(table, key, column) == row.get(column)
+                        cell = row.get(column)
+                        found = None if cell is None else (cell.value, cell.stamp)
+                        assert self.engine.point(table, key, column) == found

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,16 @@ LOGS: Final = RowRange(b"changes:", b"changes;")
 KEYS_OF_ENTRY: Final = 100
 """Keys in one entry; a transaction that changed more rows of a view has several."""
 
-NO_LOGS: Final[Mapping[bytes, bytes]] = {}
+
+class LoggedAs(NamedTuple):
+    """How changed rows with one prefix are logged."""
+
+    log: bytes
+    cut: int
+    """How many bytes of their keys the log leaves out: the prefix, where it is the only one of the log."""
+
+
+NO_LOGS: Final[Mapping[bytes, LoggedAs]] = {}
 """Of a schema without watched views."""
 
 _COLUMN: Final = b"d:b"
@@ -78,7 +87,7 @@ def last_entry(log: bytes, row: Row | None) -> int:
 
 
 def read_entry(key: bytes, row: Row) -> Sequence[bytes]:
-    """The keys in an entry, without the view's prefix; those of removed rows come first. Raises Corrupt."""
+    """The keys in an entry, as `LoggedAs` cuts them; those of removed rows come first. Raises Corrupt."""
     try:
         return _decode_keys(row[_COLUMN].value)
     except (msgspec.MsgspecError, KeyError) as error:

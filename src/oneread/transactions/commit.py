@@ -125,10 +125,11 @@ class Commit:
     after the rows of the changes were written; only a store whose transactions span rows can do that. With a `basis`
     the changes were decided before, one after the other: they are decided again in that way, and only while the rows
     they were decided on are unchanged. `is_deciding` is the committer's note of how far it is: an error raised while it
-    is true comes from the changes themselves, any other from the store.
+    is true comes from the changes themselves, any other from the store. Nothing follows from rows of `views` with a
+    prefix of `unfollowed`: feeds that are built afterwards are made of them then.
     """
 
-    __slots__ = ("basis", "beside", "changes", "is_deciding", "swaps")
+    __slots__ = ("basis", "beside", "changes", "is_deciding", "swaps", "unfollowed")
 
     def __init__(
         self,
@@ -136,7 +137,9 @@ class Commit:
         swaps: Sequence[Swap] = (),
         basis: Basis | None = None,
         beside: Sequence[Callable[[], Plan[object]]] = (),
+        unfollowed: Collection[bytes] = (),
     ) -> None:
+        self.unfollowed = unfollowed
         self.changes = changes
         self.beside = beside
         self.swaps = swaps

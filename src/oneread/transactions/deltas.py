@@ -60,7 +60,7 @@ def plain(number: Number) -> Decimal:
     if not decimal:
         return Decimal(0)
     shortest = decimal.normalize(_EXACT)
-    return shortest.quantize(_ONE, context=_EXACT) if shortest.as_tuple().exponent > 0 else shortest  # type: ignore[operator]
+    return shortest.quantize(_ONE, context=_EXACT) if "E+" in str(shortest) else shortest  # 1E+2
 
 
 def negated(number: Number) -> Number:
@@ -112,10 +112,11 @@ def decode_amounts(data: bytes | None) -> list[Number]:
     if data is None:
         return []
     try:
-        found = from_wire(_decode(data))
+        wire = _decode(data)
+        found = from_wire(wire)
     except (msgspec.MsgspecError, InvalidOperation, ValueError) as error:
         raise Corrupt("this counts row is unreadable; repair the store") from error
-    if None in found:
+    if None in wire:  # not `in found`: a Decimal takes long to find that it is not None
         return [0 if number is None else number for number in found]
     return found  # type: ignore[return-value]
 

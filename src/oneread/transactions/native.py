@@ -82,6 +82,7 @@ class NativeCommitter(NativeSystem):
     def _attempt(self, commit: Commit, changes: Sequence[Change], refused: RefusedHolders) -> Plan[list[bytes]]:
         commit.is_deciding = False
         unit = self.new_unit()
+        unit.unfollowed = commit.unfollowed
         keys = [each.key for each in commit.swaps]
         if FENCE_ROW not in keys:  # a commit that swaps the fence row has checked it
             if keys:  # in one request with the fence

@@ -10,7 +10,7 @@ time it will be a tombstone, a value that says "removed" (rule 18 of the commit 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -26,10 +26,10 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.plans.plan import Plan
-from oneread.store.keys import row_part, view_part
+from oneread.store.keys import view_part
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
-from oneread.transactions.change_log import NO_LOGS, new_entries
+from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 
 VALUE: Final = b"d:b"
@@ -231,16 +231,16 @@ class UnitOfWork:
 
     `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them, but for
     those of `only_followed`, which were only read because something followed; `followed` are the keys of holders that
-    followed a source, in that order; `showing` are those of entities that followed a group. `logs` are the change logs
-    of watched views, by the views' prefixes. `is_consistent` says that all its reads are of one moment: those of a
-    transaction's body are not.
+    followed a source, in that order; `showing` are those of entities that followed a group. `logs` say how rows of
+    watched views are logged, by their prefixes; nothing follows from rows of `views` with a prefix of `unfollowed`.
+    `is_consistent` says that all its reads are of one moment: those of a transaction's body are not.
     """
 
     def __init__(
         self,
         name_of: Callable[[bytes], object] = bytes.hex,
         claim_facts: ClaimFacts = no_claim_facts,
-        logs: Mapping[bytes, bytes] = NO_LOGS,
+        logs: Mapping[bytes, LoggedAs] = NO_LOGS,
         *,
         is_consistent: bool = True,
         follower: ViewFollower | None = None,
@@ -252,6 +252,7 @@ class UnitOfWork:
         self._follower = follower
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
+        self.unfollowed: Collection[bytes] = ()
         self.followed: dict[bytes, None] = {}
         self.showing: set[bytes] = set()
         self.only_followed: dict[bytes, Row | None] = {}
@@ -505,7 +506,10 @@ class UnitOfWork:
         """
         changed = self._changed["views"]
         if self._follower is not None and changed:
-            yield from self._follower.follow(self, changed, now)
+            followed = changed
+            if self.unfollowed:
+                followed = {key: row for key, row in changed.items() if view_part(key) not in self.unfollowed}
+            yield from self._follower.follow(self, followed, now)
         if self._logs:
             yield from self._log_changes(now)
         for table in TABLES:
@@ -519,9 +523,9 @@ class UnitOfWork:
         """
         found: dict[bytes, list[tuple[bool, bytes]]] = {}
         for key, row in self._changed["views"].items():
-            log = self._logs.get(view_part(key))
-            if log is not None:
-                found.setdefault(log, []).append((row is not None, row_part(key)))
+            logged = self._logs.get(view_part(key))
+            if logged is not None:
+                found.setdefault(logged.log, []).append((row is not None, key[logged.cut :]))
         if found:
             yield from self.load("system", found)
         for log, keys in found.items():

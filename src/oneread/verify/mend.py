@@ -50,7 +50,7 @@ class Mender:
         self._entries = EntryMaker(keyspaces.feeds.values(), scanner)
         self._feed_entries = frozenset(feed.prefix for feed in keyspaces.feeds.values())
         self._kinds = frozenset(kind.prefix for kind in keyspaces.kinds)
-        self._new_unit = partial(UnitOfWork, self._catalog.name_of, logs=self._catalog.logs)
+        self._new_unit = partial(UnitOfWork, self._catalog.name_of, logs=self._catalog.logged)
         self._feed_rows = FeedRowMender(keyspaces.feeds.values(), self._new_unit)
 
     def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:

@@ -57,6 +57,8 @@ def test_a_page_includes_ones_own_publish(db, meter):
     assert names(page) == ["a"]
     assert page.cost == spent.cost
     assert page.lag is None
+    with meter(requests=5, rows=6):  # nothing is written: the entry is right
+        assert names(db.page(Home, 4, includes=saved)) == ["a"]
     assert names(db.page(Home, 5)) == []
     assert names(db.page(Home, 10, includes=saved)) == []  # not in the group
 

@@ -65,9 +65,10 @@ class ToyView:
     can_find = True
     groups = None
     parts = ()
+    merged = ()
     has_expiries = False
     referring = frozenset()
-    decode_rows = None
+    row_decoder = None
 
     def __init__(self, cls, compiling):
         self.cls, self.model, self.prefix = cls, compiling.model, compiling.prefix

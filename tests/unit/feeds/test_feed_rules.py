@@ -53,7 +53,18 @@ CASES = [
     ),
     (
         lambda: declare({**PLAIN, "of": int}, {**RULES, "of": shown(Membership.of_member)}, joined=JOINED),
-        "this path starts at another model",
+        "a feed shows fields that all its items have.*view=Made, field='of', path='Membership.of_member'",
+    ),
+    (
+        lambda: declare({**PLAIN, "at": int}, {**RULES, "at": newest(Post.number)}, joined=JOINED),
+        "the time of a feed is an instant.*view=Made, field='at', type=int",
+    ),
+    (lambda: declare(joined=JOINED, unique=True), "only an index is unique"),
+    (lambda: declare(joined=JOINED, expire_after=None), "there is no such option.*perhaps='expires_after'"),
+    (lambda: declare(joined=JOINED, large_groups=5), "there is no such option.*perhaps='large_group'"),
+    (
+        lambda: declare({**PLAIN, "at_most": int}, RULES, joined=JOINED, at_most=5),
+        "an option is written without a type",
     ),
     (lambda: declare(joined=JOINED, expires_after=5), "expires_after: expected an age"),
     (lambda: declare(joined=JOINED, expires_after=timedelta(0)), "expires_after: expected an age"),
@@ -76,7 +87,7 @@ def test_a_wrong_feed_is_refused(feed, message):
 
 
 def test_a_feed_needs_the_models_that_it_joins():
-    with pytest.raises(InvalidDeclaration, match="the membership's model is one model of the schema"):
+    with pytest.raises(InvalidDeclaration, match="of the memberships; add it to the schema"):
         Schema(Member, Group, Post, Home)
     with pytest.raises(InvalidDeclaration, match="the model of this view is not in the schema"):
         Schema(Member, Group, Membership, Home)

@@ -1,6 +1,6 @@
 """What a commit does to groups that are large: counts, the bound of a member, and what a publish costs."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 
@@ -173,13 +173,7 @@ def test_a_page_merges_a_bounded_number_of_groups(given):
         declare(merged_groups=given)
 
 
-def test_a_feed_with_large_groups_is_not_watched():
-    declare(watching=timedelta(hours=1))
-    with pytest.raises(InvalidDeclaration, match="a watched feed has no large groups"):
-        declare(large_group=3, watching=timedelta(hours=1))
-
-
-def declare(large_group=None, merged_groups=20, watching=None):
+def declare(large_group=None, merged_groups=20):
     above, merged = large_group, merged_groups
 
     class Home(Feed[Post]):
@@ -188,6 +182,5 @@ def declare(large_group=None, merged_groups=20, watching=None):
         joined = on(Post.group, Membership.group)
         large_group = above
         merged_groups = merged
-        watched = watching
 
     return Schema(Member, Group, Membership, Post, Home)

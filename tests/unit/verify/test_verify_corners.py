@@ -5,7 +5,7 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from oneread import Copy, Index, Key, Model, Schema, by, connect
+from oneread import Copy, Index, Key, Model, Ref, Schema, by, connect, migration, reference
 from oneread.derivations import emitted_record
 from oneread.derivations.emitted_record import COPIED, LAST_VALUES
 from oneread.errors import Corrupt
@@ -405,3 +405,42 @@ def test_coefficients_are_made_again_when_there_are_too_many_to_keep():
     digests.contribute([(place, (1, Decimal("0.50"), 3), -1) for place in places])
     assert digests.differing_sums() == set()
     assert residue(7) == 7
+
+
+@pytest.mark.parametrize("on_delete", ["keep", "refuse", "delete"])
+def test_what_a_dropped_model_took_from_others_is_not_a_fault(on_delete):
+    """The digest of what it was given stays in their records until their next commit."""
+
+    class Drawer(Model[int]):
+        number: Key[int]
+        name: str
+
+    class Label(Copy[Drawer]):
+        name: str
+
+    class Sock(Model[int]):
+        number: Key[int]
+        label: Label
+        drawer: Ref[Drawer] = reference(on_delete=on_delete)
+
+    url = f"memory://dropped-{on_delete}"
+    with connect(url, Schema(Drawer, Sock), workers=0) as db:
+        db.save_all([Drawer(number=1, name="top"), Sock(number=1, label=Label.of(1), drawer=Drawer.at(1))])
+        db.delete(Sock, 1)
+        with migration(url, Schema(Drawer)) as change:
+            change.apply(drop=["Sock"])
+    with connect(url, Schema(Drawer), workers=0) as db:
+        assert db.verify().clean
+        db.patch(Drawer, 1, name="bottom")
+        assert db.verify().clean
+
+    class Shoe(Model[int]):
+        number: Key[int]
+        label: Label
+
+    with connect(url, Schema(Drawer, Shoe), workers=0) as db:
+        db.save(Shoe(number=1, label=Label.of(1)))
+        db.patch(Drawer, 1, name="middle")
+        assert db.get(Shoe, 1).label.name == "middle"
+        assert db.backfill(quiet=0).done
+        assert db.verify().clean

@@ -7,7 +7,7 @@ contract" of the architecture page.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Final, TypeVar, Unpack
 
@@ -22,13 +22,13 @@ from oneread.engines.lmdb.environment import Environment, Settings
 from oneread.engines.lmdb.options import LmdbOptions
 from oneread.engines.lmdb.row_format import decode_cell
 from oneread.engines.lmdb.statistics import measure
-from oneread.engines.lmdb.transaction import Database, JobWork, Tables
+from oneread.engines.lmdb.transaction import Database, JobWork, Tables, first_under
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
-from oneread.store.engine import Answerer, Capabilities, Statistics
+from oneread.store.engine import Answerer, Capabilities, Column, FirstUnder, Statistics
 from oneread.store.requests import Read, Replace, Request, Scan
-from oneread.store.rows import Cell, RowRange, Table
+from oneread.store.rows import RowRange, Table
 from oneread.store.uninterrupted import run_uninterrupted
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class LmdbEngine:
             raise Unsupported("Replace needs a transaction: yield it inside Atomically")
         return self.transaction(lambda answer: answer(request), self._timeout)
 
-    def point(self, table: Table, key: bytes, column: bytes) -> Cell | None:
+    def point(self, table: Table, key: bytes, column: bytes) -> tuple[bytes, int] | None:
         reading = None
         try:
             database = self._tables[table]  # before _begin: after a fork, this is what opens the store again
@@ -101,10 +101,28 @@ class LmdbEngine:
             raise self._failed(failure, reading) from failure
         return None if value is None else decode_cell(table, key, value, column)
 
-    def column(
-        self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False
-    ) -> list[tuple[bytes, bytes]]:
-        found: list[tuple[bytes, bytes]] = self._reading(column_of, Scan(table, within, limit, reverse), column)
+    def together(
+        self, table: Table, key: bytes, column: bytes, firsts: Sequence[FirstUnder]
+    ) -> tuple[bytes | None, list[Column]]:
+        found: tuple[bytes | None, list[Column]] = self._reading(self._together, Read(table, [key]), column, firsts)
+        return found
+
+    def _together(
+        self,
+        reading: lmdb.Transaction[bytes],
+        _database: Database,
+        asked: Read,
+        column: bytes,
+        firsts: Sequence[FirstUnder],
+    ) -> tuple[bytes | None, list[Column]]:
+        (key,), tables = asked.keys, self._tables
+        value = reading.get(key)
+        cell = None if value is None else decode_cell(asked.table, key, value, column)
+        found = [first_under(reading, tables[first[0]], first, column) for first in firsts]
+        return None if cell is None else cell[0], found
+
+    def column(self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False) -> Column:
+        found: Column = self._reading(column_of, Scan(table, within, limit, reverse), column)
         return found
 
     def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:

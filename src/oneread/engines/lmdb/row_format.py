@@ -7,13 +7,15 @@ other row is spelled out. See docs/formats/lmdb.md and docs/decisions/0067-forms
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
 from oneread.engines import embedded
 from oneread.errors import Corrupt
+from oneread.store.engine import Column
 from oneread.store.rows import MAX_STAMP, Cell, Families, Row, Table
 
 BODY: Final = b"d:b"
@@ -32,15 +34,13 @@ _LONG: Final = struct.Struct("<BIHI")
 _ROOT: Final = struct.Struct("<BIHHH")
 _OWN: Final = struct.Struct("<BIHHHIH")  # the last two are the stamp of BODY
 _pack_one, _pack_long, _pack_root, _pack_own = _ONE.pack, _LONG.pack, _ROOT.pack, _OWN.pack
-_unpack_one, _unpack_long, _unpack_own = _ONE.unpack_from, _LONG.unpack_from, _OWN.unpack_from
-unpack_root: Final = _ROOT.unpack_from
-"""Of ROOT, OWN, MORE: the form, 32 low and 16 high bits of the stamp, the lengths of the values of BODY and `m:e`."""
+_unpack_one, _unpack_long, _unpack_root, _unpack_own = (each.unpack_from for each in (_ONE, _LONG, _ROOT, _OWN))
 _LOW: Final = 0xFFFF_FFFF
 _ONE_BYTE: Final = 256
 
-_decode_cells: Final = msgspec.msgpack.Decoder(
-    list[tuple[bytes, Annotated[int, msgspec.Meta(ge=0, le=MAX_STAMP)], bytes]]
-).decode
+_Cells: TypeAlias = list[tuple[bytes, Annotated[int, msgspec.Meta(ge=0, le=MAX_STAMP)], bytes]]
+_decode_cells: Final = msgspec.msgpack.Decoder(_Cells).decode
+_decode_rows: Final = msgspec.msgpack.Decoder(list[_Cells]).decode
 _encode_cells: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -101,29 +101,68 @@ def decode(table: Table, key: bytes, value: bytes, families: Families) -> Row | 
         raise corrupt(table, key, value) from failure
 
 
-def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> Cell | None:
-    """One cell of a row: what `decode` gives for that column, without the others."""
+def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> tuple[bytes, int] | None:
+    """The value and the stamp of one cell of a row: what `decode` gives for that column, without the others."""
     try:
         form = value[0]
         if column == BODY:
             if form == ROOT:
-                _form, low, high, size, emitted = unpack_root(value)
+                _form, low, high, size, emitted = _unpack_root(value)
                 stop = _ROOT.size + size
                 if stop + emitted == len(value):
-                    return Cell(value[_ROOT.size : stop], high << 32 | low)
+                    return value[_ROOT.size : stop], high << 32 | low
             elif form == ONE:
                 _form, low, high, size = _unpack_one(value)
                 if _ONE.size + size == len(value):
-                    return Cell(value[_ONE.size :], high << 32 | low)
+                    return value[_ONE.size :], high << 32 | low
             elif form >= OWN:
                 _form, _low, _high, size, emitted, low, high = _unpack_own(value)
                 stop = _OWN.size + size
                 if stop + emitted <= len(value):
-                    return Cell(value[_OWN.size : stop], high << 32 | low)
+                    return value[_OWN.size : stop], high << 32 | low
         row = _DECODERS[form](value, "dm")
     except _TORN as failure:
         raise corrupt(table, key, value) from failure
-    return None if row is None else row.get(column)
+    cell = None if row is None else row.get(column)
+    return None if cell is None else (cell.value, cell.stamp)
+
+
+def decode_column(table: Table, rows: Sequence[tuple[bytes, bytes]], column: bytes) -> Column:
+    """The keys and one cell's values of those rows that have it.
+
+    The rows of a view have one form as a rule, so they are cut in one step. One that is cut short makes no document,
+    which its decoder finds.
+    """
+    if not rows:
+        return (), []
+    keys, values = zip(*rows, strict=True)
+    bodies = _bodies(values) if column == BODY else None
+    if bodies is not None:
+        return keys, bodies
+    cells = [(key, decode_cell(table, key, value, column)) for key, value in rows]
+    found = [(key, cell[0]) for key, cell in cells if cell is not None]
+    return [key for key, _value in found], [value for _key, value in found]
+
+
+def _bodies(values: Sequence[bytes]) -> list[bytes] | None:
+    """The values of BODY of rows that all have it, in one step; None if that takes a look at each."""
+    try:
+        forms = {*map(_take_form, values)}
+        if forms == _ONLY_ONE:
+            return [*map(_take_one, values)]
+        if forms <= _ALONE:
+            return [value[BODY_AT[value[0]] :] for value in values]
+        if forms == _ONLY_SPELLED:  # entries of feeds, which have two columns
+            array = b"".join((b"\xdd", len(values).to_bytes(4, "big"), *map(_take_spelled, values)))
+            rows = _decode_rows(array)
+            return [row[0][2] for row in rows] if all(row and row[0][0] == BODY for row in rows) else None
+    except (IndexError, msgspec.MsgspecError):
+        return None
+    return None
+
+
+_take_form, _take_one, _take_spelled = itemgetter(0), itemgetter(slice(BODY_AT[ONE], None)), itemgetter(slice(1, None))
+_ONLY_ONE, _ALONE, _ONLY_SPELLED = {ONE}, {ONE, LONG}, {SPELLED}
 
 
 def corrupt(table: Table, key: bytes, value: bytes) -> Corrupt:
@@ -160,7 +199,7 @@ def _decode_long(value: bytes, _families: Families) -> Row:
 
 
 def _decode_root(value: bytes, families: Families) -> Row:
-    _form, low, high, size, emitted = unpack_root(value)
+    _form, low, high, size, emitted = _unpack_root(value)
     stop, stamp = _ROOT.size + size, high << 32 | low
     if stop + emitted != len(value):
         raise _Torn

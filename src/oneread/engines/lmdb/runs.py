@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import lmdb
 
-Entries: TypeAlias = "list[tuple[bytes, bytes]]"
+RowBytes: TypeAlias = "list[tuple[bytes, bytes]]"
 
 PAGE: Final = 4096
 """Bytes of a page of most systems."""
@@ -25,14 +25,14 @@ _TOO_MANY: Final = 1.5  # pages for each page's worth of a part: 1.2 where they 
 _NODE: Final = 10  # bytes of an entry besides its key and value: mdb.c, MDB_node and its pointer
 
 
-def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: Entries) -> None:
+def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: RowBytes) -> None:
     """Puts entries that are sorted by key."""
     cursor = transaction.cursor(database)
     step = len(puts) * _PART // _size(puts) if len(puts) >= _FEW else 0
     if not 0 < step <= len(puts):
         cursor.putmulti(puts)
         return
-    others: Entries = []
+    others: RowBytes = []
     start = 0
     while start < len(puts):
         stop = start + step
@@ -45,9 +45,9 @@ def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: Entrie
     transaction.cursor(database).putmulti(others)
 
 
-def _put_run(transaction: lmdb.Transaction[bytes], database: Any, run: Entries, step: int) -> None:
+def _put_run(transaction: lmdb.Transaction[bytes], database: Any, run: RowBytes, step: int) -> None:
     """Puts neighbours that stored rows follow, `step` at a time, and then what was taken out behind them."""
-    taken: Entries = []
+    taken: RowBytes = []
     for start in range(0, len(run), step):
         part = run[start : start + step]
         before = transaction.stat(database)["leaf_pages"]
@@ -61,9 +61,9 @@ def _put_run(transaction: lmdb.Transaction[bytes], database: Any, run: Entries, 
     transaction.cursor(database).putmulti(taken)
 
 
-def _following(cursor: lmdb.Cursor[bytes], key: bytes) -> Entries:
+def _following(cursor: lmdb.Cursor[bytes], key: bytes) -> RowBytes:
     """The entries behind a key that half a page has room for."""
-    found: Entries = []
+    found: RowBytes = []
     room = _ROOM
     cursor.set_key(key)
     for following, value in cursor.iternext() if cursor.next() else ():
@@ -74,5 +74,5 @@ def _following(cursor: lmdb.Cursor[bytes], key: bytes) -> Entries:
     return found
 
 
-def _size(entries: Entries) -> int:
+def _size(entries: RowBytes) -> int:
     return sum([len(key) + len(value) + _NODE for key, value in entries])

@@ -6,8 +6,9 @@ nothing, and reads see the job's own writes first. See "The store contract" of t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, Final, TypeAlias
 
 import lmdb
@@ -20,13 +21,16 @@ from oneread.engines.lmdb.runs import put_sorted
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import Job
 from oneread.errors import OutcomeUnknown, StoreReplaced
-from oneread.store.engine import Answerer
+from oneread.store.engine import Answerer, Column, FirstUnder
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Row, RowRange, Table
 
 LmdbCursor: TypeAlias = "lmdb.Cursor[bytes]"
 Database: TypeAlias = "lmdb._Database"  # noqa: SLF001 - py-lmdb has no public name for it
 """A named database of LMDB."""
+
+_AT_ONCE: Final = 64
+"""Rows that are read in one step; those beyond the end of the range were read for nothing."""
 
 Tables: TypeAlias = Mapping[Table, Database]
 """Each table's named database."""
@@ -226,36 +230,43 @@ def scan(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) 
     return found
 
 
-def column(
-    transaction: lmdb.Transaction[bytes], database: Database, asked: Scan, name: bytes
-) -> list[tuple[bytes, bytes]]:
-    """Keys and one cell's value of the first rows of a scan that have it."""
-    found: list[tuple[bytes, bytes]] = []
-    table, wanted, limit, reverse = asked.table, asked.range, asked.limit, asked.reverse
-    if limit <= 0:
-        return found
-    is_body, body_at, unpack_root = name == row_format.BODY, row_format.BODY_AT, row_format.unpack_root
-    spelled, one, long, root, more = (
-        row_format.SPELLED, row_format.ONE, row_format.LONG, row_format.ROOT, row_format.MORE,
-    )  # fmt: skip
-    first, stop, add = wanted.start, wanted.stop, found.append
-    for key, value in _onwards(transaction.cursor(database), wanted, reverse=reverse):
-        if key < first if reverse else stop and key >= stop:
-            break
-        form = value[0] if is_body and value else spelled
-        if one <= form <= long:
-            add((key, value[body_at[form] :]))  # one that is cut short makes no document, which its decoder finds
-        elif root <= form <= more and len(value) >= body_at[form]:
-            begin = body_at[form]
-            add((key, value[begin : begin + unpack_root(value)[3]]))
-        else:
-            cell = row_format.decode_cell(table, key, value, name)
-            if cell is None:
-                continue
-            add((key, cell.value))
-        if len(found) == limit:
-            break
-    return found
+def column(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan, name: bytes) -> Column:
+    """The keys and one cell's values of the first rows of a scan that have it."""
+    wanted, limit, reverse = asked.range, asked.limit, asked.reverse
+    entries = _onwards(transaction.cursor(database), wanted, reverse=reverse)
+    size = min(limit, _AT_ONCE)
+    rows = _within([*islice(entries, size)], wanted, reverse=reverse)
+    keys, values = row_format.decode_column(asked.table, rows, name)
+    while len(rows) == size and len(values) < limit:
+        size = min(limit - len(values), _AT_ONCE)
+        rows = _within([*islice(entries, size)], wanted, reverse=reverse)
+        further = row_format.decode_column(asked.table, rows, name)
+        keys, values = [*keys, *further[0]], [*values, *further[1]]
+    return keys, values
+
+
+def first_under(transaction: lmdb.Transaction[bytes], database: Database, first: FirstUnder, name: bytes) -> Column:
+    """The keys and one cell's values of the first rows under a prefix that have it."""
+    table, prefix, most = first
+    cursor = transaction.cursor(database)
+    if most == 1:
+        key, value = cursor.item() if cursor.set_range(prefix) else (b"", b"")
+        if not key.startswith(prefix):
+            return (), []
+        cell = row_format.decode_cell(table, key, value, name)
+        if cell is not None:
+            return (key,), [cell[0]]
+    return column(transaction, database, Scan(table, RowRange.under(prefix), most), name)
+
+
+def _within(read: list[tuple[bytes, bytes]], wanted: RowRange, *, reverse: bool) -> list[tuple[bytes, bytes]]:
+    """The rows of a range among those read from one of its ends on, beyond its other end."""
+    start, stop = wanted.start, wanted.stop
+    if not read or (read[-1][0] >= start if reverse else not stop or read[-1][0] < stop):
+        return read
+    if reverse:
+        return [row for row in read if row[0] >= start]
+    return read[: bisect_left(read, (stop,))]  # a tuple of a key alone sorts before its row
 
 
 def between(
