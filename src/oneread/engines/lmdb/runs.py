@@ -2,8 +2,9 @@
 
 LMDB splits a full page in the middle, unless the new row is the last one of its page: then the page stays full and the
 row begins another (mdb.c: mdb_page_split). A run that enters in front of other rows, as the lines of new invoices in
-front of those of cancelled ones, never is the last one, and all its pages stay half empty. So what follows on the page
-is taken out before a long run is put, and put behind it. See docs/decisions/0068-long-runs-fill-their-pages.md.
+front of those of cancelled ones, never is the last one, and all its pages stay half empty. So where a run takes too
+many pages, what follows it is taken out, half a page at a time, and put behind it in the end. See
+docs/decisions/0068-long-runs-fill-their-pages.md.
 """
 
 from __future__ import annotations
@@ -16,39 +17,60 @@ import lmdb
 RowBytes: TypeAlias = "list[tuple[bytes, bytes]]"
 
 PAGE: Final = 4096
-"""Bytes of a run that is long, and the most that is moved for it: a page of most systems."""
+"""Bytes of a page of most systems."""
+_PART: Final = 4 * PAGE
+_FEW: Final = 16  # entries that are no run: a save pays nothing
+_ROOM: Final = PAGE // 2  # less would leave the next page so empty that LMDB moves rows between both
+_TOO_MANY: Final = 1.5  # pages for each page's worth of a part: 1.2 where they are filled, 2 where they are split
 _NODE: Final = 10  # bytes of an entry besides its key and value: mdb.c, MDB_node and its pointer
 
 
 def put_sorted(transaction: lmdb.Transaction[bytes], database: Any, puts: RowBytes) -> None:
     """Puts entries that are sorted by key."""
+    cursor = transaction.cursor(database)
+    step = len(puts) * _PART // _size(puts) if len(puts) >= _FEW else 0
+    if not 0 < step <= len(puts):
+        cursor.putmulti(puts)
+        return
     others: RowBytes = []
     start = 0
     while start < len(puts):
-        cursor = transaction.cursor(database)
-        is_last = not cursor.set_range(puts[start][0])
-        stop = len(puts) if is_last else bisect_left(puts, (cursor.key(),), start)
-        if is_last or _size(puts[start:stop]) < PAGE:
-            stop = max(stop, start + 1)  # the key may be there
-            others += puts[start:stop]
+        stop = start + step
+        if stop <= len(puts) and cursor.set_range(puts[start][0]) and puts[stop - 1][0] < cursor.key():
+            stop = bisect_left(puts, (cursor.key(),), stop)
+            _put_run(transaction, database, puts[start:stop], step)
         else:
-            following = _following(cursor)
-            for key, _value in following:
-                transaction.delete(key, db=database)
-            transaction.cursor(database).putmulti(puts[start:stop] + following)
+            others += puts[start:stop]
         start = stop
     transaction.cursor(database).putmulti(others)
 
 
-def _following(cursor: lmdb.Cursor[bytes]) -> RowBytes:
-    """The entries from a cursor on that can be on its page."""
+def _put_run(transaction: lmdb.Transaction[bytes], database: Any, run: RowBytes, step: int) -> None:
+    """Puts neighbours that stored rows follow, `step` at a time, and then what was taken out behind them."""
+    taken: RowBytes = []
+    for start in range(0, len(run), step):
+        part = run[start : start + step]
+        before = transaction.stat(database)["leaf_pages"]
+        transaction.cursor(database).putmulti(part)
+        grown = transaction.stat(database)["leaf_pages"] - before
+        if grown * PAGE > _size(part) * _TOO_MANY:
+            following = _following(transaction.cursor(database), part[-1][0])
+            for key, _value in following:
+                transaction.delete(key, db=database)
+            taken += following
+    transaction.cursor(database).putmulti(taken)
+
+
+def _following(cursor: lmdb.Cursor[bytes], key: bytes) -> RowBytes:
+    """The entries behind a key that half a page has room for."""
     found: RowBytes = []
-    room = PAGE
-    for key, value in cursor.iternext():
-        room -= len(key) + len(value) + _NODE
+    room = _ROOM
+    cursor.set_key(key)
+    for following, value in cursor.iternext() if cursor.next() else ():
+        room -= len(following) + len(value) + _NODE
         if room < 0:
             break
-        found.append((key, value))
+        found.append((following, value))
     return found
 
 

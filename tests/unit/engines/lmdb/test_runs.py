@@ -27,48 +27,55 @@ def test_every_batch_is_put_and_nothing_else_changes(environment, batches):
             assert list(transaction.cursor()) == sorted(expected.items())
 
 
+def put_plainly(transaction, database, entries):
+    transaction.cursor(database).putmulti(entries)
+
+
 def fill(environment, put, last):
-    """How full the leaves are after ten batches of ascending keys, put before a last one or not."""
+    """How full the leaves are after batches of ascending keys, put in front of these last ones."""
+    database = environment.open_db()
     with environment.begin(write=True) as transaction:
-        transaction.drop(environment.open_db(), delete=False)
-        if last:
-            transaction.put(b"last", b"v" * 300)
-        for batch in range(10):
-            put(transaction, [(b"%06d" % (batch * 100 + number), b"v" * 300) for number in range(100)])
+        transaction.drop(database, delete=False)
+        for number in range(last):
+            transaction.put(b"last%03d" % number, b"v" * 300)
+        for batch in range(4):
+            put(transaction, database, [(b"%06d" % (batch * 1000 + number), b"v" * 300) for number in range(1000)])
         size = sum(len(key) + len(value) + 10 for key, value in transaction.cursor())
-        return size / (transaction.stat(environment.open_db())["leaf_pages"] * PAGE)
+        return size / (transaction.stat(database)["leaf_pages"] * PAGE)
 
 
-def test_a_run_in_front_of_other_rows_fills_its_pages_as_one_behind_all_does(environment):
-    def put_plainly(transaction, entries):
-        transaction.cursor().putmulti(entries)
+@pytest.mark.parametrize("last", [1, 4, 7, 8, 9, 13, 20, 29, 100])
+def test_runs_in_front_of_other_rows_fill_their_pages(environment, last):
+    """However many rows are on the page behind them."""
+    assert fill(environment, put_plainly, last) < 0.62
+    assert fill(environment, put_sorted, last) > 0.79
 
-    def put_runs(transaction, entries):
-        put_sorted(transaction, environment.open_db(), entries)
 
-    assert fill(environment, put_plainly, last=True) < 0.6
-    behind_all = fill(environment, put_plainly, last=False)
-    assert fill(environment, put_runs, last=False) == behind_all > 0.84
-    assert fill(environment, put_runs, last=True) > behind_all - 0.01
+def test_runs_behind_all_rows_are_put_as_they_are(environment):
+    assert fill(environment, put_sorted, 0) == fill(environment, put_plainly, 0) > 0.84
 
 
 class _Spy:
     """A transaction that lists what is deleted."""
 
     def __init__(self, transaction):
+        self._transaction = transaction
         self.cursor = transaction.cursor
+        self.stat = transaction.stat
         self.deleted = []
 
-    def delete(self, key, **_options):
+    def delete(self, key, **options):
         self.deleted.append(key)
+        return self._transaction.delete(key, **options)
 
 
-@pytest.mark.parametrize(("size", "moved"), [(1, 0), (12, 0), (13, 12)])
-def test_only_a_run_longer_than_a_page_moves_what_follows(environment, size, moved):
+@pytest.mark.parametrize(("size", "moves"), [(1, False), (15, False), (50, False), (60, True), (200, True)])
+def test_only_a_run_of_pages_moves_what_follows(environment, size, moves):
     """One save puts a row or two in front of others: what follows stays where it is."""
     with environment.begin(write=True) as transaction:
         transaction.drop(environment.open_db(), delete=False)
         transaction.cursor().putmulti([(b"%06d" % number, b"v" * 300) for number in range(100)])
         spy = _Spy(transaction)
-        put_sorted(spy, environment.open_db(), [(b"000050-%02d" % number, b"v" * 300) for number in range(size)])
-        assert len(spy.deleted) == moved
+        put_sorted(spy, environment.open_db(), [(b"000050-%03d" % number, b"v" * 300) for number in range(size)])
+        assert bool(spy.deleted) == moves
+        assert len(list(transaction.cursor())) == 100 + size
