@@ -14,13 +14,13 @@ import msgspec
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import DELETES, NO_SOURCE, Reference, Source
 from oneread.derivations.derivation import CompiledView
+from oneread.derivations.emission_code import EmissionCode, Emit
 from oneread.derivations.emitted_record import (
     COPIED,
     HELD,
     HIDDEN,
     LAST_VALUES,
     REFERENCES,
-    Contributions,
     Emission,
     Record,
 )
@@ -36,7 +36,7 @@ from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import revive
-from oneread.store.keys import entity_part
+from oneread.store.keys import KIND_BYTES, entity_part
 from oneread.transactions.root import Root
 from oneread.transactions.sequences import NumberSequence
 from oneread.transactions.unit_of_work import Group, GroupNumbers
@@ -76,7 +76,7 @@ class FillInputs(NamedTuple):
     """Of every new reference, and of those in `changed`."""
     changed: Container[bytes] = ()
     """Sources whose values are read again although the reference is the same."""
-    skipped: AbstractSet[bytes] = frozenset()
+    skipped: AbstractSet[int] = frozenset()
     """Tokens of views that are left out, as if they were not declared."""
     now: int = 0
     """The clock; see `Emission`."""
@@ -85,7 +85,7 @@ class FillInputs(NamedTuple):
 class EmissionOptions(NamedTuple):
     """What an entity emits, where no copies are filled: as of `FillInputs`."""
 
-    skipped: AbstractSet[bytes] = frozenset()
+    skipped: AbstractSet[int] = frozenset()
     now: int = 0
 
 
@@ -128,7 +128,12 @@ class EntityType:
         self.generated = tuple(name for name, default in defaults if default == GENERATED and name != self.numbered)
         self.updated = tuple(name for name, default in defaults if default == UPDATED)
         self._copies = tuple(each for each in self.references if each.copy is not None)
-        self._elements = tuple((each.name, reference_signature(each.name)) for each in self.references if not each.many)
+        self._encoded = {
+            reference_signature(each.name): f"refs[{each.name!r}][0][{KIND_BYTES}:]"
+            for each in self.references
+            if not each.many
+        }
+        self._emitters: dict[AbstractSet[int], Emit] = {}
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
@@ -245,9 +250,9 @@ class EntityType:
                 used.update(each.hidden_values(source, held if same else None))
         return used
 
-    def missing_views(self, record: Record) -> AbstractSet[bytes]:
+    def missing_views(self, record: Record) -> AbstractSet[int]:
         """Tokens of views that are not in a record, which has an entry even for a view without contributions."""
-        return self._empty.keys() - record.keys()
+        return frozenset(self._empty.keys() - record.keys())
 
     def emission(
         self,
@@ -263,22 +268,10 @@ class EntityType:
             InvalidKey: a value that a view needs in its key cannot be in a key.
             InvalidValue: a value that is summed cannot be.
         """
-        into = Emission(
-            dict(self._empty),
-            {},
-            [],
-            [],
-            {code: entity_part(keys[0]) for name, code in self._elements if (keys := refs[name])},
-            options.now,
+        found = self._emitter(options.skipped)(
+            entity, used, self.kind.parts(entity), entity_part(key), refs, options.now
         )
-        skipped = options.skipped
-        parts, suffix = self.kind.parts(entity), entity_part(key)
-        for derivation in self.derivations:
-            if not skipped or skipped.isdisjoint(derivation.tokens):
-                derivation.emit(entity, used, parts, suffix, into)
-        record = into.record
-        for token in skipped:
-            del record[token]
+        record = found.record
         if self.tracked:
             record[REFERENCES] = self._taken(refs)
         if self.holding:
@@ -289,26 +282,24 @@ class EntityType:
             )
         if self.copied is not None:
             record[COPIED] = self.copied.digests(entity, used)
-        return into
+        return found
+
+    def _emitter(self, skipped: AbstractSet[int]) -> Emit:
+        """The function that emits the views without these tokens, generated once."""
+        found = self._emitters.get(skipped)
+        if found is None:
+            code = EmissionCode(self.cls.__qualname__, self._encoded)
+            for view in self.derivations:
+                if skipped.isdisjoint(view.tokens):
+                    view.write_emission(code)
+            for token in self._empty.keys() - skipped:
+                code.contributions(token)
+            found = self._emitters[frozenset(skipped)] = code.compiled()
+        return found
 
     def _taken(self, refs: Refs) -> list[bytes]:
         """The sources that must reach the entity, each with the selection that it takes."""
         return list(dict.fromkeys([source + taken for name, taken in self._selections for source in refs[name]]))
-
-    def in_earlier_form(self, found: Record, entity: Any, used: Mapping[str, Any], refs: Refs) -> Record:
-        """The contributions of an entity that earlier code recorded in another form, if the record found has that form.
-
-        Earlier code had one digest of all copied values, and back-references without a selection.
-        """
-        earlier: Record = {}
-        if self.copied is not None and type(found.get(COPIED)) is bytes:
-            earlier[COPIED] = self.copied.earlier_digest(entity, used)
-        if self.tracked:
-            sources = list(dict.fromkeys([source for each in self.tracked for source in refs[each.name]]))
-            recorded = found.get(REFERENCES)
-            if sources and isinstance(recorded, list) and sorted(map(repr, recorded)) == sorted(map(repr, sources)):
-                earlier[REFERENCES] = sources
-        return earlier
 
     def tombstone_record(self, before: EntityState) -> Record:
         """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""
@@ -411,21 +402,14 @@ class EntityType:
             return False
         if before is None:
             return self.copied.may_be_awaited(after[COPIED])
-        return bool(self._announced(before) != after[COPIED])
+        return bool(before.record.get(COPIED) != after[COPIED])
 
     def unchanged_selections(self, before: EntityState, after: Record) -> list[bytes]:
         """The selections whose holders need not be notified, because their values are what the holders were given."""
-        known, now = self._announced(before), after.get(COPIED)
+        known, now = before.record.get(COPIED), after.get(COPIED)
         if not isinstance(known, dict) or not isinstance(now, dict):
             return []
         return [name for name, digest in now.items() if known.get(name) == digest]
-
-    def _announced(self, before: EntityState) -> Contributions:
-        """What holders were given last, as a record keeps it; None if nothing was copied when the row was written."""
-        recorded = before.record.get(COPIED)
-        if self.copied is None or type(recorded) is not bytes or before.entity is None:
-            return recorded
-        return self.copied.read_earlier(recorded, before.entity, before.used)
 
     def must_notify_again(self, before: EntityState) -> bool:
         return before.must_notify and self.copied is not None

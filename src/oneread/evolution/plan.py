@@ -17,7 +17,6 @@ from oneread.evolution.declare import DeclaredModel, DeclaredRule, DeclaredSchem
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted
 from oneread.models.versions import (
-    FORMAT,
     Past,
     Retired,
     StoredLayout,
@@ -450,7 +449,6 @@ class _Evolution:
             return stored
         return msgspec.structs.replace(
             found,
-            format=FORMAT,
             version=version,
             writers=version if self._reasons and stored.version else stored.writers,
             history=(*stored.history, Past(version, self._declared.digest, now)),

@@ -15,12 +15,13 @@ import msgspec
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.store.keys import view_prefix
 
-FORMAT: Final = 3
-"""Of the schema row itself and of all rows that oneread writes.
+FORMAT: Final = 4
+"""Of the schema row itself and of all rows that oneread writes. Rows of an earlier one are not read: see `decode`."""
 
-Earlier releases refuse it: those of 1 know neither selections nor older layouts that are still written, and a repair by
-those of 2 removes the counters. The first program that opens a store of theirs for writing raises it.
-"""
+_EARLIER: Final = (
+    "an earlier release of oneread wrote this store; write a dump of it with that release (`oneread dump`), and load "
+    "the dump into a new store with this one (`oneread load`)"
+)
 
 ViewState: TypeAlias = Literal["readable", "building"]
 """A building view lacks entities that are older than the view; nothing is served from it."""
@@ -146,7 +147,7 @@ def decode(data: bytes) -> StoredSchema:
 
     Raises:
         Corrupt: it is not a schema row.
-        SchemaMismatch: a newer release wrote it.
+        SchemaMismatch: another release wrote it.
     """
     try:
         stored = msgspec.msgpack.decode(data, type=StoredSchema)
@@ -156,6 +157,8 @@ def decode(data: bytes) -> StoredSchema:
         raise SchemaMismatch(
             "a newer release of oneread wrote this store; upgrade this program", format=stored.format, known=FORMAT
         )
+    if stored.format < FORMAT:
+        raise SchemaMismatch(_EARLIER, format=stored.format, known=FORMAT)
     return stored
 
 
@@ -171,9 +174,7 @@ def mark_built(stored: StoredSchema) -> StoredSchema:
     former = {
         name: (*stored.former.get(name, ()), *stored.older.get(name, ())) for name in {**stored.former, **stored.older}
     }
-    return msgspec.structs.replace(
-        stored, format=FORMAT, views=views, older={}, former=former, retired=(), writers=stored.version
-    )
+    return msgspec.structs.replace(stored, views=views, older={}, former=former, retired=(), writers=stored.version)
 
 
 def digest_of(declared: object) -> bytes:
