@@ -230,6 +230,24 @@ def is_emitted(view: CompiledView) -> bool:
     return view.groups is None and not view.parts
 
 
+def behind(reference: str) -> str:
+    """How `inputs_of` names the values that an entity has of another one, as opposed to the reference to it."""
+    return f"{reference}."
+
+
+def inputs_of(view: CompiledView) -> frozenset[str]:
+    """What of an entity a view depends on besides its key and the clock: its fields, and what is `behind` them."""
+    names: set[str] = set()
+    for rule in rules_of(view.cls).values():
+        for given in rule.given_fields:
+            first, *rest = path_of(given).names
+            names |= {first} if rule.kind == "key" and not rest else {first, behind(first)}
+    where = getattr(view.cls, "where", None)
+    for path in () if where is None else where.paths():
+        names |= {path.names[0], behind(path.names[0])}
+    return frozenset(names)
+
+
 def emit_function(owner: type, views: Iterable[CompiledView]) -> Emit:
     """The function that emits what is of class `owner`, for these views of it."""
     code = EmissionCode(owner.__qualname__)

@@ -13,7 +13,7 @@ import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import DELETES, NO_SOURCE, Reference, Source
-from oneread.derivations.derivation import CompiledView
+from oneread.derivations.derivation import CompiledView, inputs_of
 from oneread.derivations.emission_code import EmissionCode, Emit
 from oneread.derivations.emitted_record import (
     COPIED,
@@ -65,6 +65,12 @@ class EntityState(NamedTuple):
     """Holders are to be notified even if the copied values look the same, because of the row's older layout."""
     keep: Callable[[bytes], bytes] | None = None
     """Gives a new document what only a newer program knows of the entity; None for a row without such fields."""
+    body: bytes | None = None
+    """The document of a row of the current layout."""
+
+
+NOTHING_STORED: Final = EntityState(None, {}, {})
+"""The state of a row that was never written."""
 
 
 class FillInputs(NamedTuple):
@@ -79,7 +85,9 @@ class FillInputs(NamedTuple):
     skipped: AbstractSet[int] = frozenset()
     """Tokens of views that are left out, as if they were not declared."""
     now: int = 0
-    """The clock; see `Emission`."""
+    """The clock: index rows that have expired are left out. 0 to have them all."""
+    differing: frozenset[str] | None = None
+    """The only inputs of views (`inputs_of`) that may differ from those before; None if any may."""
 
 
 class EmissionOptions(NamedTuple):
@@ -90,6 +98,10 @@ class EmissionOptions(NamedTuple):
 
 
 EVERYTHING: Final = EmissionOptions()
+
+_NO_TOKENS: Final[frozenset[int]] = frozenset()
+_EMITTERS: Final = 32
+"""Functions of one entity type that emit only some of its views; a class of many views may be changed in many ways."""
 
 
 class FilledEntity(NamedTuple):
@@ -134,6 +146,7 @@ class EntityType:
             if not each.many
         }
         self._emitters: dict[AbstractSet[int], Emit] = {}
+        self._inputs = tuple((view, inputs_of(view)) for view in self.derivations)
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
@@ -173,11 +186,32 @@ class EntityType:
         }
         for each in self._plain:
             self._check(each, entity, refs[each.name], inputs)
-        body, stored = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
-        if inputs.before.keep is not None:
-            body = inputs.before.keep(body)
+        before = inputs.before
+        if entity is before.entity and before.body is not None and _holds(entity, filled):
+            body, stored = before.body, entity
+        else:
+            body, stored = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
+            if before.keep is not None:
+                body = before.keep(body)
         used = self._used(refs, inputs) if self._hidden else {}
-        return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs))
+        kept = self._kept_tokens(inputs)
+        if not kept:
+            return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs))
+        emission = self.emission(stored, used, key, refs, EmissionOptions(kept, inputs.now))
+        return FilledEntity(stored, body, emission._replace(record={**before.record, **emission.record}))
+
+    def _kept_tokens(self, inputs: FillInputs) -> AbstractSet[int]:
+        """The tokens of views whose contributions are those that the record before lists, because no input differs.
+
+        The record must be of the same declarations, and of the current layout: others may have had other values.
+        """
+        if inputs.differing is None or inputs.before.body is None or self.has_expiring_rows:
+            return _NO_TOKENS
+        kept = frozenset(
+            token for view, needed in self._inputs if needed.isdisjoint(inputs.differing) for token in view.tokens
+        )
+        is_cheap = kept in self._emitters or len(self._emitters) < _EMITTERS
+        return kept if is_cheap and self.covers_views(inputs.before.record, alive=True) else _NO_TOKENS
 
     def refs(self, entity: object) -> Refs:
         """The root rows that each referring field names."""
@@ -414,9 +448,17 @@ class EntityType:
     def must_notify_again(self, before: EntityState) -> bool:
         return before.must_notify and self.copied is not None
 
-    def root(self, version: int, own: int, filled: FilledEntity) -> Root:
-        """The root row of a filled entity, with its two versions."""
-        return Root(version, filled.body, emitted_record.encode_record(filled.emission.record), own)
+    def root(self, version: int, own: int, filled: FilledEntity, seen: Root, before: Record) -> Root:
+        """The root row of a filled entity, with its two versions; `before` is the record of the row that was seen."""
+        record = filled.emission.record
+        # Equal hidden copies may have other bytes, as 1 and 1.0.
+        is_same = not self._hidden and record == before and seen.emitted is not None
+        return Root(version, filled.body, seen.emitted if is_same else emitted_record.encode_record(record), own)
+
+
+def _holds(entity: Model[Any], filled: Mapping[str, Copy[Any]]) -> bool:
+    """Whether an entity has these very copies."""
+    return all(getattr(entity, name) is copy for name, copy in filled.items())
 
 
 _PLAIN = (bytes,)
