@@ -283,7 +283,11 @@ def a_leaf_copy_does_not_follow(patch):
 
 def a_change_keeps_the_own_version(patch):
     root = EntityType.root
-    patch.setattr(EntityType, "root", lambda self, version, _own, filled: root(self, version, version - 1, filled))
+    patch.setattr(
+        EntityType,
+        "root",
+        lambda self, version, _own, filled, seen, before: root(self, version, version - 1, filled, seen, before),
+    )
 
 
 def a_followed_holder_keeps_its_rows_version(patch):

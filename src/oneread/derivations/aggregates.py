@@ -24,10 +24,11 @@ from oneread.derivations.derivation import (
     key_values,
     owner_offset,
 )
-from oneread.derivations.emitted_record import SUMS
+from oneread.derivations.emission_code import EmissionCode, Shared
+from oneread.derivations.emitted_record import SUMS, view_token
 from oneread.derivations.extrema import EXTREMA, Extremum, Fold, check_newest, compile_least_or_greatest, compile_newest
 from oneread.derivations.indexes import check_type, compile_where
-from oneread.derivations.keyed import Emit, ViewKey
+from oneread.derivations.keyed import ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.shown_rows import copy_shown
 from oneread.derivations.views import Aggregate, View
@@ -117,9 +118,9 @@ class AggregateView:
                 self._fold(name, rule, prefixes)
         if not self.folded and not self.extrema:
             raise InvalidDeclaration("an aggregate needs a fold: count(), total(...), mean(...), ...", view=cls)
-        self.tokens: tuple[bytes, ...] = (SUMS + prefix, *(each.token for each in self.extrema))
+        self.tokens: tuple[int, ...] = (view_token(SUMS, prefix), *(each.token for each in self.extrema))
         self.width = len(self._slots)
-        self.emit: Emit = self._emitter()
+        self._where = compile_where(cls, model, accesses)
         self.make_row = self._maker()
 
     def _fold(self, name: str, rule: Rule, prefixes: Mapping[str, bytes]) -> None:
@@ -169,32 +170,33 @@ class AggregateView:
         self._probed += made.checks()
         self.extrema.append(made)
 
-    def _emitter(self) -> Emit:
-        """Generates the function that adds the entity's contribution to each of its groups."""
-        scope = _SCOPE | {"PREFIX": self.prefix, "TOKENS": self.tokens}
-        scope |= {"refuse": self._refuse, "refuse_long": self._refuse_long}
-        before = [*self._amounts_lines(), "sums = record[TOKENS[0]] = []"]
-        each = ["sums.append([found, recorded])", "deltas.append((PREFIX + found, amounts, 1))"]
-        for place, extremum in enumerate(self.extrema):
-            scope |= extremum.scope(place)
-            before += extremum.lines(place)
-            each += extremum.row_lines(place)
-        return self.key.emitter(scope, compile_where(self.cls, self.model, self._accesses), before, each)
+    def write_emission(self, code: EmissionCode) -> None:
+        code.use(_SCOPE)
+        sums, refuse_long = code.contributions(self.tokens[0]), code.name("refuse_long", self._refuse_long)
+        shared = self._amounts(code)
+        before = [*shared.lines, f"amounts, recorded = {shared.variable}"]
+        each = [f"{sums} += found, recorded", f"deltas.append(({self.prefix!r} + found, amounts, 1))"]
+        for extremum in self.extrema:
+            once, row = extremum.write(code, refuse_long)
+            before += once
+            each += row
+        self.key.write(code, self._where, before, each)
 
-    def _amounts_lines(self) -> list[str]:
-        """The statements that make the amounts, as numbers and as the record keeps them; views share them in `made`."""
+    def _amounts(self, code: EmissionCode) -> Shared:
+        """The amounts, as numbers and as the record keeps them."""
         slots = list(self._slots.values())
         amounts = f"({', '.join(slot.code for slot in slots)},)"
         recorded = [f"amounts[{at}]" if slot.is_int else f"text(amounts[{at}])" for at, slot in enumerate(slots)]
-        return [
-            f"both = made.get({amounts!r})",
-            "if both is None:",
-            "    try:",
-            f"        amounts = {amounts}",
-            f"        both = made[{amounts!r}] = amounts, [{', '.join(recorded)}]",
-            "    except LimitExceeded as error: refuse(error)",
-            "amounts, recorded = both",
-        ]
+        refuse = code.name("refuse", self._refuse)
+        return code.shared(
+            amounts,
+            lambda variable: [
+                "try:",
+                f"    amounts = {amounts}",
+                f"    {variable} = amounts, [{', '.join(recorded)}]",
+                f"except LimitExceeded as error: {refuse}(error)",
+            ],
+        )
 
     def _refuse(self, error: LimitExceeded) -> NoReturn:
         raise InvalidValue(error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts) from error
@@ -265,7 +267,7 @@ class AggregateView:
         extrema = [
             Keyspace(
                 each.prefix, "views", f"{name}.{each.field}", kind, values, owner_offset(codec, each.codec),
-                undigested=each.order is each.value, fields=each.named,
+                fields=each.named,
             )
             for each in self.extrema
         ]  # fmt: skip

@@ -23,7 +23,7 @@ from oneread.derivations.derivation import (
     key_values,
     kind_of_view,
 )
-from oneread.derivations.entity_type import EntityState, EntityType
+from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType
 from oneread.derivations.expiry import ExpiryIndex, model_expiry
 from oneread.derivations.indexes import IndexView, check_unique, unique_option
 from oneread.derivations.probes import Probes
@@ -44,7 +44,7 @@ from oneread.store.keys import VIEW_BYTES, kind_part, view_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.change_log import LoggedAs, log_of
 from oneread.transactions.outbox import FEED, feed_row, kind_of
-from oneread.transactions.root import Root
+from oneread.transactions.root import NO_ROOT, Root
 from oneread.transactions.sequences import NumberSequence, TakenNumber
 
 _UNKNOWN: Final = (
@@ -299,13 +299,15 @@ class Catalog:
 
     def state(self, key: bytes, root: Root) -> EntityState:
         """The state that a root row holds."""
+        if root is NO_ROOT:
+            return NOTHING_STORED
         record = emitted_record.decode_record(root.emitted)
         if root.body is None:
             return EntityState(None, {}, record)
         layouts = self.kind_of(key).layouts
         entity, older = layouts.whole(root.body), layouts.older(root.body)
         if older is None:
-            return EntityState(entity, self.entity_types[type(entity)].used_in(record), record)
+            return EntityState(entity, self.entity_types[type(entity)].used_in(record), record, body=root.body)
         used = {} if older.stored.renew else self.entity_types[type(entity)].used_in(record)
         return EntityState(entity, used, record, older.unfilled, older.stored.notify_again, older.keeping(root.body))
 

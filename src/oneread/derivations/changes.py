@@ -15,6 +15,7 @@ import msgspec
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
+from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, first_writes, record_diff
 from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity, FillInputs, Refs
 from oneread.errors import (
@@ -163,12 +164,17 @@ class _Writing:
         if entity_type.numbered is not None and before.entity is None:
             taken = self._taken(entity_type, entity, refs, rows)
         entity = entity_type.with_totals(self.key, entity, before.entity or attempt.replaced, rows.groups)
-        inputs = FillInputs(before, self._known_sources(rows), now=rows.now)
+        differing = self._differing(before.entity, entity)
+        inputs = FillInputs(before, self._known_sources(rows), now=rows.now, differing=differing)
         filled = entity_type.fill(self.key, entity, refs, inputs)
         written.entity, written.version = self._shown(filled.entity), attempt.own
         written.created = before.entity is None
         found = decision(self._catalog, entity_type, self.key, filled, attempt)
         return found if taken is None else msgspec.structs.replace(found, taken=taken)
+
+    def _differing(self, before: Any, entity: Any) -> frozenset[str] | None:  # noqa: ARG002 - of a patch
+        """The inputs of views that the change may give another value; None if any."""
+        return None
 
     def _taken(self, entity_type: EntityType, entity: Any, refs: Refs, rows: CommittedRows) -> TakenNumber:
         """The number of a new entity: the next one of its group, or one that was given before."""
@@ -212,7 +218,7 @@ def decision(
             "the entity is too large", key=catalog.name_of(key), bytes=len(filled.body), limit=BODY_BYTES
         )
     seen, before, version, own, _replaced = attempt
-    root = entity_type.root(version, own, filled)
+    root = entity_type.root(version, own, filled, seen, before.record)
     record = filled.emission.record
     if root.emitted == seen.emitted:
         operations = NO_DERIVED_WRITES
@@ -352,6 +358,12 @@ class Patch(_Writing):
         links = [key for name, keys in wanted.items() for key in keys if key not in known[name]]
         return links + entity_type.stale_sources(before, known) if entity_type.has_hidden or before.unfilled else links
 
+    def _differing(self, before: Any, entity: Any) -> frozenset[str] | None:
+        if type(before) is not type(entity):
+            return None
+        names = [name for name in before.__struct_fields__ if getattr(before, name) is not getattr(entity, name)]
+        return frozenset([*names, *map(behind, names)])
+
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt_living(seen, version, sources.now)
         wanted = self._wanted(attempt.before)
@@ -393,12 +405,18 @@ class _Following(_Writing):
         return _stale_sources(self._catalog, self.key, seen)
 
     def _follow(self, attempt: CommitAttempt, rows: CommittedRows, refs: Refs, changed: Sequence[bytes]) -> Decision:
-        """Takes the totals of the groups that were read, and the values of `changed` sources."""
+        """Takes the totals of the groups that were read, and the values of `changed` sources.
+
+        Only views are emitted that look behind a reference to one of these, or at a total.
+        """
         seen, before = attempt.seen, attempt.before
         entity_type = self._catalog.type_of(before.entity)
         entity = entity_type.with_totals(self.key, before.entity, before.entity, rows.groups)
         missing = entity_type.missing_views(before.record)
-        inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing, rows.now)
+        differing = {behind(name) for name, keys in refs.items() if not set(changed).isdisjoint(keys)}
+        differing.update(each.field for each in entity_type.rollups)
+        sources = SourceCache(self._catalog, rows)
+        inputs = FillInputs(before, sources, changed, missing, rows.now, frozenset(differing))
         filled = entity_type.fill(self.key, entity, refs, inputs)
         found = decision(self._catalog, entity_type, self.key, filled, attempt._replace(own=seen.own))
         return NO_CHANGE if _is_same(found, seen) and not found.fans_out else found

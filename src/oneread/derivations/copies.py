@@ -36,12 +36,6 @@ def compile_getter(expression: str, scope: dict[str, Any] | None = None) -> Gett
     return function("get", "e, u", [f"return {expression}"], scope or {})
 
 
-_IN_ANY_ORDER: Final = b"\x01"
-"""First byte of a digest of values that hold no set."""
-
-_IN_ORDER: Final = b"\x02"
-"""First byte of a digest of values whose sets were put in order, or that hold an int beyond 64 bits."""
-
 MEANING: Final = "#"
 """Key of the digest of their types among the last values of a deleted entity; it is not a path."""
 
@@ -281,11 +275,9 @@ class CopiedValues:
     ) -> None:
         self._values = {route: values[route] for route in sorted(values)}
         self.selections = {name: tuple(sorted(selections[name])) for name in sorted(selections)}
-        self._getters = tuple(get for get, _type, _read_as in self._values.values())
         self._selected = tuple(
             (name, tuple(values[route][0] for route in routes)) for name, routes in self.selections.items()
         )
-        self._routes = _digest_of_routes(self._values)
         self._meaning = blake2b(meaning.encode(), digest_size=4).digest()
         self._options = options
         self._sets = sets
@@ -329,33 +321,10 @@ class CopiedValues:
     def _digest(self, values: list[Any]) -> bytes:
         if not self._sets:
             try:
-                return _IN_ANY_ORDER + short_hash(self._pack(values))
+                return short_hash(self._pack(values))
             except OverflowError:  # an int beyond 64 bits
                 pass
-        return _IN_ORDER + short_hash(stored_form(values))
-
-    def earlier_digest(self, entity: Model[Any], used: Mapping[str, Any]) -> bytes:
-        """What records of earlier code keep of the copied values: one digest of all, and one of their routes."""
-        return self._digest([get(entity, used) for get in self._getters]) + self._routes
-
-    def is_unordered_digest(self, recorded: object, now: object) -> bool:
-        """Whether earlier code recorded this digest, of the same routes, from sets in the order of one process.
-
-        Such a digest says nothing about the values.
-        """
-        return (
-            isinstance(recorded, bytes)
-            and isinstance(now, bytes)
-            and recorded[:1] == _IN_ANY_ORDER
-            and now[:1] == _IN_ORDER
-            and recorded.endswith(self._routes)
-        )
-
-    def read_earlier(self, recorded: bytes, entity: Model[Any], used: Mapping[str, Any]) -> dict[bytes, bytes]:
-        """The digests that earlier code would have recorded with this entity; none if it recorded another digest."""
-        now = self.earlier_digest(entity, used)
-        is_same = recorded == now or self.is_unordered_digest(recorded, now)
-        return self.digests(entity, used) if is_same else {}
+        return short_hash(stored_form(values))
 
     def may_be_awaited(self, after: object) -> bool:
         """Whether holders may already refer to an entity that was never written before."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from oneread.derivations.access import Access, Accesses, FieldRoute
-from oneread.derivations.emitted_record import Emission
+from oneread.derivations.emission_code import EmissionCode, Emit
 from oneread.derivations.keyed import ViewKey
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import View
@@ -51,10 +51,6 @@ class Keyspace(NamedTuple):
     """For rows that belong to one entity each; None if the row's value names the owner, and for groups."""
     width: int = 0
     """Numbers of a group's row; 0 for rows that are not groups."""
-    in_order: Callable[[bytes], bytes] | None = None
-    """If earlier releases gave sets no order: from a row to the row as it is made now."""
-    undigested: bool = False
-    """Earlier releases kept no digest of these rows in the entity's record."""
     fields: Callable[[bytes], Mapping[str, Any]] | None = None
     """From a row's value to its values by field, for people; None for groups, and rows that name their owner."""
     numbers: tuple[str, ...] = ()
@@ -146,7 +142,7 @@ class CompiledView(Protocol):
     """Whether its rows end in their expiry."""
     prefix: bytes
     key: ViewKey
-    tokens: tuple[bytes, ...]
+    tokens: tuple[int, ...]
 
     @property
     def cls(self) -> type[View[Any]]: ...
@@ -162,13 +158,8 @@ class CompiledView(Protocol):
         """From the values of rows to rows as users see them; None if that takes more than the values."""
         ...
 
-    def emit(
-        self, entity: Model[Any], used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission, /
-    ) -> None:
-        """Adds the contributions of an entity whose copies are filled; pure.
-
-        `used` are its hidden copies by name, `parts` its key's parts, `suffix` its key as bytes without the kind.
-        """
+    def write_emission(self, code: EmissionCode, /) -> None:
+        """Adds the statements that emit the view to those of the other views of its entities."""
         ...
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
@@ -237,6 +228,32 @@ def kind_of_view(view: type[View[Any]]) -> ViewKind:
 def is_emitted(view: CompiledView) -> bool:
     """Whether entities emit a view's rows; those of groups and of feeds follow from other derived rows."""
     return view.groups is None and not view.parts
+
+
+def behind(reference: str) -> str:
+    """How `inputs_of` names the values that an entity has of another one, as opposed to the reference to it."""
+    return f"{reference}."
+
+
+def inputs_of(view: CompiledView) -> frozenset[str]:
+    """What of an entity a view depends on besides its key and the clock: its fields, and what is `behind` them."""
+    names: set[str] = set()
+    for rule in rules_of(view.cls).values():
+        for given in rule.given_fields:
+            first, *rest = path_of(given).names
+            names |= {first} if rule.kind == "key" and not rest else {first, behind(first)}
+    where = getattr(view.cls, "where", None)
+    for path in () if where is None else where.paths():
+        names |= {path.names[0], behind(path.names[0])}
+    return frozenset(names)
+
+
+def emit_function(owner: type, views: Iterable[CompiledView]) -> Emit:
+    """The function that emits what is of class `owner`, for these views of it."""
+    code = EmissionCode(owner.__qualname__)
+    for view in views:
+        view.write_emission(code)
+    return code.compiled()
 
 
 def key_paths(key: ViewKey) -> frozenset[FieldRoute]:

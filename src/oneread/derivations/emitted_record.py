@@ -4,22 +4,25 @@ A write diffs the recorded contributions against the new ones, so changed view d
 ones, backfill and most repairs are one operation: re-emit. See "The root row remembers what was derived from it" of the
 architecture page and docs/formats/rows.md.
 
-A record maps a token to contributions. A token is one byte for the form of rows, which all kinds of view share, and the
-view's four-byte prefix (id, generation): `i` index rows [[key suffix, digest of the row], ...], `a` sums [[key suffix,
-amounts], ...], `q` unique values [suffix, ...]. Without a prefix: `r` what has a back-reference [source key and
-selection, ...], `h` sources that must not be deleted [source key, ...], `u` hidden copies {name: value}, `f` digests of
-what holders copy {selection: digest}, `l` the last values of a deleted entity {route: value}.
+A record maps a token to contributions. The tokens of a view are made of its number, its generation and the form of
+rows, which all kinds of view share: `ROWS` index rows [key suffix, digest of the row, ...], `SUMS` [key suffix,
+amounts, ...], `UNIQUE` values [key suffix, ...]. Of no view are `REFERENCES`, what has a back-reference [source key and
+selection, ...], `HELD`, sources that must not be deleted [source key, ...], `HIDDEN` copies {name: value}, `COPIED`,
+digests of what holders copy {selection: digest}, and `LAST_VALUES` of a deleted entity {route: value}. The key suffix
+of an index row is what stands between the view's prefix and the entity's own key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from oneread.errors import Corrupt
+from oneread.store.keys import entity_part, number_and_generation, view_prefix
 from oneread.transactions.deltas import Number, from_wire, to_wire, wire_decoder
 from oneread.transactions.outbox import back_reference_key, hold_key
 from oneread.transactions.unit_of_work import DerivedWrites
@@ -27,37 +30,68 @@ from oneread.transactions.unit_of_work import DerivedWrites
 Contributions: TypeAlias = Any
 """Of one token, as msgpack gives them back; the module says of which form."""
 
-Record: TypeAlias = dict[bytes, Contributions]
+Record: TypeAlias = dict[int, Contributions]
 
 
 class Emission(NamedTuple):
-    """The contributions of an entity: each view adds its own."""
+    """The contributions of an entity to all its views."""
 
     record: Record
-    """For the root row; every token is there from the start."""
+    """For the root row; it has every token."""
     shown: dict[bytes, bytes]
     """The whole key of each index row to its value."""
     deltas: list[tuple[bytes, Sequence[Number | None], int]]
     """(key in `counts`, amounts, sign) of each contribution to a sum."""
     claims: list[bytes]
     """Claim keys of its unique values."""
-    made: dict[str, Any]
-    """Encoded elements of keys, amounts and values by the code that makes them; the views of one entity share them."""
-    now: int = 0
-    """The clock: index rows that have expired are left out. 0 to have them all."""
 
 
-ROWS: Final = b"i"
-SUMS: Final = b"a"
-UNIQUE: Final = b"q"
-REFERENCES: Final = b"r"
-HELD: Final = b"h"
-HIDDEN: Final = b"u"
-COPIED: Final = b"f"
-LAST_VALUES: Final = b"l"
+ROWS: Final = 0
+SUMS: Final = 1
+UNIQUE: Final = 2
+REFERENCES: Final = -1
+HELD: Final = -2
+HIDDEN: Final = -3
+COPIED: Final = -4
+LAST_VALUES: Final = -5
 
-SOURCE_DELETED: Final = b"\x00"
+_FORM_BITS: Final = 2
+_FORMS: Final = (1 << _FORM_BITS) - 1
+_NUMBER_BITS: Final = 15
+_NUMBERS: Final = (1 << _NUMBER_BITS) - 1
+
+SOURCE_DELETED: Final = 0
 """In place of the digests: the source is deleted."""
+
+
+def view_token(form: int, prefix: bytes) -> int:
+    """The token of a view's contributions of one form; of the first views of a schema, it is one byte in a record."""
+    number, generation = number_and_generation(prefix)
+    return ((generation - 1) << _NUMBER_BITS | number) << _FORM_BITS | form
+
+
+def form_of(token: int) -> int:
+    """The form of contributions; a token of no view is its own form."""
+    return token if token < 0 else token & _FORMS
+
+
+@lru_cache(maxsize=1024)
+def view_of(token: int) -> bytes:
+    """The prefix of the view whose contributions these are; empty for those of no view."""
+    if token < 0:
+        return b""
+    number = token >> _FORM_BITS
+    return view_prefix(number & _NUMBERS, (number >> _NUMBER_BITS) + 1)
+
+
+def row_suffixes(contributions: Contributions) -> Iterator[tuple[bytes, bytes]]:
+    """The index rows of a token: what stands between prefix and own key, and the digest."""
+    return zip(contributions[::2], contributions[1::2], strict=True)
+
+
+def group_amounts(contributions: Contributions) -> Iterator[tuple[bytes, list[Number | None]]]:
+    """The groups of a token, and the amounts that each has of the entity."""
+    return zip(contributions[::2], map(from_wire, contributions[1::2]), strict=True)
 
 
 class _Diff(NamedTuple):
@@ -67,13 +101,16 @@ class _Diff(NamedTuple):
     shown: Mapping[bytes, bytes]
 
 
-DiffOf: TypeAlias = Callable[[_Diff, bytes, Contributions, Contributions], None]
-"""Adds the writes of one token: of its prefix, the old contributions and the new ones."""
+DiffOf: TypeAlias = Callable[[_Diff, int, Contributions, Contributions], None]
+"""Adds the writes of one token: of the old contributions and the new ones."""
 
 _PRESENT: Final = b"\xc0"
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = wire_decoder(dict[bytes, Any])
+_decode = wire_decoder(dict[int, Any])
+
+decode_dumped: Final = wire_decoder(dict[bytes, Any])
+"""The contributions of `encode_dumped`. Raises msgspec's errors."""
 
 
 def encode_record(record: Record) -> bytes:
@@ -81,7 +118,15 @@ def encode_record(record: Record) -> bytes:
     try:
         return _encode(record)
     except OverflowError:
-        return _encode({token: _wired(each) for token, each in record.items()})
+        return _encode(_wired(record))
+
+
+def encode_dumped(contributions: Mapping[bytes, Contributions]) -> bytes:
+    """The bytes of some contributions of a record, under their names in dumps."""
+    try:
+        return _encode(contributions)
+    except OverflowError:
+        return _encode(_wired(contributions))
 
 
 def _wired(contributions: Contributions) -> Contributions:
@@ -104,8 +149,8 @@ def decode_record(data: bytes | None) -> Record:
 
 
 def short_hash(shown: bytes) -> bytes:
-    """What a record keeps of a row's value: the value itself if it is short, else 16 bytes of BLAKE2b."""
-    return shown if len(shown) <= 16 else blake2b(shown, digest_size=16).digest()  # noqa: PLR2004 - the length of the hash
+    """What a record keeps of a row's value: the value itself if it is short, else 8 bytes of BLAKE2b."""
+    return shown if len(shown) <= 8 else blake2b(shown, digest_size=8).digest()  # noqa: PLR2004 - the length of the hash
 
 
 def record_diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, bytes]) -> DerivedWrites:
@@ -119,16 +164,16 @@ def record_diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, byte
     for token, contributions in new.items():
         before = old.get(token)
         if before != contributions:
-            _DIFFS[token[:1]](diff, token[1:], before or (), contributions)
+            _DIFFS[form_of(token)](diff, token, before or (), contributions)
     for token, before in old.items():
         if token not in new and before:
-            _DIFFS[token[:1]](diff, token[1:], before, ())
+            _DIFFS[form_of(token)](diff, token, before, ())
     return writes
 
 
 def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
     """The writes of an entity that contributed nothing before: `record_diff` against nothing."""
-    record, shown, deltas, claims, _made, _now = emission
+    record, shown, deltas, claims = emission
     for source in record.get(REFERENCES, ()):
         shown[back_reference_key(source, key)] = _PRESENT
     for source in record.get(HELD, ()):
@@ -145,7 +190,7 @@ def leave_out_expired(emission: Emission, living: Emission, recorded: Record) ->
     for token, contributions in living.record.items():
         if emission.record[token] != contributions and recorded.get(token) == contributions:
             emission.record[token] = contributions
-            prefix = token[1:]
+            prefix = view_of(token)
             for place in [each for each in emission.shown if each.startswith(prefix)]:
                 if place not in living.shown:
                     del emission.shown[place]
@@ -154,22 +199,24 @@ def leave_out_expired(emission: Emission, living: Emission, recorded: Record) ->
             ]
 
 
-def _diff_rows(diff: _Diff, prefix: bytes, old: Contributions, new: Contributions) -> None:
-    before, puts = dict(old), diff.writes.puts
-    for suffix, digest in new:
+def _diff_rows(diff: _Diff, token: int, old: Contributions, new: Contributions) -> None:
+    before, puts = dict(row_suffixes(old)), diff.writes.puts
+    prefix, own = view_of(token), entity_part(diff.key)
+    for suffix, digest in row_suffixes(new):
         if before.pop(suffix, None) != digest:
-            place = prefix + suffix
+            place = prefix + suffix + own
             puts[place] = diff.shown[place]
-    diff.writes.deletes.extend([prefix + suffix for suffix in before])
+    diff.writes.deletes.extend([prefix + suffix + own for suffix in before])
 
 
-def _diff_sums(diff: _Diff, prefix: bytes, old: Contributions, new: Contributions) -> None:
-    deltas = diff.writes.deltas
-    deltas.extend([(prefix + suffix, from_wire(amounts), -1) for suffix, amounts in old])
-    deltas.extend([(prefix + suffix, from_wire(amounts), 1) for suffix, amounts in new])
+def _diff_sums(diff: _Diff, token: int, old: Contributions, new: Contributions) -> None:
+    deltas, prefix = diff.writes.deltas, view_of(token)
+    deltas.extend([(prefix + suffix, amounts, -1) for suffix, amounts in group_amounts(old)])
+    deltas.extend([(prefix + suffix, amounts, 1) for suffix, amounts in group_amounts(new)])
 
 
-def _diff_claims(diff: _Diff, prefix: bytes, old: Contributions, new: Contributions) -> None:
+def _diff_claims(diff: _Diff, token: int, old: Contributions, new: Contributions) -> None:
+    prefix = view_of(token)
     diff.writes.released.update({prefix + suffix: diff.key for suffix in old if suffix not in new})
     diff.writes.claimed.update({prefix + suffix: diff.key for suffix in new if suffix not in old})
 
@@ -177,18 +224,18 @@ def _diff_claims(diff: _Diff, prefix: bytes, old: Contributions, new: Contributi
 def _diff_pointers(place: Callable[[bytes, bytes], bytes]) -> DiffOf:
     """The diff of sources, each of which has a row of `views` that names the holder."""
 
-    def diff_of(diff: _Diff, _prefix: bytes, old: Contributions, new: Contributions) -> None:
+    def diff_of(diff: _Diff, _token: int, old: Contributions, new: Contributions) -> None:
         diff.writes.deletes.extend([place(source, diff.key) for source in old if source not in new])
         diff.writes.puts.update({place(source, diff.key): _PRESENT for source in new if source not in old})
 
     return diff_of
 
 
-def _no_rows(_diff: _Diff, _prefix: bytes, _old: Contributions, _new: Contributions) -> None:
+def _no_rows(_diff: _Diff, _token: int, _old: Contributions, _new: Contributions) -> None:
     """Hidden copies, digests of copied values and last values have no rows."""
 
 
-_DIFFS: Final[dict[bytes, DiffOf]] = {
+_DIFFS: Final[dict[int, DiffOf]] = {
     ROWS: _diff_rows,
     SUMS: _diff_sums,
     UNIQUE: _diff_claims,

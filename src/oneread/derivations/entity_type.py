@@ -13,14 +13,14 @@ import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import DELETES, NO_SOURCE, Reference, Source
-from oneread.derivations.derivation import CompiledView
+from oneread.derivations.derivation import CompiledView, inputs_of
+from oneread.derivations.emission_code import EmissionCode, Emit
 from oneread.derivations.emitted_record import (
     COPIED,
     HELD,
     HIDDEN,
     LAST_VALUES,
     REFERENCES,
-    Contributions,
     Emission,
     Record,
 )
@@ -36,7 +36,7 @@ from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import revive
-from oneread.store.keys import entity_part
+from oneread.store.keys import KIND_BYTES, entity_part
 from oneread.transactions.root import Root
 from oneread.transactions.sequences import NumberSequence
 from oneread.transactions.unit_of_work import Group, GroupNumbers
@@ -65,6 +65,12 @@ class EntityState(NamedTuple):
     """Holders are to be notified even if the copied values look the same, because of the row's older layout."""
     keep: Callable[[bytes], bytes] | None = None
     """Gives a new document what only a newer program knows of the entity; None for a row without such fields."""
+    body: bytes | None = None
+    """The document of a row of the current layout."""
+
+
+NOTHING_STORED: Final = EntityState(None, {}, {})
+"""The state of a row that was never written."""
 
 
 class FillInputs(NamedTuple):
@@ -76,20 +82,26 @@ class FillInputs(NamedTuple):
     """Of every new reference, and of those in `changed`."""
     changed: Container[bytes] = ()
     """Sources whose values are read again although the reference is the same."""
-    skipped: AbstractSet[bytes] = frozenset()
+    skipped: AbstractSet[int] = frozenset()
     """Tokens of views that are left out, as if they were not declared."""
     now: int = 0
-    """The clock; see `Emission`."""
+    """The clock: index rows that have expired are left out. 0 to have them all."""
+    differing: frozenset[str] | None = None
+    """The only inputs of views (`inputs_of`) that may differ from those before; None if any may."""
 
 
 class EmissionOptions(NamedTuple):
     """What an entity emits, where no copies are filled: as of `FillInputs`."""
 
-    skipped: AbstractSet[bytes] = frozenset()
+    skipped: AbstractSet[int] = frozenset()
     now: int = 0
 
 
 EVERYTHING: Final = EmissionOptions()
+
+_NO_TOKENS: Final[frozenset[int]] = frozenset()
+_EMITTERS: Final = 32
+"""Functions of one entity type that emit only some of its views; a class of many views may be changed in many ways."""
 
 
 class FilledEntity(NamedTuple):
@@ -128,7 +140,13 @@ class EntityType:
         self.generated = tuple(name for name, default in defaults if default == GENERATED and name != self.numbered)
         self.updated = tuple(name for name, default in defaults if default == UPDATED)
         self._copies = tuple(each for each in self.references if each.copy is not None)
-        self._elements = tuple((each.name, reference_signature(each.name)) for each in self.references if not each.many)
+        self._encoded = {
+            reference_signature(each.name): f"refs[{each.name!r}][0][{KIND_BYTES}:]"
+            for each in self.references
+            if not each.many
+        }
+        self._emitters: dict[AbstractSet[int], Emit] = {}
+        self._inputs = tuple((view, inputs_of(view)) for view in self.derivations)
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
@@ -168,11 +186,32 @@ class EntityType:
         }
         for each in self._plain:
             self._check(each, entity, refs[each.name], inputs)
-        body, stored = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
-        if inputs.before.keep is not None:
-            body = inputs.before.keep(body)
+        before = inputs.before
+        if entity is before.entity and before.body is not None and _holds(entity, filled):
+            body, stored = before.body, entity
+        else:
+            body, stored = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
+            if before.keep is not None:
+                body = before.keep(body)
         used = self._used(refs, inputs) if self._hidden else {}
-        return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs))
+        kept = self._kept_tokens(inputs)
+        if not kept:
+            return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs))
+        emission = self.emission(stored, used, key, refs, EmissionOptions(kept, inputs.now))
+        return FilledEntity(stored, body, emission._replace(record={**before.record, **emission.record}))
+
+    def _kept_tokens(self, inputs: FillInputs) -> AbstractSet[int]:
+        """The tokens of views whose contributions are those that the record before lists, because no input differs.
+
+        The record must be of the same declarations, and of the current layout: others may have had other values.
+        """
+        if inputs.differing is None or inputs.before.body is None or self.has_expiring_rows:
+            return _NO_TOKENS
+        kept = frozenset(
+            token for view, needed in self._inputs if needed.isdisjoint(inputs.differing) for token in view.tokens
+        )
+        is_cheap = kept in self._emitters or len(self._emitters) < _EMITTERS
+        return kept if is_cheap and self.covers_views(inputs.before.record, alive=True) else _NO_TOKENS
 
     def refs(self, entity: object) -> Refs:
         """The root rows that each referring field names."""
@@ -245,9 +284,9 @@ class EntityType:
                 used.update(each.hidden_values(source, held if same else None))
         return used
 
-    def missing_views(self, record: Record) -> AbstractSet[bytes]:
+    def missing_views(self, record: Record) -> AbstractSet[int]:
         """Tokens of views that are not in a record, which has an entry even for a view without contributions."""
-        return self._empty.keys() - record.keys()
+        return frozenset(self._empty.keys() - record.keys())
 
     def emission(
         self,
@@ -263,22 +302,10 @@ class EntityType:
             InvalidKey: a value that a view needs in its key cannot be in a key.
             InvalidValue: a value that is summed cannot be.
         """
-        into = Emission(
-            dict(self._empty),
-            {},
-            [],
-            [],
-            {code: entity_part(keys[0]) for name, code in self._elements if (keys := refs[name])},
-            options.now,
+        found = self._emitter(options.skipped)(
+            entity, used, self.kind.parts(entity), entity_part(key), refs, options.now
         )
-        skipped = options.skipped
-        parts, suffix = self.kind.parts(entity), entity_part(key)
-        for derivation in self.derivations:
-            if not skipped or skipped.isdisjoint(derivation.tokens):
-                derivation.emit(entity, used, parts, suffix, into)
-        record = into.record
-        for token in skipped:
-            del record[token]
+        record = found.record
         if self.tracked:
             record[REFERENCES] = self._taken(refs)
         if self.holding:
@@ -289,26 +316,24 @@ class EntityType:
             )
         if self.copied is not None:
             record[COPIED] = self.copied.digests(entity, used)
-        return into
+        return found
+
+    def _emitter(self, skipped: AbstractSet[int]) -> Emit:
+        """The function that emits the views without these tokens, generated once."""
+        found = self._emitters.get(skipped)
+        if found is None:
+            code = EmissionCode(self.cls.__qualname__, self._encoded)
+            for view in self.derivations:
+                if skipped.isdisjoint(view.tokens):
+                    view.write_emission(code)
+            for token in self._empty.keys() - skipped:
+                code.contributions(token)
+            found = self._emitters[frozenset(skipped)] = code.compiled()
+        return found
 
     def _taken(self, refs: Refs) -> list[bytes]:
         """The sources that must reach the entity, each with the selection that it takes."""
         return list(dict.fromkeys([source + taken for name, taken in self._selections for source in refs[name]]))
-
-    def in_earlier_form(self, found: Record, entity: Any, used: Mapping[str, Any], refs: Refs) -> Record:
-        """The contributions of an entity that earlier code recorded in another form, if the record found has that form.
-
-        Earlier code had one digest of all copied values, and back-references without a selection.
-        """
-        earlier: Record = {}
-        if self.copied is not None and type(found.get(COPIED)) is bytes:
-            earlier[COPIED] = self.copied.earlier_digest(entity, used)
-        if self.tracked:
-            sources = list(dict.fromkeys([source for each in self.tracked for source in refs[each.name]]))
-            recorded = found.get(REFERENCES)
-            if sources and isinstance(recorded, list) and sorted(map(repr, recorded)) == sorted(map(repr, sources)):
-                earlier[REFERENCES] = sources
-        return earlier
 
     def tombstone_record(self, before: EntityState) -> Record:
         """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""
@@ -411,28 +436,29 @@ class EntityType:
             return False
         if before is None:
             return self.copied.may_be_awaited(after[COPIED])
-        return bool(self._announced(before) != after[COPIED])
+        return bool(before.record.get(COPIED) != after[COPIED])
 
     def unchanged_selections(self, before: EntityState, after: Record) -> list[bytes]:
         """The selections whose holders need not be notified, because their values are what the holders were given."""
-        known, now = self._announced(before), after.get(COPIED)
+        known, now = before.record.get(COPIED), after.get(COPIED)
         if not isinstance(known, dict) or not isinstance(now, dict):
             return []
         return [name for name, digest in now.items() if known.get(name) == digest]
 
-    def _announced(self, before: EntityState) -> Contributions:
-        """What holders were given last, as a record keeps it; None if nothing was copied when the row was written."""
-        recorded = before.record.get(COPIED)
-        if self.copied is None or type(recorded) is not bytes or before.entity is None:
-            return recorded
-        return self.copied.read_earlier(recorded, before.entity, before.used)
-
     def must_notify_again(self, before: EntityState) -> bool:
         return before.must_notify and self.copied is not None
 
-    def root(self, version: int, own: int, filled: FilledEntity) -> Root:
-        """The root row of a filled entity, with its two versions."""
-        return Root(version, filled.body, emitted_record.encode_record(filled.emission.record), own)
+    def root(self, version: int, own: int, filled: FilledEntity, seen: Root, before: Record) -> Root:
+        """The root row of a filled entity, with its two versions; `before` is the record of the row that was seen."""
+        record = filled.emission.record
+        # Equal hidden copies may have other bytes, as 1 and 1.0.
+        is_same = not self._hidden and record == before and seen.emitted is not None
+        return Root(version, filled.body, seen.emitted if is_same else emitted_record.encode_record(record), own)
+
+
+def _holds(entity: Model[Any], filled: Mapping[str, Copy[Any]]) -> bool:
+    """Whether an entity has these very copies."""
+    return all(getattr(entity, name) is copy for name, copy in filled.items())
 
 
 _PLAIN = (bytes,)

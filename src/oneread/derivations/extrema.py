@@ -14,9 +14,11 @@ import msgspec
 
 from oneread.derivations.access import Access, FieldRoute
 from oneread.derivations.derivation import RowForm
-from oneread.derivations.emitted_record import ROWS, short_hash
+from oneread.derivations.emission_code import EmissionCode
+from oneread.derivations.emitted_record import ROWS, short_hash, view_token
 from oneread.derivations.rules import Rule
 from oneread.encoding.codec import Codec
+from oneread.encoding.codegen import indented
 from oneread.errors import InvalidDeclaration, InvalidValue
 from oneread.models.layout import Layout
 from oneread.models.paths import path_of
@@ -75,8 +77,8 @@ class Extremum(NamedTuple):
     form: RowForm
 
     @property
-    def token(self) -> bytes:
-        return ROWS + self.prefix
+    def token(self) -> int:
+        return view_token(ROWS, self.prefix)
 
     def first_rows(self, group: bytes) -> FirstRows:
         """The rows that the field of one group shows."""
@@ -95,35 +97,28 @@ class Extremum(NamedTuple):
         ordering = (self.field, self.order, encode)
         return [ordering] if self.order is self.value else [ordering, (self.field, self.value, self.pack)]
 
-    def scope(self, place: int) -> dict[str, Any]:
-        """The functions and values that `lines` and `row_lines` use, for the hidden index with this number."""
-        return {f"extreme{place}": self.codec.encode, f"packed{place}": self.pack, f"X{place}": self.prefix}
-
-    def lines(self, place: int) -> list[str]:
-        """The statements that make the value's key, row and digest; views of one entity share them in `made`."""
-        name = repr(self.name)
+    def write(self, code: EmissionCode, refuse_long: str) -> tuple[list[str], list[str]]:
+        """The statements before the groups of an entity, and those of each: the value's key, row and digest."""
         order, absent = "value", "value is None"
         if self.order is not self.value:
             order, absent = "at", f"value is None or (at := {self.order.code}) is None"
-        return [
-            f"x{place} = made.get({name})",
-            f"if x{place} is None:",
-            f"    value = {self.value.code}",
-            f"    x{place} = () if {absent} else (extreme{place}(({order},)), *packed{place}(value))",
-            f"    made[{name}] = x{place}",
-            f"extrema{place} = record[TOKENS[{place + 1}]] = []",
+        encode, pack = code.name("extreme", self.codec.encode), code.name("packed", self.pack)
+        shared = code.shared(
+            self.name,
+            lambda variable: [
+                f"value = {self.value.code}",
+                f"{variable} = () if {absent} else ({encode}(({order},)), *{pack}(value))",
+            ],
+        )
+        rows = code.contributions(self.token)
+        row = [
+            f"element, doc, kept = {shared.variable}",
+            f"if len(found) + len(element) > {VALUES_BYTES}: {refuse_long}({self.field!r})",
+            "place = found + element",
+            f"{rows} += place, kept",
+            f"shown[{self.prefix!r} + place + suffix] = doc",
         ]
-
-    def row_lines(self, place: int) -> list[str]:
-        """The statements that add the row of one group."""
-        return [
-            f"if x{place}:",
-            f"    element, doc, digest = x{place}",
-            f"    if len(found) + len(element) > {VALUES_BYTES}: refuse_long({self.field!r})",
-            "    place = found + element + suffix",
-            f"    extrema{place}.append([place, digest])",
-            f"    shown[X{place} + place] = doc",
-        ]
+        return shared.lines, [f"if {shared.variable}:", *indented(row)]
 
 
 def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:

@@ -7,11 +7,12 @@ row to take away. See docs/decisions/0049-indexes-over-groups.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from oneread.derivations.aggregates import AggregateView
-from oneread.derivations.derivation import CompiledView
-from oneread.derivations.emitted_record import Emission
+from oneread.derivations.derivation import CompiledView, emit_function
+from oneread.derivations.emission_code import Emit
 from oneread.derivations.rules import rules_of
 from oneread.errors import OnereadError
 from oneread.models.paths import path_of
@@ -27,6 +28,10 @@ class IndexedGroups:
         self.indexes = indexes
         named = {name for index in indexes for name in _named(index.cls)}
         self._extrema = tuple(each for each in aggregate.extrema if each.field in named)
+
+    @cached_property
+    def _emit(self) -> Emit:
+        return emit_function(self.aggregate.cls, self.indexes)
 
     @property
     def extrema_names(self) -> list[str]:
@@ -47,10 +52,7 @@ class IndexedGroups:
             return {}
         group = row_part(key)
         row = self.aggregate.row_of(group, numbers, self._extrema)
-        parts, into = self.aggregate.key.codec.decode(group), Emission({}, {}, [], [], {})
-        for index in self.indexes:
-            index.emit(row, {}, parts, group, into)
-        return into.shown
+        return self._emit(row, {}, self.aggregate.key.codec.decode(group), group, {}, 0).shown
 
     def row_writes(self, key: bytes, before: GroupNumbers, after: GroupNumbers) -> DerivedWrites:
         """The writes that follow from new numbers of a group. Raises OnereadError for those that cannot be shown."""

@@ -21,13 +21,15 @@ from oneread.derivations.derivation import (
     key_values,
     owner_offset,
 )
-from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
+from oneread.derivations.emission_code import EmissionCode
+from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash, view_token
 from oneread.derivations.expiry import own_expiry, row_expiries
-from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
+from oneread.derivations.keyed import KEY_SCOPE, KeyRule, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.shown_rows import ShownRows, copy_shown
 from oneread.derivations.views import Index, View
-from oneread.errors import InvalidDeclaration, InvalidKey, OnereadError
+from oneread.encoding.codegen import indented
+from oneread.errors import InvalidDeclaration, InvalidKey
 from oneread.errors import shown as text_of
 from oneread.models.expiry import EXPIRY_BYTES, NEVER, is_living_row
 from oneread.models.expressions import Expression
@@ -36,7 +38,7 @@ from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
-from oneread.models.types import FieldType, Names, field_types, type_of, types_of, unwrap
+from oneread.models.types import Names, field_types, type_of, types_of, unwrap
 from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.effects import Now, Together
@@ -74,14 +76,13 @@ class IndexView(ShownRows):
             raise InvalidDeclaration("a unique index needs a key rule: by(...)", view=cls)
         only_refer = keyed if self.groups is None else rules  # a group has no values of its copies
         super().__init__(cls, only_refer, compiling, has_expiries=bool(self._expiries))
-        shapes = [each for field in self.layout.fields for each in (field, *field.fields)]
-        self._had_no_order = any(each.sets and _is_deep(each.type) for each in shapes)
         self.unique = self.can_find = cls.unique
         if self.unique and any(part.access.through is not None or part.access.rank for part in self.key.parts):
             raise InvalidDeclaration("a unique value is the entity's own, never copied or rolled up", view=cls)
-        rows, claims = ROWS + prefix, UNIQUE + prefix
-        self.tokens: tuple[bytes, ...] = (rows, claims) if self.unique else (rows,)
-        self.emit: Emit = self._emitter(accesses)
+        rows, claims = view_token(ROWS, prefix), view_token(UNIQUE, prefix)
+        self.tokens: tuple[int, ...] = (rows, claims) if self.unique else (rows,)
+        self._row = _row_code(self, self._source, accesses)
+        self._where = compile_where(cls, self._source, accesses)
 
     def _with_bucket(self, rule: Rule) -> Rule:
         """A rule that takes a time bucket of groups, as one of that size: any instant finds its bucket."""
@@ -91,36 +92,37 @@ class IndexView(ShownRows):
             return rule
         return msgspec.structs.replace(rule, size=group.size)
 
-    def _emitter(self, accesses: Accesses) -> Emit:
-        """Generates the function that adds the entity's index rows, and its claims if the index is unique."""
-        row, scope = _row_code(self, self._source, accesses)
-        scope |= {"pack": self.pack_row, "wide": self._wide, "refuse_long": self._refuse_long}
-        scope |= {"hashed": short_hash, "PREFIX": self.prefix, "TOKENS": self.tokens}
-        before: list[str] = []
-        own = own_expiry(self.cls)
-        if self._expiries:
-            scope |= {f"expiry{place}": rule.of for place, rule in enumerate(self._expiries)}
-            first = ", ".join(f"expiry{place}(e)" for place in range(len(self._expiries)))
-            before += [f"until = min({first}, {NEVER})", "if until <= now: return"]
-        elif own is not None:
-            scope["expiry0"] = own.of
-            before.append("if expiry0(e) <= now: return")
-        before.append("rows = record[TOKENS[0]] = []")
+    def write_emission(self, code: EmissionCode) -> None:
+        code.use({**KEY_SCOPE, "in_order": order_sets, "hashed": short_hash})
+        rows = code.contributions(self.tokens[0])
+        before = self._expiry_lines(code)
         each = [
-            f"row = {row}",
-            "try: doc = pack(row)",
-            "except OverflowError: doc = wide(row)",
+            f"row = {self._row}",
+            f"try: doc = {code.name('pack', self.pack_row)}(row)",
+            f"except OverflowError: doc = {code.name('wide', self._wide)}(row)",
             *([f"doc += until.to_bytes({EXPIRY_BYTES}, 'big')"] if self._expiries else []),
             "place = found + suffix",
-            *([] if self.groups is None else [f"if len(place) > {VALUES_BYTES + KEY_BYTES}: refuse_long(len(place))"]),
-            "rows.append([place, hashed(doc)])",
-            "shown[PREFIX + place] = doc",
         ]
+        if self.groups is not None:
+            refuse = code.name("refuse", self._refuse_long)
+            each.append(f"if len(place) > {VALUES_BYTES + KEY_BYTES}: {refuse}(len(place))")
+        each += [f"{rows} += found, hashed(doc)", f"shown[{self.prefix!r} + place] = doc"]
         if self.unique:
+            claimed = code.contributions(self.tokens[1])
             present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
-            before.append("claimed = record[TOKENS[1]] = []")
-            each += [f"if {present}:", "    claimed.append(found)", "    claims.append(PREFIX + found)"]
-        return self.key.emitter(scope, compile_where(self.cls, self._source, accesses), before, each)
+            each += [
+                f"if {present}:",
+                *indented([f"{claimed}.append(found)", f"claims.append({self.prefix!r} + found)"]),
+            ]
+        self.key.write(code, self._where, before, each)
+
+    def _expiry_lines(self, code: EmissionCode) -> list[str]:
+        """The statements that end those of the view where the entity's row has expired."""
+        own = own_expiry(self.cls)
+        if self._expiries:
+            first = ", ".join(f"{code.name('expiry', rule.of)}(e)" for rule in self._expiries)
+            return [f"until = min({first}, {NEVER})", "if until <= now: break"]
+        return [] if own is None else [f"if {code.name('expiry', own.of)}(e) <= now: break"]
 
     def _refuse_long(self, length: int) -> NoReturn:
         raise InvalidKey(
@@ -133,20 +135,10 @@ class IndexView(ShownRows):
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
 
-    def _in_order(self, doc: bytes) -> bytes:
-        """A row's value with its sets in order, as it is made now; unchanged if it differs in more than order."""
-        end = len(doc) - EXPIRY_BYTES if self._expiries else len(doc)
-        try:
-            made = self.layout.encode(self.layout.decode(doc[:end])) + doc[end:]
-        except OnereadError:
-            return doc
-        return made if sorted(made) == sorted(doc) else doc
-
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values = self.cls.__name__, key_values(self.key)
-        in_order = self._in_order if self._had_no_order else None
         rows = Keyspace(
-            self.prefix, "views", name, kind, values, owner_offset(self.key.codec), in_order=in_order,
+            self.prefix, "views", name, kind, values, owner_offset(self.key.codec),
             fields=self.named_values, groups=b"" if self.groups is None else self.groups.prefix,
         )  # fmt: skip
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
@@ -189,25 +181,22 @@ def unique_option(view: type[Index[Any]]) -> Description:
     return (("unique", "true"),) if view.unique else ()
 
 
-def _row_code(index: IndexView, source: type, accesses: Accesses) -> tuple[str, dict[str, Any]]:
-    """The expression of a row's value, in the order of the class's fields, and the functions that it calls."""
+def _row_code(index: IndexView, source: type, accesses: Accesses) -> str:
+    """The expression of a row's value, in the order of the class's fields."""
     cls = index.cls
     codes = ["(k,)"]
-    scope: dict[str, Any] = {"in_utc": in_utc, "in_order": order_sets}
     types = field_types(cls, accesses.names)
-    parts = {part.field: place for place, part in enumerate(index.key.parts)}
+    parts = {part.field: part for part in index.key.parts}
     for name, rule in rules_of(cls).items():
-        if name in parts:
-            part = index.key.parts[parts[name]]
+        part = parts.get(name)
+        if part is not None:
             check_type(cls, name, types[name], part.access, optional=rule.none is not None)
-            if part.rule.size is not None:
-                scope[f"start{parts[name]}"] = STARTS[part.rule.size]
-            codes.append(_key_code(part, parts[name], copy_shown(cls, name, accesses.names)))
+            codes.append(_key_code(part, copy_shown(cls, name, accesses.names)))
         else:
             access = accesses.of_path(cls, name, rule.field, source)
             code = _shown_code(cls, name, rule, access, types[name], accesses)
             codes.append(code if name not in index.referring else _referring_code(access.code, access, access.copy))
-    return f"({', '.join(codes)},)", scope
+    return f"({', '.join(codes)},)"
 
 
 def _check_groups(cls: type[Index[Any]], groups: CompiledView, key: ViewKey) -> None:
@@ -224,14 +213,14 @@ def _check_groups(cls: type[Index[Any]], groups: CompiledView, key: ViewKey) -> 
         )  # fmt: skip
 
 
-def _key_code(part: KeyRule, place: int, copy: type[Copy[Any]] | None) -> str:
+def _key_code(part: KeyRule, copy: type[Copy[Any]] | None) -> str:
     """A key rule's value as the row shows it; a copy only refers, else its fields would have to follow their source."""
     value = "m" if part.access.many else part.access.code
     if copy is not None:
         return _referring_code(value, part.access, copy)
     if part.rule.size is None:
         return value
-    return f"(None if (v := {value}) is None else start{place}(in_utc(v)))"
+    return f"(None if (v := {value}) is None else start_{part.rule.size}(in_utc(v)))"
 
 
 def _referring_code(value: str, access: Access, copy: type[Copy[Any]] | None) -> str:
@@ -260,12 +249,6 @@ def _shown_code(
     several = {field: f"in_order(c.{field})" for field in copied_names(access.copy) if copied[field].holds_sets}
     fields = ", ".join(several.get(field, f"c.{field}") for field in ("ref", "deleted", *copied_names(access.copy)))
     return f"(None if (c := {access.code}) is None else ({fields}))"
-
-
-def _is_deep(given: FieldType) -> bool:
-    """Whether sets are inside other values; a set that is a field's whole value always had an order in rows."""
-    present = given.present
-    return present.kind != "set" or any(each.holds_sets for each in present.parts)
 
 
 def check_type(cls: type[View[Any]], name: str, annotation: object, access: Access, *, optional: bool) -> None:

@@ -1,17 +1,16 @@
 """The key of a view: which values of an entity it holds, in which order, and which entities are in the view at all.
 
-The function that emits a view is generated, one statement a rule. See "Semantics" of the decisions page and
-docs/formats/keys.md.
+What emits a view is generated, one statement a rule. See "Semantics" of the decisions page and docs/formats/keys.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from oneread.derivations.access import Access, Accesses
-from oneread.derivations.emitted_record import Emission
+from oneread.derivations.emission_code import EmissionCode
 from oneread.derivations.rules import BucketSize, Rule
 from oneread.encoding import ordered
 from oneread.encoding.codec import Codec, KeyElement
@@ -27,9 +26,6 @@ from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 
 KeyValues: TypeAlias = tuple[Any, ...]
 """Of the elements of a key."""
-
-Emit: TypeAlias = Callable[[Any, Mapping[str, Any], tuple[Any, ...], bytes, Emission], None]
-"""`CompiledView.emit`."""
 
 
 def in_utc(at: datetime) -> datetime:
@@ -58,6 +54,14 @@ STARTS: Final[dict[BucketSize, Callable[[datetime], datetime]]] = {
 }
 """The start of the bucket that an instant in UTC belongs to."""
 
+KEY_SCOPE: Final[Mapping[str, object]] = {
+    "digest": digest,
+    "whole": ordered.encode,
+    "in_utc": in_utc,
+    **{f"start_{size}": start for size, start in STARTS.items()},
+}
+"""What the code of key rules calls."""
+
 
 def signature(code: str, rule: Rule) -> str:
     """Identifies the bytes of a part: parts with one signature have the same bytes."""
@@ -85,67 +89,56 @@ class KeyRule(NamedTuple):
     def width(self) -> int:
         return len(self.elements)
 
-    def scope(self, place: int) -> dict[str, Any]:
-        """The functions that the code of this part calls when it stands at `place` in the key."""
-        codec = Codec(self.elements, max_length=KEY_BYTES)
-        called: dict[str, Any] = {
-            f"encode{place}": codec.encode,
-            "digest": digest,
-            "whole": ordered.encode,
-            "in_utc": in_utc,
-        }
-        return called if self.rule.size is None else called | {f"start{place}": STARTS[self.rule.size]}
+    def write(self, place: int, code: EmissionCode) -> tuple[str, list[str]]:
+        """The expression of this part's bytes, and the statements before it; they end where it keeps an entity out.
 
-    def lines(self, place: int) -> list[str]:
-        """The statements that make this part's bytes, or return if the entity is not in the view."""
-        return self._lines_of_elements(place) if self.access.many else self._lines_of_value(place)
+        `m` in the expression is the element of each(...).
+        """
+        code.use(KEY_SCOPE)
+        encode = code.name("encode", Codec(self.elements, max_length=KEY_BYTES).encode)
+        return self._element(place, encode) if self.access.many else self._value(place, encode, code)
 
-    def bytes_code(self, place: int) -> str:
-        """The expression of this part's bytes behind its `lines`."""
-        return f"encode{place}({self._elements_code('m', place)})" if self.access.many else f"b{place}"
+    def _value(self, place: int, encode: str, code: EmissionCode) -> tuple[str, list[str]]:
+        value = f"v{place}"
+        absent = [f"if {value} is None: break"] if self.rule.none is None else []
+        made = code.element(signature(self.access.code, self.rule), f"{encode}({self._elements_code(value)})")
+        return made.variable, [f"{value} = {self.access.code}", *absent, *made.lines]
 
-    def _lines_of_value(self, place: int) -> list[str]:
-        # Views of one entity share encoded parts in `made`: parts with one signature have the same bytes.
-        name = repr(signature(self.access.code, self.rule))
-        absent = [f"if v{place} is None: return"] if self.rule.none is None else []
-        return [
-            f"b{place} = made.get({name})",
-            f"if b{place} is None:",
-            *indented([f"v{place} = {self.access.code}", *absent]),
-            f"    b{place} = made[{name}] = encode{place}({self._elements_code(f'v{place}', place)})",
-        ]
-
-    def _lines_of_elements(self, place: int) -> list[str]:
+    def _element(self, place: int, encode: str) -> tuple[str, list[str]]:
         # Two instants of one bucket are one element, so buckets are computed before duplicates go.
-        element = "m" if self.rule.size is None else self._value_code("m", place)
+        value = f"v{place}"
+        element = "m" if self.rule.size is None else self._value_code("m")
+        found = f"{encode}({self._elements_code('m')})"
         lines = [
-            f"v{place} = {self.access.code}",
-            f"if v{place} is None: return",
-            f"several = list(dict.fromkeys([{element} for m in v{place} if m is not None]))",
-            "if not several: return",
+            f"{value} = {self.access.code}",
+            f"if {value} is None: break",
+            f"several = list(dict.fromkeys([{element} for m in {value} if m is not None]))",
+            "if not several: break",
         ]
         if self.access.unordered:
-            lines.append(f"several.sort(key=lambda m: {self.bytes_code(place)})")
-        return lines
+            lines.append(f"several.sort(key=lambda m: {found})")
+        return found, lines
 
-    def _value_code(self, value: str, place: int) -> str:
+    def _value_code(self, value: str) -> str:
         """The expression of what a plain value becomes in the key; `value` is not None."""
         if self.rule.hashed:
             return f"digest(whole(({value},)))"
-        return value if self.rule.size is None else f"start{place}(in_utc({value}))"
+        return value if self.rule.size is None else f"start_{self.rule.size}(in_utc({value}))"
 
-    def _elements_code(self, value: str, place: int) -> str:
+    def _elements_code(self, value: str) -> str:
         """The expression of the tuple of this part's elements."""
         if self.kind is None:
-            code = f"({self._value_code(value, place)},)"
+            code = f"({self._value_code(value)},)"
             return code if self.rule.none is None else f"((None,) if {value} is None else {code})"
         key = f"{value}.ref.key" if self.access.copy is not None else f"{value}.key"
         return key if self.rule.none is None else f"((None,) * {self.width} if {value} is None else {key})"
 
     def check(self) -> Callable[[Any], object]:
         """The function that raises for a value that this part cannot hold."""
-        code = f"encode0({self._elements_code('v', 0)})"
-        return function("check", "v", [f"return {f'[{code} for v in v]' if self.access.many else code}"], self.scope(0))
+        encode = Codec(self.elements, max_length=KEY_BYTES).encode
+        code = f"encode({self._elements_code('v')})"
+        lines = [f"return {f'[{code} for v in v]' if self.access.many else code}"]
+        return function("check", "v", lines, {**KEY_SCOPE, "encode": encode}, self.field)
 
     def take_values(self, rest: list[Any]) -> KeyValues:
         """Removes this part's argument from the front of `rest` and returns the values of its elements.
@@ -237,37 +230,36 @@ class ViewKey:
                 found.append((*found[-1], each.type))
         return tuple(found)
 
-    def emitter(
-        self, scope: dict[str, Any], where: Callable[[Any], bool] | None, before: Sequence[str], each: Sequence[str]
-    ) -> Emit:
-        """Generates the function that emits a view, around the view's own statements.
+    def write(
+        self, code: EmissionCode, where: Callable[[Any], bool] | None, before: Sequence[str], each: Sequence[str]
+    ) -> None:
+        """Adds what emits a view to the code of its entities, around the view's own statements.
 
         Those `before` run once if the entity is in the view (`where`; None for all), those of `each` for each row with
-        `found`, the bytes of the key's values, and `m`, the element of each(...). All see `e` (the entity), `u` (its
-        hidden copies), `k` (its key's parts), `suffix` (its key), `into`, and what `scope` names.
+        `found`, the bytes of the key's values, and `m`, the element of each(...).
         """
-        space = scope | {"check": self._check, "where": where}
-        lines = [] if where is None else ["if not where(e): return"]
-        lines.append("record, shown, deltas, claims, made, now = into")
+        lines = [] if where is None else [f"if not {code.name('where', where)}(e): break"]
+        parts: list[str] = []
         for place, part in enumerate(self.parts):
-            space |= part.scope(place)
-            lines += part.lines(place)
-        found = " + ".join(part.bytes_code(place) for place, part in enumerate(self.parts)) or "b''"
-        rows = [f"found = {f'check({found})' if len(self.parts) > 1 else found}", *each]
+            found, made = part.write(place, code)
+            parts.append(found)
+            lines += made
+        rows = [f"found = {' + '.join(parts) or repr(b'')}"]
+        if len(parts) > 1:
+            rows.append(f"if len(found) > {VALUES_BYTES}: {code.name('refuse', self._refuse_long)}(found)")
+        rows += each
         if self._has_elements:
             rows = ["for m in several:", *indented(rows)]
-        return function("emit", "e, u, k, suffix, into", [*lines, *before, *rows], space, self.view.__qualname__)
+        code.add_view(self.view, [*lines, *before, *rows])
 
-    def _check(self, values: bytes) -> bytes:
-        if len(values) > VALUES_BYTES:
-            raise InvalidKey(
-                "the values of a view row are too long together",
-                view=self.view,
-                fields=[part.field for part in self.parts],
-                length=len(values),
-                limit=VALUES_BYTES,
-            )
-        return values
+    def _refuse_long(self, values: bytes) -> NoReturn:
+        raise InvalidKey(
+            "the values of a view row are too long together",
+            view=self.view,
+            fields=[part.field for part in self.parts],
+            length=len(values),
+            limit=VALUES_BYTES,
+        )
 
     def flat(self, given: KeyValues) -> KeyValues:
         """Arguments of `get` and `page` as values of elements.

@@ -78,8 +78,8 @@ class ShownAggregate:
         """
         if all(before.get(token) == after.get(token) for token in self._tokens):
             return ()
-        both = (*before.get(self._sums, ()), *after.get(self._sums, ()))
-        return [self.group(suffix) for suffix in dict.fromkeys([suffix for suffix, _amounts in both])]
+        both = (*before.get(self._sums, ())[::2], *after.get(self._sums, ())[::2])
+        return [self.group(suffix) for suffix in dict.fromkeys(both)]
 
     def reader(self, field: str) -> Callable[[GroupNumbers], Any]:
         """The function from the numbers of a group to a field of its row."""

@@ -7,16 +7,31 @@ docs/decisions/0007-generated-code.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from itertools import count
+from typing import Any, Final
+
+_made: Final = count(1)
+
+
+class _Text:
+    """The text of a function, for tracebacks: they ask what a function's globals call its loader."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_source(self, _name: str) -> str:
+        return self._text
 
 
 def function(
     name: str, arguments: str, lines: Iterable[str], scope: Mapping[str, object], owner: str = ""
 ) -> Callable[..., Any]:
-    """Compiles the function `name(arguments)` with these lines as its body; `owner` is shown in tracebacks."""
+    """Compiles the function `name(arguments)` with these lines as its body; tracebacks show `owner` and the lines."""
     text = "\n".join([f"def {name}({arguments}):", *indented(lines)])
-    space = dict(scope)
-    exec(compile(text, f"<{name} of {owner}>" if owner else f"<{name}>", "exec"), space)  # noqa: S102 - see above
+    # Not in angle brackets: Python looks for no lines behind such a name. The number tells two of one owner apart.
+    place = f"{name} of {owner or 'oneread'}, generated {next(_made)}"
+    space = {**scope, "__name__": place, "__loader__": _Text(text)}
+    exec(compile(text, place, "exec"), space)  # noqa: S102 - see above
     made: Callable[..., Any] = space[name]  # type: ignore[assignment]  # exec has just put it there
     return made
 

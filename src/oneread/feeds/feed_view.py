@@ -17,7 +17,7 @@ from oneread.derivations.derivation import (
     key_values,
     owner_offset,
 )
-from oneread.derivations.emitted_record import Emission
+from oneread.derivations.emission_code import EmissionCode
 from oneread.derivations.expiry import model_expiry, row_expiries
 from oneread.derivations.keyed import KeyRule, ViewKey
 from oneread.derivations.rules import rules_of
@@ -65,7 +65,7 @@ class FeedView(ShownRows):
         self.model = compiling.model
         self.groups = compiling.groups
         self.prefix = compiling.prefix
-        self.tokens: tuple[bytes, ...] = ()
+        self.tokens: tuple[int, ...] = ()
         self.items, self.members = parts_of_feed(cls, compiling.made)
         self.parts: tuple[type[View[Any]], ...] = (self.items.cls, self.members.cls)
         self.rules: FeedRules = feed_rules(cls, names)
@@ -85,15 +85,7 @@ class FeedView(ShownRows):
         only_refer = keyed if self.groups is None else rules_of(cls)
         super().__init__(cls, only_refer, compiling, has_expiries=has_expiries)
 
-    def emit(  # no entity emits entries
-        self,
-        entity: Model[Any],  # noqa: ARG002 - part of the contract
-        used: Mapping[str, Any],  # noqa: ARG002
-        parts: tuple[Any, ...],  # noqa: ARG002
-        suffix: bytes,  # noqa: ARG002
-        into: Emission,  # noqa: ARG002
-        /,
-    ) -> None:
+    def write_emission(self, code: EmissionCode, /) -> None:  # noqa: ARG002 - part of the contract
         raise AssertionError("no entity emits the rows of a feed")
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:

@@ -65,7 +65,6 @@ class FeedPartView(IndexView):
     def __init__(self, cls: type[FeedPart[Any]], compiling: Compiling) -> None:
         self._header = header(len(rules_of(cls)) + 1)
         super().__init__(cls, compiling)
-        self._had_no_order = False
 
     def pack_row(self, row: tuple[Any, ...]) -> bytes:
         source, group, *fields = row

@@ -8,7 +8,7 @@ sources when no task is left. See rules 3-5 and 13-17 of the commit protocol.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.counters import rows as counters
@@ -66,6 +66,7 @@ class Audit:
         self._engine = engine
         self._catalog = operations.catalog
         self._known: dict[tuple[bytes, Root], _Entity] = {}
+        self._indexed = indexed_groups(self._catalog.views.values())
         self._feeds = [Entries(view) for view in self._catalog.views.values() if isinstance(view, FeedView)]
         self._now = 0
         """The latest version: no row that expires later may be gone."""
@@ -159,7 +160,7 @@ class Audit:
                 emitted_record.leave_out_expired(settled.emission, living, state.record)
             expected = emitted_record.decode_record(emitted_record.encode_record(settled.emission.record))
             derived = emitted_record.first_writes(key, settled.emission)
-        if _sorted_contributions(state.record) != _sorted_contributions(expected):
+        if state.record != expected:
             raise Offence(f"{self._catalog.name_of(key)} has a record of other contributions than it makes")
         return _Entity(state, derived)
 
@@ -190,7 +191,7 @@ class Audit:
         """The rows of indexes over groups, as the stored groups make them; those are compared with the entities."""
         found: dict[bytes, bytes] = {}
         places = sorted(self.stored["views"])
-        for indexed in indexed_groups(self._catalog.views.values()).values():
+        for indexed in self._indexed.values():
             for key, row in self.stored["counts"].items():
                 if key.startswith(indexed.aggregate.prefix):
                     extrema = [self._first(places, first) for first in indexed.extrema(key)]
@@ -250,11 +251,6 @@ class Audit:
                     ):
                         name = self._catalog.name_of
                         raise Offence(f"{name(key)}.{each.name} holds something else than {name(source)} says")
-
-
-def _sorted_contributions(record: Mapping[bytes, Any]) -> dict[bytes, Any]:
-    """A record with its contributions sorted: a set that was read back may iterate in another order."""
-    return {token: sorted(each, key=repr) if isinstance(each, list | tuple) else each for token, each in record.items()}
 
 
 def own(entity: Any, totals: Collection[str] = ()) -> object:

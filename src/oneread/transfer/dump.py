@@ -31,7 +31,7 @@ from oneread.store.engine import Engine
 from oneread.store.requests import Found, Read
 from oneread.store.rows import RowRange
 from oneread.transactions.root import NO_ROOT, Root, parse_root
-from oneread.transfer.forms import ColumnForm, document_text, pack_record
+from oneread.transfer.forms import HIDDEN_COPIES, LAST, ColumnForm, document_text, pack_values
 
 FORMAT: Final = 2
 """Of dumps with counters; others have the format 1, which earlier releases read."""
@@ -236,7 +236,7 @@ class Dump:
         if held:
             parts += [b',"held":', _encode(held)]
             if used:
-                parts += [b',"used":', _encode(pack_record({HIDDEN: used}))]
+                parts += [b',"used":', _encode(pack_values(HIDDEN_COPIES, used))]
         name = stored_name(entity_type.cls)
         self._entities[name] = self._entities.get(name, 0) + 1
         return b"".join([*parts, b"}"])
@@ -247,5 +247,5 @@ class Dump:
         parts = [b'{"model":', _encode(stored_name(kind.cls)), b',"version":%d' % root.version]
         parts += [b',"deleted":', _encode(kind.parts_of(key))]
         if last:
-            parts += [b',"last":', _encode(pack_record({LAST_VALUES: last}))]
+            parts += [b',"last":', _encode(pack_values(LAST, last))]
         return b"".join([*parts, b"}"])

@@ -10,12 +10,12 @@ from binascii import Error as NotBase64
 from collections.abc import Mapping
 from datetime import datetime
 from types import GenericAlias
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.emitted_record import Record, decode_record, encode_record
+from oneread.derivations.emitted_record import decode_dumped, encode_dumped
 from oneread.derivations.entity_type import EntityType
 from oneread.errors import InvalidValue, OnereadError
 from oneread.models.json_body import FAULTS
@@ -25,6 +25,10 @@ from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape
+
+HIDDEN_COPIES: Final = b"u"
+LAST: Final = b"l"
+"""What parts of a record are called in dumps."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -82,16 +86,16 @@ def forms_by_name(catalog: Catalog) -> dict[str, ColumnForm]:
     return {stored_name(cls): ColumnForm(entity_type) for cls, entity_type in catalog.entity_types.items()}
 
 
-def pack_record(record: Record) -> str:
-    """Encodes a part of an emitted record as text."""
-    return b64encode(encode_record(record)).decode()
+def pack_values(name: bytes, values: Mapping[str, Any]) -> str:
+    """Encodes hidden copies (`u`) or last values (`l`), as a record has them, as text."""
+    return b64encode(encode_dumped({name: values})).decode()
 
 
-def unpack_record(text: str) -> Record:
-    """Decodes the text of `pack_record`; an empty record for empty text. Raises InvalidValue."""
+def unpack_values(name: bytes, text: str) -> Mapping[str, Any]:
+    """Decodes the text of `pack_values`; none for empty text. Raises InvalidValue."""
     try:
-        return decode_record(b64decode(text, validate=True)) if text else {}
-    except (OnereadError, ValueError) as error:
+        return decode_dumped(b64decode(text, validate=True)).get(name, {}) if text else {}
+    except (OnereadError, msgspec.MsgspecError, ValueError) as error:
         raise InvalidValue("the emitted record cannot be decoded", reason=str(error)) from error
 
 

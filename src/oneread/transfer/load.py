@@ -14,13 +14,21 @@ import msgspec
 
 from oneread.counters.dumping import CacheCounterLine, CounterLine, RestoreCacheCounter, RestoreCounter
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.emitted_record import LAST_VALUES
+from oneread.derivations.emitted_record import HIDDEN
 from oneread.errors import Corrupt, InvalidValue, SchemaMismatch, UsageError
 from oneread.models.model import stored_name
 from oneread.models.shadow import revive
 from oneread.transactions.commit import Change
 from oneread.transfer.dump import FORMAT, End, Head
-from oneread.transfer.forms import ColumnForm, document_entity, forms_by_name, key_type, unpack_record
+from oneread.transfer.forms import (
+    HIDDEN_COPIES,
+    LAST,
+    ColumnForm,
+    document_entity,
+    forms_by_name,
+    key_type,
+    unpack_values,
+)
 from oneread.transfer.restore import NO_COPIES, DumpedCopies, RestoreEntity, RestoreTombstone
 
 LINE_BYTES: Final = 16 << 20
@@ -132,12 +140,12 @@ class DumpReader:
                 key = entity_type.kind.key(self._deleted[line.model](line.deleted))
             except msgspec.MsgspecError as error:
                 raise InvalidValue("the key does not fit its model", model=line.model, reason=str(error)) from error
-            return RestoreTombstone(self._catalog, key, line.version, unpack_record(line.last).get(LAST_VALUES, {}))
+            return RestoreTombstone(self._catalog, key, line.version, unpack_values(LAST, line.last))
         held = document_entity(entity_type.layout, line.document) if line.document else None
         entity = self._forms[line.model].decode(line.entity) if line.entity else held
         if entity is None:
             raise InvalidValue("the line has neither an entity nor a document", model=line.model)
-        used = entity_type.used_in(unpack_record(line.used))
+        used = entity_type.used_in({HIDDEN: unpack_values(HIDDEN_COPIES, line.used)})
         copies = NO_COPIES if held is None else DumpedCopies(line.held, held, used)
         return RestoreEntity(self._catalog, entity, line.version, copies)
 

@@ -19,6 +19,10 @@ from oneread.derivations.emitted_record import (
     UNIQUE,
     Contributions,
     Record,
+    form_of,
+    group_amounts,
+    row_suffixes,
+    view_of,
 )
 from oneread.errors import shown
 from oneread.models.references import Copy, Ref, copied_names
@@ -33,17 +37,17 @@ from oneread.store.keys import (
     view_part,
 )
 from oneread.store.rows import Table
-from oneread.transactions.deltas import Number, from_wire
+from oneread.transactions.deltas import Number
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 
 _POINTERS: Final[Mapping[bytes, str]] = {BACK_REFERENCES: "back-reference", HOLDS: "hold"}
-_FORMS: Final[Mapping[bytes, tuple[str, Table]]] = {
+_FORMS: Final[Mapping[int, tuple[str, Table]]] = {
     ROWS: ("rows in", "views"),
     SUMS: ("amounts in", "counts"),
     UNIQUE: ("unique values in", "counts"),
 }
-_WITHOUT_VIEW: Final[Mapping[bytes, str]] = {
+_WITHOUT_VIEW: Final[Mapping[int, str]] = {
     REFERENCES: "back-references",
     HELD: "holds",
     HIDDEN: "hidden copies",
@@ -177,7 +181,7 @@ def spell_differences(differences: Iterable[ValueDifference]) -> str:
 
 
 def record_differences(
-    keyspaces: StoreKeyspaces, tokens: Iterable[bytes], expected: Record, found: Record
+    keyspaces: StoreKeyspaces, tokens: Iterable[int], expected: Record, found: Record
 ) -> tuple[ValueDifference, ...]:
     """What a record says of each token and what it should say: only what both do not have in common."""
     differences: list[ValueDifference] = []
@@ -197,8 +201,8 @@ def spell_record(keyspaces: StoreKeyspaces, record: Record) -> str:
     return ", ".join(f"{name}: {each}" for name, each in said.items() if each)
 
 
-def _token_name(keyspaces: StoreKeyspaces, token: bytes) -> str:
-    form, prefix = token[:1], token[1:]
+def _token_name(keyspaces: StoreKeyspaces, token: int) -> str:
+    form, prefix = form_of(token), view_of(token)
     if form not in _FORMS:
         return _WITHOUT_VIEW.get(form, "contributions of an unknown form")
     words, table = _FORMS[form]
@@ -209,17 +213,17 @@ def _token_name(keyspaces: StoreKeyspaces, token: bytes) -> str:
     return f"{words} view number {number}, generation {generation}"
 
 
-def _contributions(keyspaces: StoreKeyspaces, token: bytes, given: Contributions) -> list[str]:
+def _contributions(keyspaces: StoreKeyspaces, token: int, given: Contributions) -> list[str]:
     """The contributions of one token in words."""
-    spell = _SPELLED.get(token[:1], _spell_digest)
+    spell = _SPELLED.get(form_of(token), _spell_digest)
     try:
-        return spell(keyspaces, token[1:], given) if given else []
+        return spell(keyspaces, view_of(token), given) if given else []
     except DAMAGED:
         return ["unreadable"]
 
 
 def _spell_rows(keyspaces: StoreKeyspaces, prefix: bytes, given: Contributions) -> list[str]:
-    return [_suffix(keyspaces, "views", prefix + suffix) for suffix, _digest in given]
+    return [_suffix(keyspaces, "views", prefix + suffix) for suffix, _digest in row_suffixes(given)]
 
 
 def _spell_claims(keyspaces: StoreKeyspaces, prefix: bytes, given: Contributions) -> list[str]:
@@ -227,7 +231,7 @@ def _spell_claims(keyspaces: StoreKeyspaces, prefix: bytes, given: Contributions
 
 
 def _spell_sums(keyspaces: StoreKeyspaces, prefix: bytes, given: Contributions) -> list[str]:
-    groups = [(_suffix(keyspaces, "counts", prefix + suffix), from_wire(amounts)) for suffix, amounts in given]
+    groups = [(_suffix(keyspaces, "counts", prefix + suffix), amounts) for suffix, amounts in group_amounts(given)]
     return [f"{group} by {', '.join(map(str, amounts))}" for group, amounts in groups]
 
 
@@ -248,7 +252,7 @@ def _spell_digest(_keyspaces: StoreKeyspaces, _prefix: bytes, _given: Contributi
     return ["present"]
 
 
-_SPELLED: Final[Mapping[bytes, Callable[[StoreKeyspaces, bytes, Contributions], list[str]]]] = {
+_SPELLED: Final[Mapping[int, Callable[[StoreKeyspaces, bytes, Contributions], list[str]]]] = {
     ROWS: _spell_rows,
     UNIQUE: _spell_claims,
     SUMS: _spell_sums,

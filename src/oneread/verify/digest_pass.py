@@ -26,7 +26,7 @@ from oneread.transactions.root import AHEAD_MILLISECONDS, VERSION
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.copy_check import CopyCheck
 from oneread.verify.expected import RowReader
-from oneread.verify.keyspace import Pointers, StoreKeyspaces, amounts_of, pointers_of, shown_of
+from oneread.verify.keyspace import Pointers, StoreKeyspaces, amounts_of, pointers_of
 from oneread.verify.report import FaultReporter
 from oneread.verify.scanner import Scanner
 from oneread.verify.sequence_check import SequenceCheck
@@ -134,7 +134,7 @@ class DigestPass:
         yield from self.scanner.scan_all("roots", RowRange.under(self.kind.prefix), self._expect)
         for keyspace in self.keyspaces:
             self.scanner.phase(f"{name}: {keyspace.name}")
-            take = partial(self._subtract_groups if keyspace.width else self._subtract_rows, keyspace)
+            take = partial(self._subtract_groups, keyspace) if keyspace.width else self._subtract
             yield from self.scanner.scan_all(keyspace.table, RowRange.under(keyspace.prefix), take)
         if self._copies is not None:
             yield from self._copies.confirm_absent()
@@ -176,13 +176,6 @@ class DigestPass:
 
     def _subtract(self, found: list[Found]) -> None:
         self.digests.find([(key, row[VALUE].value if VALUE in row and len(row) == 1 else None) for key, row in found])
-
-    def _subtract_rows(self, keyspace: Keyspace, found: list[Found]) -> None:
-        if keyspace.in_order is None:
-            self._subtract(found)
-            return
-        current = self.store.in_current_form
-        self.digests.find([(key, current(keyspace.table, key, shown_of(row))) for key, row in found])
 
     def _subtract_pointers(self, pointers: Pointers, found: list[Found]) -> None:
         self._subtract(pointers.select(found))

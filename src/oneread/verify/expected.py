@@ -19,8 +19,11 @@ from oneread.derivations.emitted_record import (
     ROWS,
     Emission,
     Record,
+    form_of,
     leave_out_expired,
+    row_suffixes,
     short_hash,
+    view_of,
 )
 from oneread.derivations.entity_type import EmissionOptions, EntityType, Refs
 from oneread.derivations.rollups import Rollup
@@ -35,7 +38,7 @@ from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites, Group, GroupNumbers
 from oneread.verify.describe import differences_of, flat_values, record_differences, spell_entity, spell_record
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
-from oneread.verify.record_comparison import compare_records
+from oneread.verify.record_comparison import differing_tokens
 from oneread.verify.scanner import Scanner
 
 _VERSION_BYTES: Final = 8
@@ -51,13 +54,6 @@ class RootFault(NamedTuple):
     found: str
     mendable: bool
     differences: tuple[ValueDifference, ...] = ()
-
-
-class PossibleFault(NamedTuple):
-    """A fault of a record, unless each of these index rows has the digest that the record keeps of it."""
-
-    fault: RootFault
-    digests: Mapping[bytes, bytes]
 
 
 class StaleTotal(NamedTuple):
@@ -96,12 +92,11 @@ class ExpectedRows(NamedTuple):
     """Sources whose values are needed first; then nothing else of this is filled in."""
     missing_groups: tuple[Group, ...] = ()
     """Groups that it shows, whose numbers are needed first, likewise."""
-    possible_fault: PossibleFault | None = None
     stale_total: StaleTotal | None = None
 
     @property
     def is_complete(self) -> bool:
-        return not (self.missing_sources or self.missing_groups or self.digests or self.possible_fault)
+        return not (self.missing_sources or self.missing_groups or self.digests)
 
 
 class StoredEntity(NamedTuple):
@@ -162,14 +157,12 @@ class RowExaminer:
         entity_type, entity, refs, hidden = given
         emission = emit_again(self._keyspaces, key, given, record)
         faults: tuple[RootFault, ...] = ()
-        possible: PossibleFault | None = None
         if record is None or record.value != emitted_record.encode_record(emission.record):
-            emission.record.update(entity_type.in_earlier_form(recorded_in(record), entity, hidden, refs))
-            faults, possible = self._compare_record(entity_type, record, emission.record)
+            faults = self._compare_record(entity_type, record, emission.record)
             if self._keyspaces.backfill_running:
                 _keep_pointers(record, emission.record)
         writes = self._narrow(emitted_record.first_writes(key, emission))
-        return ExpectedRows(entity, refs, hidden, writes, faults, possible_fault=possible)
+        return ExpectedRows(entity, refs, hidden, writes, faults)
 
     def _check_totals(self, key: bytes, expected: ExpectedRows, record: Cell | None, known: Known) -> ExpectedRows:
         """Compares the totals of an entity with its groups, and both with the record.
@@ -189,9 +182,9 @@ class RowExaminer:
         right, held = map(flat_values, both)
         texts = _totals(entity, fields), _totals(expected.entity, fields)
         fault = RootFault("different", "total", *texts, mendable=True, differences=differences_of(right, held))
-        if expected.faults or expected.possible_fault is not None:
+        if expected.faults:
             other = self._from_entity(key, StoredEntity(entity_type, entity, expected.refs, expected.hidden), record)
-            if not other.faults and other.possible_fault is None:
+            if not other.faults:
                 return other._replace(faults=(fault,))
         groups = dict.fromkeys([each.shown.group(entity_part(key)) for each in fields])
         return expected._replace(stale_total=StaleTotal(fault, tuple(groups)))
@@ -208,30 +201,23 @@ class RowExaminer:
         except DAMAGED:
             return None
 
-    def _compare_record(
-        self, entity_type: EntityType, record: Cell | None, expected: Record
-    ) -> tuple[tuple[RootFault, ...], PossibleFault | None]:
+    def _compare_record(self, entity_type: EntityType, record: Cell | None, expected: Record) -> tuple[RootFault, ...]:
         """The faults of a record whose bytes are not the expected ones."""
         if record is None:
             missing = RootFault("missing", "record", spell_record(self._keyspaces, expected), "", mendable=True)
-            return () if self._keyspaces.backfill_running else (missing,), None
+            return () if self._keyspaces.backfill_running else (missing,)
         try:
             found = emitted_record.decode_record(record.value)
         except Corrupt as error:
             text = spell_record(self._keyspaces, expected)
-            return (RootFault("unreadable", "record", text, str(error), mendable=True),), None
+            return (RootFault("unreadable", "record", text, str(error), mendable=True),)
         wanted = emitted_record.decode_record(emitted_record.encode_record(expected))
         if self._keyspaces.backfill_running:
             found, wanted = self._in_scope_of(found), self._in_scope_of(wanted)
-        difference = compare_records(entity_type, found, wanted, self._keyspaces.older_records)
-        if difference.tokens:
-            return (self._record_fault(difference.tokens, found, wanted),), None
-        if difference.unsure:
-            tokens = tuple(sorted({ROWS + view_part(place) for place in difference.unsure}))
-            return (), PossibleFault(self._record_fault(tokens, found, wanted), difference.unsure)
-        return (), None
+        tokens = differing_tokens(entity_type, found, wanted)
+        return (self._record_fault(tokens, found, wanted),) if tokens else ()
 
-    def _record_fault(self, tokens: tuple[bytes, ...], found: Record, wanted: Record) -> RootFault:
+    def _record_fault(self, tokens: tuple[int, ...], found: Record, wanted: Record) -> RootFault:
         differences = record_differences(self._keyspaces, tokens, wanted, found)
         named = [{token: each[token] for token in tokens if token in each} for each in (wanted, found)]
         expected, recorded = (spell_record(self._keyspaces, each) for each in named)
@@ -242,13 +228,13 @@ class RowExaminer:
         return RootFault("different", "entity", expected, spell_entity(self._keyspaces, key), mendable=False)
 
     def _in_scope_of(self, record: Record) -> Record:
-        return {token: each for token, each in record.items() if token[1:] in self._keyspaces.prefixes}
+        return {token: each for token, each in record.items() if view_of(token) in self._keyspaces.prefixes}
 
     def _from_tombstone(self, record: Cell | None) -> ExpectedRows:
         """A deleted entity has no derived rows."""
         faults: tuple[RootFault, ...] = ()
         if record is None or record.value != self._deleted_record:
-            faults, _possible = self._compare_record(self._any_type, record, deleted_record(self._any_type, record))
+            faults = self._compare_record(self._any_type, record, deleted_record(self._any_type, record))
         return ExpectedRows(None, {}, {}, NO_DERIVED_WRITES, faults)
 
     def _from_record(self, key: bytes, record: Cell | None, fault: RootFault) -> ExpectedRows:
@@ -256,12 +242,12 @@ class RowExaminer:
         try:
             if record is None:
                 raise Corrupt("the row has no emitted record")
-            recorded = emitted_record.decode_record(record.value)
+            recorded, own = emitted_record.decode_record(record.value), entity_part(key)
             digests = {
-                token[1:] + suffix: digest
+                view_of(token) + suffix + own: digest
                 for token, rows in recorded.items()
-                if token[:1] == ROWS
-                for suffix, digest in rows
+                if form_of(token) == ROWS
+                for suffix, digest in row_suffixes(rows)
             }
             writes = self._narrow(emitted_record.record_diff(key, {}, recorded, digests))
         except DAMAGED as error:
@@ -290,7 +276,7 @@ class RowExaminer:
 class RowReader:
     """Computes the expected rows of root rows of any kind, and reads what the row alone does not say.
 
-    Something else is read for damaged rows, and for those of earlier releases.
+    Something else is read for damaged rows.
     """
 
     def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner) -> None:
@@ -306,7 +292,7 @@ class RowReader:
         return expected if expected.is_complete else (yield from self.complete(key, row, expected))
 
     def complete(self, key: bytes, row: Row, expected: ExpectedRows) -> Plan[ExpectedRows]:
-        """Reads what is lacking: values of sources, rows known by digest, or whether a record is right."""
+        """Reads what is lacking: values of sources, or rows known by digest."""
         if expected.missing_sources or expected.missing_groups:
             sources, _unreadable = yield from load_sources(self._keyspaces, self._scanner, expected.missing_sources)
             numbers = yield from self._scanner.read_groups(expected.missing_groups)
@@ -318,20 +304,8 @@ class RowReader:
                 shown = None if found is None else shown_of(found)
                 digest = expected.digests[place]
                 if shown is not None and digest in (b"", short_hash(shown)):
-                    expected.writes.puts[place] = self._keyspaces.in_current_form("views", place, shown) or shown
-        possible = expected.possible_fault
-        if possible is not None and not (yield from self._has_digests(possible.digests)):
-            expected = expected._replace(faults=(*expected.faults, possible.fault))
+                    expected.writes.puts[place] = shown
         return expected
-
-    def _has_digests(self, digests: Mapping[bytes, bytes]) -> Plan[bool]:
-        """Whether each of these index rows is there and has this digest."""
-        rows = yield from self._scanner.read("views", list(digests))
-        shown = [None if row is None else shown_of(row) for row in rows]
-        return all(
-            found is not None and short_hash(found) == digest
-            for found, digest in zip(shown, digests.values(), strict=True)
-        )
 
     def is_owned_by(self, owner: bytes, key: bytes) -> Plan[bool | None]:
         """Whether an entity, read by its key, has a derived row; None when the entity cannot be read."""

@@ -28,7 +28,6 @@ from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import AHEAD_MILLISECONDS
 from oneread.transactions.unit_of_work import VALUE
-from oneread.verify.record_comparison import Prefixes
 
 DAMAGED: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
 """What reading damaged bytes may raise."""
@@ -78,10 +77,6 @@ class StoreKeyspaces:
             "views": prefixes["counts"] - prefixes["views"],
             "counts": prefixes["views"] - prefixes["counts"],
         }
-        self.older_records = Prefixes(
-            frozenset(each.prefix for each in every if each.undigested),
-            frozenset(each.prefix for each in every if each.in_order is not None),
-        )
         self.is_complete = not self._wanted and self.prefixes == frozenset(each.prefix for each in every)
         """Every view is compared."""
         self.tracking = self._kinds_with(BACK_REFERENCES)
@@ -175,11 +170,6 @@ class StoreKeyspaces:
             return root_key(keyspace.kind.prefix, key[keyspace.offset(key) :])
         except (Corrupt, ValueError, IndexError):
             return None
-
-    def in_current_form(self, table: Table, key: bytes, shown: bytes | None) -> bytes | None:
-        """What a row shows, its sets in order: earlier releases wrote them in any."""
-        keyspace = None if shown is None else self.keyspace_of(table, key)
-        return shown if keyspace is None or keyspace.in_order is None or shown is None else keyspace.in_order(shown)
 
     def name_of(self, key: bytes) -> str:
         """An entity as a person reads it; where the bytes are not a key, what is known of them."""

@@ -82,7 +82,7 @@ class LocatePass:
         rows = yield from self._scanner.read("views", keys)
         for key, row in zip(keys, rows, strict=True):
             shown, owner = expected[key]
-            found = None if row is None else self._of.store.in_current_form("views", key, shown_of(row))
+            found = None if row is None else shown_of(row)
             if not self._of.is_scanned(key):
                 self._check.explain(key)
             elif row is not None:
@@ -129,7 +129,7 @@ class LocatePass:
             owner = self._of.store.owner_of(table, key, shown)
             is_expected = False if owner is None else (yield from self._of.reader.is_owned_by(owner, key))
             if is_expected:
-                self._check.count(key, self._of.store.in_current_form(table, key, shown), -1)
+                self._check.count(key, shown, -1)
             elif is_expected is None:
                 self._check.explain(key)
             elif table != "counts" or key not in self._reported:

@@ -149,8 +149,6 @@ class Mender:
             entity_type = self._catalog.type_of(expected.entity)
             given = StoredEntity(entity_type, expected.entity, expected.refs, expected.hidden)
             record = emit_again(self._keyspaces, key, given, row.get(EMITTED)).record
-            recorded = recorded_in(row.get(EMITTED))  # in whose form the back-references were compared
-            record |= entity_type.in_earlier_form(recorded, expected.entity, expected.hidden, expected.refs)
         now = yield from Now()
         version = next_version(now, _newest_stamp(row, now))
         emitted = emitted_record.encode_record(record)
@@ -220,7 +218,7 @@ class Mender:
             return expected.is_known
         (row,) = yield from self._scanner.read(table, [key])
         found = None if row is None else shown_of(row)
-        if self._keyspaces.in_current_form(table, key, found) == shown:
+        if found == shown:
             return True
         if expected.entity is None and key in expected.digests:
             return False  # the record has only a digest of the row

@@ -26,7 +26,6 @@ from oneread.store.requests import Replace, Scan
 from oneread.transactions.outbox import TASKS
 from oneread.transfer.load import DumpReader, parse_head
 from tests.unit.database.faces import FACES
-from tests.unit.derivations.earlier import earlier_code
 
 
 class Author(Copy["User"]):
@@ -467,26 +466,6 @@ def test_totals_of_what_stays_shrink_with_those_who_went(face, inline):
     db.save(Voter(number=1))
     assert (db.get(Voter, 1).answers, db.get(Voter, 2).answers) == (0, 1)
     assert db.save(Answer(number=1, author=Voter.at(1))).score == 0
-    assert db.verify().clean
-    db.close()
-
-
-@pytest.mark.parametrize("inline", [1000, 1])
-def test_holders_with_rows_of_earlier_code_go_too(face, inline):
-    """Their back-references name no selection; the first change that visits anybody visits them."""
-    db = face("memory://", Schema(*DECLARED, inline=inline), workers=0)
-    with earlier_code():
-        fill(db)
-    assert db.verify().clean
-    db.patch(User, 1, name="Eve")
-    db.drain()
-    db.delete(Post, 3)
-    assert db.save(Post(number=3, author=Author.of(1))).author.name == "Eve"
-    db.drain()
-    assert comments(db) == ([0, 1, 2, 4, 5, 6, 7, 9] if inline == 1000 else list(range(2 * POSTS)))
-    db.delete(User, 1)
-    db.drain()
-    assert posts(db) == comments(db) == []
     assert db.verify().clean
     db.close()
 

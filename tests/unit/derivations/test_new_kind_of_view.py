@@ -15,7 +15,7 @@ from oneread.derivations.derivation import (
     key_paths,
     key_values,
 )
-from oneread.derivations.emitted_record import SUMS
+from oneread.derivations.emitted_record import SUMS, view_token
 from oneread.derivations.keyed import ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
@@ -62,12 +62,15 @@ class BitmapView:
         self._field = next(name for name, rule in self._rules.items() if rule.kind == "fold")
         self._path = path_of(self._rules[self._field].field)
         self.key = ViewKey(cls, self.model, keys, compiling.accesses, compiling.kinds)
-        self.tokens = (SUMS + self.prefix,)
+        self.tokens = (view_token(SUMS, self.prefix),)
         access = compiling.accesses.of_path(cls, self._field, self._path, self.model)
-        before = [f"bit = {access.code} % {BITS}", f"amounts = (1, *(int(n == bit) for n in range({BITS})))"]
-        before += ["sums = record[TOKENS[0]] = []"]
-        each = ["sums.append([found, list(amounts)])", "deltas.append((PREFIX + found, amounts, 1))"]
-        self.emit = self.key.emitter({"PREFIX": self.prefix, "TOKENS": self.tokens}, None, before, each)
+        self._bit = f"bit = {access.code} % {BITS}"
+
+    def write_emission(self, code):
+        sums = code.contributions(self.tokens[0])
+        before = [self._bit, f"amounts = (1, *(int(n == bit) for n in range({BITS})))"]
+        each = [f"{sums} += found, list(amounts)", f"deltas.append(({self.prefix!r} + found, amounts, 1))"]
+        self.key.write(code, None, before, each)
 
     def _row(self, values, amounts):
         fields = dict(zip([part.field for part in self.key.parts], values, strict=True))

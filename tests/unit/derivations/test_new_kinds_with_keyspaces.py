@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from oneread import Index, Key, Model, Ref, Schema, ascending, by, connect
 from oneread.costs.declared import of as costs_of
 from oneread.derivations.derivation import VIEW_KINDS, Keyspace, RowForm, ViewKind, key_paths, key_values, owner_offset
-from oneread.derivations.emitted_record import ROWS, SUMS, UNIQUE, short_hash
+from oneread.derivations.emitted_record import ROWS, SUMS, UNIQUE, short_hash, view_token
 from oneread.derivations.keyed import ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
@@ -94,19 +94,22 @@ class PeakView(ToyView):
         self.path = path_of(rules_of(cls)[self.field].field)
         self.hidden = compiling.prefixes[self.field]
         self.codec = Codec((KeyElement(self.field, int, descending=True),))
-        self.tokens = (SUMS + self.prefix, ROWS + self.hidden)
-        access = compiling.accesses.of_path(cls, self.field, self.path, self.model)
-        scope = {"PREFIX": self.prefix, "HIDDEN": self.hidden, "TOKENS": self.tokens, "UNIT": cls.unit}
-        scope |= {"element": self.codec.encode, "text": lambda value: str(value).encode(), "hashed": short_hash}
-        before = [f"value = {access.code} // UNIT", "sums = record[TOKENS[0]] = []", "peaks = record[TOKENS[1]] = []"]
+        self.tokens = (view_token(SUMS, self.prefix), view_token(ROWS, self.hidden))
+        self.value = compiling.accesses.of_path(cls, self.field, self.path, self.model).code
+
+    def write_emission(self, code):
+        sums, peaks = map(code.contributions, self.tokens)
+        encode, text = code.name("element", self.codec.encode), code.name("text", lambda value: str(value).encode())
+        code.use({"hashed": short_hash})
+        before = [f"value = {self.value} // {self.cls.unit}"]
         each = [
-            "sums.append([found, [1]])",
-            "deltas.append((PREFIX + found, (1,), 1))",
-            "place, doc = found + element((value,)) + suffix, text(value)",
-            "peaks.append([place, hashed(doc)])",
-            "shown[HIDDEN + place] = doc",
+            f"{sums} += found, [1]",
+            f"deltas.append(({self.prefix!r} + found, (1,), 1))",
+            f"place, doc = found + {encode}((value,)), {text}(value)",
+            f"{peaks} += place, hashed(doc)",
+            f"shown[{self.hidden!r} + place + suffix] = doc",
         ]
-        self.emit = self.key.emitter(scope, None, before, each)
+        self.key.write(code, None, before, each)
 
     def keyspaces(self, kind):
         name, values = self.cls.__name__, key_values(self.key)
@@ -144,10 +147,12 @@ class OwnerView(ToyView):
     def __init__(self, cls, compiling):
         super().__init__(cls, compiling)
         self.kind = compiling.kinds[self.model]
-        self.tokens = (UNIQUE + self.prefix,)
-        before = ["claimed = record[TOKENS[0]] = []"]
-        each = ["claimed.append(found)", "claims.append(PREFIX + found)"]
-        self.emit = self.key.emitter({"PREFIX": self.prefix, "TOKENS": self.tokens}, None, before, each)
+        self.tokens = (view_token(UNIQUE, self.prefix),)
+
+    def write_emission(self, code):
+        claimed = code.contributions(self.tokens[0])
+        each = [f"{claimed}.append(found)", f"claims.append({self.prefix!r} + found)"]
+        self.key.write(code, None, [], each)
 
     def keyspaces(self, kind):
         return (Keyspace(self.prefix, "counts", self.cls.__name__, kind, key_values(self.key)),)

@@ -140,7 +140,7 @@ def test_what_a_record_keeps_of_an_extremum_whose_key_says_all_is_empty(db):
     catalog = db.operations.catalog
     (root,) = db.run(Read("roots", [catalog.kinds[Line].key((1,))], "dm").__iter__())
     record = emitted_record.decode_record(root[EMITTED].value)
-    kept = {each.field: record[each.token][0][1] for each in catalog.views[Extremes].extrema if record[each.token]}
+    kept = {each.field: record[each.token][1] for each in catalog.views[Extremes].extrema if record[each.token]}
     assert kept == {"last": b"", "dearest": b"\x91\xa31.0", "cheapest": b"\x91\xa31.0"}
 
 

@@ -20,11 +20,16 @@ def test_the_scope_stays_as_it_was():
     assert scope == {"one": 1}
 
 
-def test_a_traceback_names_the_function_and_its_owner():
-    fail = function("fail", "", ["raise KeyError(1)"], {}, "Purchase")
-    with pytest.raises(KeyError) as caught:
-        fail()
-    assert traceback.extract_tb(caught.tb)[-1].filename == "<fail of Purchase>"
+def test_a_traceback_names_the_function_and_its_owner_and_shows_the_line():
+    first, other = (
+        function("fail", "", ["# of a view", f"raise KeyError({number})"], {}, "Purchase") for number in (1, 2)
+    )
+    for number, fail in ((1, first), (2, other)):
+        with pytest.raises(KeyError) as caught:
+            fail()
+        frame = traceback.extract_tb(caught.tb)[-1]
+        assert frame.filename.startswith("fail of Purchase, generated ")
+        assert (frame.name, frame.lineno, frame.line) == ("fail", 3, f"raise KeyError({number})")
 
 
 def test_nothing_else_compiles_text():

@@ -6,6 +6,7 @@ A fault is told by (kind, view, table, key, entity).
 import msgspec
 
 from oneread.derivations import emitted_record
+from oneread.derivations.emitted_record import HIDDEN, REFERENCES, ROWS, view_token
 from oneread.store.rows import Cell
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, task_key
 from oneread.transactions.root import BODY, EMITTED, VERSION
@@ -338,7 +339,7 @@ def a_record_is_missing(store):
 @planted
 def a_record_says_something_else(store):
     record = store.record(Purchase, 3)
-    record[b"i" + store.index(PurchasesOfBuyer)] = []
+    record[view_token(ROWS, store.index(PurchasesOfBuyer))] = []
     key = store.change_root(Purchase, 3, record=emitted_record.encode_record(record))
     return "different", "record", "roots", key, "Purchase(3)"
 
@@ -346,7 +347,7 @@ def a_record_says_something_else(store):
 @planted
 def a_record_names_no_sources(store):
     record = store.record(Purchase, 3)
-    record[b"r"] = []
+    record[REFERENCES] = []
     key = store.change_root(Purchase, 3, record=emitted_record.encode_record(record))
     return "different", "record", "roots", key, "Purchase(3)"
 
@@ -372,7 +373,7 @@ def a_record_of_hidden_copies_cannot_be_read(store):
 @planted
 def a_deleted_entity_still_tells_something(store):
     record = store.record(Purchase, 8)
-    record[b"i" + store.index(PurchasesOfBuyer)] = [[b"\x15\x01", b""]]
+    record[view_token(ROWS, store.index(PurchasesOfBuyer))] = [b"\x15\x01", b""]
     key = store.change_root(Purchase, 8, record=emitted_record.encode_record(record))
     return "different", "record", "roots", key, "Purchase(8)"
 
@@ -465,7 +466,7 @@ def a_copy_of_a_deleted_source_says_that_it_lives(store):
 @planted
 def a_hidden_copy_is_wrong(store):
     customer = store.db.get(Customer, 4)
-    used = dict.fromkeys(store.record(Customer, 4)[b"u"], 77)
+    used = dict.fromkeys(store.record(Customer, 4)[HIDDEN], 77)
     key = store.commit_with(customer, used=used)
     return "different", "copy", "roots", key, "Customer(4)"
 
