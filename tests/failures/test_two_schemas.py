@@ -168,10 +168,13 @@ DAMAGES = {
     "empty": (lambda _data: b"", Corrupt),
     "something else": (lambda _data: b"\xc0", Corrupt),
     "a newer format": (changed(format=FORMAT + 1), SchemaMismatch),
+    "an earlier format": (changed(format=FORMAT - 1, layouts="of another form"), SchemaMismatch),
+    "no format": (changed(format=None), Corrupt),
     "a type that cannot be read": (
-        lambda data: data.replace(b"\xa3str", b"\xa3s{r"),
+        lambda data: data.replace(b"\x81\xa4name\xa3str", b"\xa3str"),
         Corrupt,
     ),
+    "a type of another name": (lambda data: data.replace(b"\xa3str", b"\xa3s{r"), SchemaMismatch),
 }
 
 

@@ -20,7 +20,7 @@ from oneread.evolution.plan import refuse, refuse_undeclared
 from oneread.evolution.rolling import numbers_of
 from oneread.evolution.schema import Schema
 from oneread.models.model import stored_name
-from oneread.models.versions import FORMAT, Past, StoredSchema
+from oneread.models.versions import Past, StoredSchema
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.transactions.commit import SystemCommitter
@@ -39,9 +39,9 @@ class _Fitting(NamedTuple):
 def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM) -> Plan[Operations]:
     """The operations of a store under a schema; a schema that is new to the store changes its schema row.
 
-    Costs one request; with a new schema a scan of one row for each model, and a transaction. A store of an earlier
-    format is raised to today's when it is first opened for writing, in a transaction. Raises SchemaMismatch, with
-    nothing written, where the schema does not fit the one in the store, or changes it and may not.
+    Costs one request; with a new schema a scan of one row for each model, and a transaction. Raises SchemaMismatch,
+    with nothing written, where the schema does not fit the one in the store, or changes it and may not, and for a store
+    of another format.
     """
     stored = yield from stored_schema()
     declared = schema.declared()
@@ -58,8 +58,6 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
                 "the schema declares more than this store has, and it is opened read-only; open it for writing once",
                 changed=[each.field or each.name for each in evolved.differences],
             )
-    elif stored.format < FORMAT and not read_only:
-        fitting = yield from committer.together(lambda: _evolve_stored(declared))
     stored = fitting.stored
     refuse_undeclared(stored, declared)
     numbers = numbers_of(stored, declared, fitting.version)
@@ -103,8 +101,7 @@ def _evolve_stored(declared: DeclaredSchema) -> Plan[_Fitting]:
         evolved = yield from evolve_schema(declared, stored)
         refuse(evolved)
         fitting = _Fitting(evolved.stored, evolved.stored.version)
-    if fitting.stored is not stored:
-        refuse_undeclared(fitting.stored, declared)
-    elif stored.format == FORMAT:
+    if fitting.stored is stored:
         return fitting
+    refuse_undeclared(fitting.stored, declared)
     return fitting._replace(stored=(yield from replace_schema(fitting.stored, (yield from Now()))))

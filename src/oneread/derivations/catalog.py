@@ -185,7 +185,7 @@ class Catalog:
             newest = stored.layouts.get(stored_name(cls))
             if newest is not None and newest.number != entity_type.layout.layout_id:
                 known = {field.name for field in entity_type.layout.fields}
-                unknown = [name for name, _text in newest.fields if "." not in name and name not in known]
+                unknown = [each.name for each in newest.fields if "." not in each.name and each.name not in known]
                 raise SchemaMismatch(_UNKNOWN, model=cls, unknown=unknown, newest=stored.version)
 
     def _add_probes(self, accesses: Accesses) -> Probes:

@@ -26,7 +26,7 @@ from oneread.derivations.derivation import CompiledView
 from oneread.derivations.entity_groups import root_reference
 from oneread.derivations.rules import rules_of
 from oneread.errors import InvalidDeclaration
-from oneread.models.fingerprints import text_of
+from oneread.models.fingerprints import describe_type
 from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
@@ -84,7 +84,9 @@ class ReferenceBuilder:
         if copied is None:
             return None
         names = self._accesses.names
-        meaning = "\n".join(f"{route}: {text_of(copied[route][1], cls, route, names)}" for route in sorted(copied))
+        meaning = "\n".join(
+            f"{route}: {describe_type(copied[route][1], cls, route, names)}" for route in sorted(copied)
+        )
         values = {route: (get, kind, _concrete(kind, names)) for route, (get, kind) in copied.items()}
         sets = any(type_of(kind, names).holds_sets for _get, kind in copied.values())
         variants = self._models if cls in self._narrowed else {}

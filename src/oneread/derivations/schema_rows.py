@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from oneread.errors import Conflict, SchemaMismatch
-from oneread.models.versions import FORMAT, StoredSchema, decode, encode
+from oneread.models.versions import StoredSchema, decode, encode
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell, Row
@@ -27,11 +27,8 @@ def stored_schema() -> Plan[StoredSchema]:
 
 
 def replace_schema(stored: StoredSchema, now: int) -> Plan[StoredSchema]:
-    """Replaces the schema row and the fence, inside `SystemCommitter.together`; returns the schema as stored.
-
-    The row gets today's format, so that programs of an earlier release stop at the fence.
-    """
-    changed = msgspec.structs.replace(stored, format=FORMAT, changes=stored.changes + 1)
+    """Replaces the schema row and the fence, inside `SystemCommitter.together`; returns the schema as stored."""
+    changed = msgspec.structs.replace(stored, changes=stored.changes + 1)
     rows: dict[bytes, Row | None] = {
         SCHEMA_ROW: {VALUE: Cell(encode(changed), now)},
         FENCE_ROW: {VALUE: Cell(fence(changed), now)},

@@ -12,9 +12,9 @@ import msgspec
 
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.evolution.declare import NUMBERS, DeclaredModel, DeclaredRollup
-from oneread.models.descriptions import DescribedField, Nested, Type, Types, fields_of, parsed, same_type, widens
+from oneread.models.descriptions import DescribedField, Nested, Types, fields_of, same_type, widens
 from oneread.models.evolving import latest_names
-from oneread.models.versions import Origin, StoredLayout
+from oneread.models.versions import Origin, StoredField, StoredLayout, Type
 
 _OF_A_KEY: Final = "key fields can be renamed and nothing else; declare another model and load the data into it"
 _OF_A_GROUP: Final = (
@@ -59,7 +59,7 @@ class _Change(NamedTuple):
     """How the type of a value changed; `was` is the stored type where `retyped` declares how to convert it."""
 
     what: Literal["same", "widened", "retyped", "changed"]
-    was: tuple[str, ...] = ()
+    was: tuple[Type, ...] = ()
 
 
 class Comparison:
@@ -86,8 +86,8 @@ class Comparison:
         self._new_nested = Nested(declared.nested, frozenset(declared.arrays), aliases)
         self.old = fields_of(stored.fields)
         self.new = fields_of(declared.fields)
-        self._old_types = Types(((name, each.text) for name, each in self.old.items()), self._old_nested)
-        self._new_types = Types(((name, each.text) for name, each in self.new.items()), self._new_nested)
+        self._old_types = Types((each.type for each in self.old.values()), self._old_nested)
+        self._new_types = Types((each.type for each in self.new.values()), self._new_nested)
         self.names = latest_names(declared.steps, self.old, self.new)
         self.moved: dict[str, str] = dict(self.names)
         self.inner_names: dict[str, dict[str, str]] = {}
@@ -114,7 +114,7 @@ class Comparison:
             self._compare_field(before, name, routes)
         for name, field in self.old.items():
             if name not in self.names and field.type.name != "Key":
-                self._report("dropped", name, field.text)
+                self._report("dropped", name, str(field.type))
         order = [self.names[name] for name in self.old if name in self.names]
         if order != [name for name in self.new if name in former]:
             self._report("reordered", "", ", ".join(order), ", ".join(self.new))
@@ -145,7 +145,7 @@ class Comparison:
         gone = [each for each in self.old if self.names.get(each, each) not in self.new]
         if gone and "." not in name:
             lacking += f'; if it is a stored field under a new name, declare `renamed("{gone[0]}", to="{name}")`'
-        self._report("added", name, after=field.text, refused="" if name in self.declared.blanks else lacking)
+        self._report("added", name, after=str(field.type), refused="" if name in self.declared.blanks else lacking)
 
     def _compare_field(self, before: str, name: str, routes: Mapping[str, Mapping[str, str]]) -> None:
         old, new = self.old[before], self.new[name]
@@ -166,22 +166,23 @@ class Comparison:
 
     def _compare_plain(self, before: str, name: str) -> None:
         old, new = self.old[before], self.new[name]
-        change = self._change_of(name, old.text, (self._old_types, old.type), (self._new_types, new.type))
+        change = self._change_of(name, (self._old_types, old.type), (self._new_types, new.type))
         self.origins[name] = Origin(name, before, change.was)
         if change.what in ("retyped", "changed"):
             self.touched.add(name)
         if change.what == "changed":
-            self._report("changed", name, old.text, new.text, _OF_A_KEY if name in self.declared.keys else _OTHER_TYPE)
+            refused = _OF_A_KEY if name in self.declared.keys else _OTHER_TYPE
+            self._report("changed", name, str(old.type), str(new.type), refused)
         elif change.what != "same":
-            self._report(change.what, name, old.text, new.text)
+            self._report(change.what, name, str(old.type), str(new.type))
 
-    def _change_of(self, path: str, text: str, old: tuple[Types, Type], new: tuple[Types, Type]) -> _Change:
-        """Finds how a value's type changed; `text` describes the stored type."""
+    def _change_of(self, path: str, old: tuple[Types, Type], new: tuple[Types, Type]) -> _Change:
+        """Finds how a value's type changed."""
         is_kept = widens(*old, *new)
         if is_kept and widens(*new, *old):
             return _Change("same")
         for given in self.declared.was.get(path, ()):
-            if same_type(given, text, self._new_nested):
+            if same_type(given, old[1], self._new_nested):
                 return _Change("retyped", (given,))
         return _Change("widened" if is_kept else "changed")
 
@@ -190,19 +191,17 @@ class Comparison:
         self._compare_copy_promises(name, old, new)
         target = dict(self.declared.targets).get(name, "")
         former = {after: inner for inner, after in self.inner_names[name].items()}
-        for inner, text in new.inner.items():
+        for inner, field in new.inner.items():
             path = f"{name}.{inner}"
             if inner not in former:
-                self.report_lacking(path, after=text)
+                self.report_lacking(path, after=str(field))
                 continue
             if former[inner] != inner:
                 self._report("renamed", path, f"{before}.{former[inner]}", path)
-            self._compare_copied(
-                f"{before}.{former[inner]}", path, old.inner[former[inner]], text, routes.get(target, {})
-            )
-        for inner, text in old.inner.items():
+            self._compare_copied(path, old.inner[former[inner]], field, routes.get(target, {}))
+        for inner, field in old.inner.items():
             if inner not in self.inner_names[name]:
-                self._report("dropped", f"{name}.{inner}", text)
+                self._report("dropped", f"{name}.{inner}", str(field))
         self._compare_inner_order(name, list(old.inner), list(new.inner))
 
     def _compare_inner_order(self, name: str, old: list[str], new: list[str]) -> None:
@@ -213,18 +212,17 @@ class Comparison:
         if [inner for inner in order if inner] != [inner for inner in new if inner in order]:
             self._report("reordered", name, ", ".join(order), ", ".join(new))
 
-    def _compare_copied(self, before: str, path: str, old: str, new: str, routes: Mapping[str, str]) -> None:
-        (old_text, old_route), (new_text, new_route) = _of(old), _of(new)
-        first, second = Types([("", old_text)], self._old_nested), Types([("", new_text)], self._new_nested)
-        change = self._change_of(path, old_text, (first, first.by_name[""]), (second, second.by_name[""]))
-        if change.what == "changed" or renamed_route(old_route, routes) != new_route:
-            self.report_lacking(path, old, new)  # the value of another field, or of another type
+    def _compare_copied(self, path: str, old: StoredField, new: StoredField, routes: Mapping[str, str]) -> None:
+        first, second = Types([old.type], self._old_nested), Types([new.type], self._new_nested)
+        change = self._change_of(path, (first, old.type), (second, new.type))
+        if change.what == "changed" or renamed_route(old.of, routes) != new.of:
+            self.report_lacking(path, str(old), str(new))  # the value of another field, or of another type
             return
-        self.origins[path] = Origin(path, before, change.was)
+        self.origins[path] = Origin(path, old.name, change.was)
         if change.what == "retyped":
             self.touched.add(path)
         if change.what != "same":
-            self._report(change.what, path, old_text, new_text)
+            self._report(change.what, path, str(old.type), str(new.type))
 
     def report_rebuilt(self, rollup: DeclaredRollup) -> None:
         """Reports a total that stored rows do not have, or have of another group: a backfill computes it."""
@@ -237,20 +235,18 @@ class Comparison:
         self.origins.pop(path, None)
         self.touched.add(path)
         top, _, inner = path.partition(".")
-        text, _route = _of(self.new[top].inner[inner])
-        fits = top in self.declared.nullable or any(
-            each.name == "None" for each in (parsed(text), *parsed(text).arguments)
-        )
-        after = after or self.new[top].inner[inner]
+        field = self.new[top].inner[inner]
+        fits = top in self.declared.nullable or any(each.name == "None" for each in (field.type, *field.type.arguments))
+        after = after or str(field)
         self._report("changed" if before else "added", path, before, after, "" if fits else _LACKING)
 
     def _compare_copy_promises(self, name: str, old: DescribedField, new: DescribedField) -> None:
         assert old.copy is not None
         assert new.copy is not None
         before, after = dict(old.copy.limits), dict(new.copy.limits)
-        texts = (old.text, new.text)
+        texts = (str(old.type), str(new.type))
         if before != after:
-            tighter = (before["missing_ok"], after["missing_ok"]) == ("True", "False")
+            tighter = (before["missing_ok"], after["missing_ok"]) == (True, False)
             tighter = tighter or (before["on_delete"] == "clear" != after["on_delete"])
             refused = f"copies without values may be stored, which this option forbids; {_DECLARE_AS_WAS}"
             self._report("changed", name, *texts, refused=refused if tighter else "")
@@ -258,9 +254,11 @@ class Comparison:
 
     def _compare_optional(self, name: str, old: DescribedField, new: DescribedField) -> None:
         if old.optional and not new.optional:
-            self._report("changed", name, old.text, new.text, refused=f"None may be stored here; {_DECLARE_AS_WAS}")
+            self._report(
+                "changed", name, str(old.type), str(new.type), refused=f"None may be stored here; {_DECLARE_AS_WAS}"
+            )
         elif new.optional and not old.optional:
-            self._report("widened", name, old.text, new.text)
+            self._report("widened", name, str(old.type), str(new.type))
 
     def _compare_mixed(self, before: str, name: str) -> None:
         """Compares a reference that became a copy, or a copy that became a reference."""
@@ -269,11 +267,13 @@ class Comparison:
         bare = [each for each in (reference.type, *reference.type.arguments) if each.name == "Ref"]
         if not bare:
             self.touched.add(name)
-            self._report("changed", name, old.text, new.text, f"this was another kind of field; {_DECLARE_AS_WAS}")
+            self._report(
+                "changed", name, str(old.type), str(new.type), f"this was another kind of field; {_DECLARE_AS_WAS}"
+            )
             return
         self.origins[name] = Origin(name, before)
         self.touched.add(name)
-        self._report("changed", name, old.text, new.text)
+        self._report("changed", name, str(old.type), str(new.type))
         self._compare_optional(name, old, new)
         for inner in new.inner:
             self.report_lacking(f"{name}.{inner}")
@@ -302,12 +302,6 @@ class Comparison:
         if difference.what == "reordered":
             return not difference.field
         return difference.what == "added" and difference.field in self.declared.addable
-
-
-def _of(text: str) -> tuple[str, str]:
-    """The type of a copied field, and the path in its source."""
-    kind, _, route = text.rpartition(" of ")
-    return kind, route
 
 
 def renamed_route(route: str, names: Mapping[str, str]) -> str:

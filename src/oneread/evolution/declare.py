@@ -24,13 +24,13 @@ from oneread.derivations.views import View
 from oneread.models.evolving import EvolutionStep, Retyped, steps_of
 from oneread.models.expressions import Expression
 from oneread.models.fields import Marker, defaults_of
-from oneread.models.fingerprints import describe, text_of
+from oneread.models.fingerprints import describe, describe_type
 from oneread.models.model import Model, key_names, stored_name
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import root_model
 from oneread.models.types import FieldType, types_of
-from oneread.models.versions import Description, digest_of
+from oneread.models.versions import Description, StoredField, Type, TypeValue, digest_of
 
 
 class Far(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class DeclaredRollup(msgspec.Struct, frozen=True):
 
 
 class DeclaredModel(msgspec.Struct, frozen=True):
-    """An entity class as declared; `name`, `kind` and `targets` are stored names, types are described as text.
+    """An entity class as declared; `name`, `kind` and `targets` are stored names.
 
     `blanks` are fields that a stored entity may lack: they have a default, or may be None. `addable` are those of them
     that a program which does not know them can leave alone: plain values and references without a guard. `nullable`
@@ -75,7 +75,7 @@ class DeclaredModel(msgspec.Struct, frozen=True):
 
     name: str
     kind: str
-    fields: Description
+    fields: tuple[StoredField, ...]
     cls: str
     keys: tuple[str, ...]
     blanks: frozenset[str] = frozenset()
@@ -90,7 +90,7 @@ class DeclaredModel(msgspec.Struct, frozen=True):
     copied_from: tuple[str, ...] = ()
     steps: tuple[EvolutionStep, ...] = ()
     copy_steps: dict[str, tuple[EvolutionStep, ...]] = {}
-    was: dict[str, frozenset[str]] = {}
+    was: dict[str, frozenset[Type]] = {}
     rollups: tuple[DeclaredRollup, ...] = ()
 
 
@@ -149,7 +149,7 @@ def declare_schema(catalog: Catalog, views: tuple[type[View[Any]], ...], names: 
     """Describes a schema as it is stored."""
     writer = _Declarer(catalog, names)
     models = tuple(writer.model(cls) for cls in catalog.models)
-    described = {each.name: dict(each.fields) for each in models}
+    described = {each.name: {field.name: str(field) for field in each.fields} for each in models}
     found = tuple(writer.view(view, described) for view in views)
     stored = (
         sorted((each.name, each.kind, each.fields, each.promises, each.targets, each.arrays) for each in models),
@@ -177,7 +177,7 @@ class _Declarer:
             for each in entity_type.rollups
         )
         blanks = frozenset(
-            name for name, _text, has_default in describe(cls, self._names) if has_default or _may_be_none(types[name])
+            name for name, _type, has_default in describe(cls, self._names) if has_default or _may_be_none(types[name])
         )
         guarded = {each.name for each in entity_type.references if each.copy is not None or each.on_delete != "keep"}
         stamped = {name for name, default in defaults_of(cls).items() if _is_stamp(default)}
@@ -222,37 +222,36 @@ class _Declarer:
             rollups=rollups,
         )
 
-    def _was(self, classes: Mapping[str, type]) -> dict[str, frozenset[str]]:
+    def _was(self, classes: Mapping[str, type]) -> dict[str, frozenset[Type]]:
         """The former types that `retyped` declares, by path; `classes` by the prefix of their fields' paths."""
-        found: dict[str, frozenset[str]] = {}
+        found: dict[str, frozenset[Type]] = {}
         for prefix, cls in classes.items():
             for each in steps_of(cls):
                 if isinstance(each, Retyped):
-                    text = text_of(each.was, cls, each.name, self._names)
-                    found[prefix + each.name] = found.get(prefix + each.name, frozenset()) | {text}
+                    former = describe_type(each.was, cls, each.name, self._names)
+                    found[prefix + each.name] = found.get(prefix + each.name, frozenset()) | {former}
         return found
 
-    def _fields_of(self, cls: type[msgspec.Struct]) -> Description:
+    def _fields_of(self, cls: type[msgspec.Struct]) -> tuple[StoredField, ...]:
         """A class's fields and types, classes spelled out; with the fields and options of its copies."""
-        found: list[tuple[str, str]] = []
+        found: list[StoredField] = []
         types = types_of(cls, self._names)
-        for name, text, _default in describe(cls, self._names):
+        for name, plain, _default in describe(cls, self._names):
             if types[name].present.kind != "copy":
-                found.append((name, text))
+                found.append(StoredField(name, plain))
                 continue
             copy, optional = types[name].present.cls, types[name].optional
-            found.append((name, f"{copy.__name__}({_promises(copy)}){' | None' if optional else ''}"))
+            only = Type(copy.__name__, limits=_options(copy))
+            found.append(StoredField(name, Type("|", (only, Type("None"))) if optional else only))
             found.extend(self._copied(name, copy))
         return tuple(found)
 
-    def _copied(self, name: str, copy: type[Copy[Any]]) -> Description:
+    def _copied(self, name: str, copy: type[Copy[Any]]) -> Iterator[StoredField]:
         """The fields that one copy shows: types, and the path of each value in the source."""
         sources = defaults_of(copy)
-        return tuple(
-            (f"{name}.{inner}", f"{text} of {_source(sources[inner], inner)}")
-            for inner, text, _default in describe(copy, self._names)
-            if inner in copied_names(copy)
-        )
+        for inner, plain, _default in describe(copy, self._names):
+            if inner in copied_names(copy):
+                yield StoredField(f"{name}.{inner}", plain, _source(sources[inner], inner))
 
     def view(self, view: type[View[Any]], described: Mapping[str, dict[str, str]]) -> DeclaredView:
         of, compiled = self._accesses.viewed(view), self._catalog.views[view]
@@ -302,9 +301,13 @@ class _Declarer:
         return ((stored_name(model), hidden.reference), *self._way(hidden.target, hidden.route))
 
 
-def _promises(reference: Reference | type[Copy[Any]], numbered: str | None = None) -> str:
+def _options(reference: Reference | type[Copy[Any]]) -> tuple[tuple[str, TypeValue], ...]:
+    return ("on_delete", reference.on_delete), ("missing_ok", reference.missing_ok)
+
+
+def _promises(reference: Reference, numbered: str | None = None) -> str:
     """The options of a reference; of that of a child the root and the part that a sequence gives, too."""
-    options = f"on_delete={reference.on_delete}, missing_ok={reference.missing_ok}"
+    options = ", ".join(f"{name}={value}" for name, value in _options(reference))
     if isinstance(reference, RootReference):
         return f"{options}, root={stored_name(reference.kind.cls)}, {NUMBERS}{numbered or ''}"
     return options

@@ -17,7 +17,6 @@ from oneread.evolution.declare import DeclaredModel, DeclaredRule, DeclaredSchem
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted
 from oneread.models.versions import (
-    FORMAT,
     Past,
     Retired,
     StoredLayout,
@@ -106,7 +105,7 @@ def undeclared(stored: StoredSchema, declared: DeclaredSchema) -> list[tuple[str
         nested = Nested(model.nested, frozenset(model.arrays))
         for layout in stored.older.get(model.name, ()):
             missing.extend(
-                (model.name, origin.field, was)
+                (model.name, origin.field, str(was))
                 for origin in layout.origins
                 for was in origin.was
                 if not any(same_type(was, each, nested) for each in model.was.get(origin.field, ()))
@@ -299,7 +298,7 @@ class _Evolution:
 
         They can where it copies from entities that exist, forbids that they are deleted, or is deleted with them.
         """
-        copies = {name.partition(".")[0] for name, _text in model.fields if "." in name}
+        copies = {each.name.partition(".")[0] for each in model.fields if "." in each.name}
         holds = {name for name, text in model.promises if "on_delete=keep" not in text}
         targets = {target for name, target in model.targets if name in copies | holds}
         targets |= {far.target for far in (*model.copied, *model.hidden)}
@@ -405,7 +404,8 @@ class _Evolution:
 
     def _as_before(self, view: DeclaredView) -> tuple[tuple[str, str], ...]:
         """A view's rules as the store would describe them with the stored names and types."""
-        types = {} if view.is_of_groups else dict(self._compared[view.model].stored.fields)
+        stored = () if view.is_of_groups else self._compared[view.model].stored.fields
+        types = {each.name: str(each) for each in stored}
         rules = [(rule.name, rule_text(rule, self._paths_before(rule), types)) for rule in view.rules]
         if view.condition is not None:
             names = {path: self._path_before(way, path) for path, way in view.conditions.items()}
@@ -450,7 +450,6 @@ class _Evolution:
             return stored
         return msgspec.structs.replace(
             found,
-            format=FORMAT,
             version=version,
             writers=version if self._reasons and stored.version else stored.writers,
             history=(*stored.history, Past(version, self._declared.digest, now)),

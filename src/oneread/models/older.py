@@ -18,13 +18,13 @@ from oneread.models.descriptions import Nested, fields_of, same_type
 from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
 from oneread.models.fields import FACTORY, Marker, defaults_of, is_rollup
-from oneread.models.fingerprints import text_of
+from oneread.models.fingerprints import describe_type
 from oneread.models.layout import Layout
 from oneread.models.paths import Path
 from oneread.models.references import Copy
 from oneread.models.shadow import FieldShape, Shapes, revive
 from oneread.models.types import Annotation, FieldType, Names, type_of
-from oneread.models.versions import Origin, StoredLayout
+from oneread.models.versions import Origin, StoredLayout, Type
 from oneread.models.wide import pack_wide, unpack_wide
 
 E = TypeVar("E")
@@ -263,11 +263,11 @@ class _Retyping:
         self._names = names
 
     def chain(
-        self, field: FieldShape, path: str, was: Iterable[str], declaring: type | None = None
+        self, field: FieldShape, path: str, was: Iterable[Type], declaring: type | None = None
     ) -> Callable[[PackedElement], PackedElement]:
         """Converts through every type that the field had; `declaring` is the copy class of a copied field."""
         owner = declaring or self._cls
-        steps = [self._step(owner, field.name, path, text) for text in was]
+        steps = [self._step(owner, field.name, path, each) for each in was]
         shapes = Shapes(self._names, frozenset())
         before = [type_of(each.was, self._names, owner, each.name) for each in steps]
         first, *after = [
@@ -309,15 +309,15 @@ class _Retyping:
             )  # fmt: skip
         return element, made
 
-    def _step(self, owner: type, name: str, path: str, was: str) -> Retyped:
+    def _step(self, owner: type, name: str, path: str, was: Type) -> Retyped:
         for each in steps_of(owner):
             if isinstance(each, Retyped) and each.name == name:
-                text = text_of(each.was, owner, name, self._names)
-                if same_type(text, was, Nested()):
+                declared = describe_type(each.was, owner, name, self._names)
+                if same_type(declared, was, Nested()):
                     return each
         raise InvalidDeclaration(
             "stored rows hold this field as another type; declare retyped(...)",
-            declaration=owner, field=path, was=was,
+            declaration=owner, field=path, was=str(was),
         )  # fmt: skip
 
 

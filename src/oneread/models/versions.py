@@ -15,30 +15,81 @@ import msgspec
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.store.keys import view_prefix
 
-FORMAT: Final = 3
-"""Of the schema row itself and of all rows that oneread writes.
+FORMAT: Final = 4
+"""Of the schema row itself and of all rows that oneread writes. Rows of an earlier one are not read: see `decode`."""
 
-Earlier releases refuse it: those of 1 know neither selections nor older layouts that are still written, and a repair by
-those of 2 removes the counters. The first program that opens a store of theirs for writing raises it.
-"""
+_EARLIER: Final = (
+    "an earlier release of oneread wrote this store; write a dump of it with that release (`oneread dump`), and load "
+    "the dump into a new store with this one (`oneread load`)"
+)
 
 ViewState: TypeAlias = Literal["readable", "building"]
 """A building view lacks entities that are older than the view; nothing is served from it."""
 
 Description: TypeAlias = "tuple[tuple[str, str], ...]"
-"""A declaration as (field, type or rule) pairs in order."""
+"""What was declared, as (name, text) pairs in order."""
+
+TypeValue: TypeAlias = "str | int | float | bool | None"
+"""A member of an Enum or Literal, or a limit."""
+
+
+class Type(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A type as the schema row has it; its name is `|` for a union, whose alternatives are the arguments.
+
+    `fields` is None for a class that is not spelled out: a class is spelled out where it first occurs in its
+    declaration. `values` is None for a type that is neither an Enum nor a Literal. `limits` are the constraints of a
+    value, or the options of a copy.
+    """
+
+    name: str
+    arguments: tuple[Type, ...] = ()
+    fields: tuple[tuple[str, Type], ...] | None = None
+    values: tuple[TypeValue, ...] | None = None
+    limits: tuple[tuple[str, TypeValue], ...] = ()
+
+    def __str__(self) -> str:
+        """The type for people, much as Python writes it."""
+        if self.name == "|":
+            return " | ".join(map(str, self.arguments))
+        values = ", ".join(map(repr, self.values or ()))
+        if self.name == "Literal":
+            return f"Literal[{values}]"
+        spelled = ", ".join(f"{name}: {each}" for name, each in self.fields or ())
+        arguments = ", ".join(map(str, self.arguments))
+        limits = ", ".join(f"{name}={repr(limit) if name == 'pattern' else limit}" for name, limit in self.limits)
+        return "".join(
+            [
+                self.name,
+                f"({values})" if self.values is not None else "",
+                f"{{{spelled}}}" if self.fields is not None else "",
+                f"[{arguments}]" if self.arguments else "",
+                f"({limits})" if limits else "",
+            ]
+        )
+
+
+class StoredField(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A field and its type; of a field of a copy `name` is its path, and `of` the path of the value in the source."""
+
+    name: str
+    type: Type
+    of: str = ""
+
+    def __str__(self) -> str:
+        """The type for people, without the name."""
+        return f"{self.type} of {self.of}" if self.of else str(self.type)
 
 
 class Origin(msgspec.Struct, frozen=True):
     """Where a declared field is in rows of an older layout.
 
-    `field` is its present path (`buyer.name`), `of` the path in the older layout, and `was` the described types that it
-    had since, each of which a declared function converts to the next.
+    `field` is its present path (`buyer.name`), `of` the path in the older layout, and `was` the types that it had
+    since, each of which a declared function converts to the next.
     """
 
     field: str
     of: str
-    was: tuple[str, ...] = ()
+    was: tuple[Type, ...] = ()
 
 
 class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,7 +103,7 @@ class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
 
     number: int
     kind: str
-    fields: Description
+    fields: tuple[StoredField, ...]
     cls: str = ""
     promises: Description = ()
     targets: Description = ()
@@ -141,22 +192,30 @@ class StoredSchema(msgspec.Struct, frozen=True):
         return bool(self.older or self.retired) or any(view.state == "building" for view in self.views.values())
 
 
+class _Head(msgspec.Struct):
+    """What the schema row of any format has."""
+
+    format: int
+
+
 def decode(data: bytes) -> StoredSchema:
     """The schema row's content.
 
     Raises:
         Corrupt: it is not a schema row.
-        SchemaMismatch: a newer release wrote it.
+        SchemaMismatch: another release wrote it.
     """
     try:
-        stored = msgspec.msgpack.decode(data, type=StoredSchema)
+        found = msgspec.msgpack.decode(data, type=_Head).format
+        if found == FORMAT:
+            return msgspec.msgpack.decode(data, type=StoredSchema)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt("the schema row of this store cannot be read") from error
-    if stored.format > FORMAT:
-        raise SchemaMismatch(
-            "a newer release of oneread wrote this store; upgrade this program", format=stored.format, known=FORMAT
-        )
-    return stored
+    if found < FORMAT:
+        raise SchemaMismatch(_EARLIER, format=found, known=FORMAT)
+    raise SchemaMismatch(
+        "a newer release of oneread wrote this store; upgrade this program", format=found, known=FORMAT
+    )
 
 
 def encode(stored: StoredSchema) -> bytes:
@@ -171,9 +230,7 @@ def mark_built(stored: StoredSchema) -> StoredSchema:
     former = {
         name: (*stored.former.get(name, ()), *stored.older.get(name, ())) for name in {**stored.former, **stored.older}
     }
-    return msgspec.structs.replace(
-        stored, format=FORMAT, views=views, older={}, former=former, retired=(), writers=stored.version
-    )
+    return msgspec.structs.replace(stored, views=views, older={}, former=former, retired=(), writers=stored.version)
 
 
 def digest_of(declared: object) -> bytes:

@@ -5,15 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneread import Copy, Index, Key, Model, Ref, Schema, by, connect, reference, within
-from oneread.derivations.emitted_record import COPIED, REFERENCES, decode_record
-from oneread.derivations.schema_rows import stored_schema
-from oneread.models.versions import FORMAT
 from oneread.store.requests import Read, Scan
 from oneread.transactions import outbox
 from oneread.transactions.root import parse_root
 from oneread.transactions.unit_of_work import UnitOfWork
 from tests.unit.database.faces import Awaited
-from tests.unit.derivations.earlier import earlier_code
 
 
 class Author(Model[int]):
@@ -230,89 +226,6 @@ def test_ranges_without_selections_are_the_rest():
     assert inside == [b"a\x00", b"a\x7f\xff", b"a\x80\x00\x00\x01h"]
 
 
-# Rows of earlier code.
-
-
-def in_earlier_form(db):
-    """How many back-references and records of the store have the earlier form."""
-    holders = [key for key, _row in rows_of(db, "views", outbox.BACK_REFERENCES)]
-    records = [decode_record(parse_root(row).emitted) for _key, row in rows_of(db, "roots")]
-    bare = [key for key in holders if not any(each >= 0x80 for each in key[6:7])]
-    return len(bare), sum(isinstance(each.get(COPIED), bytes) for each in records)
-
-
-def test_rows_of_earlier_code_follow_are_right_and_become_new(url):
-    db = connect(url, SCHEMA, workers=0)
-    with earlier_code():
-        fill(db, 3)
-        db.patch(Author, 1, karma=1)
-    assert in_earlier_form(db) == (5, 1)
-    assert db.verify().clean
-    assert db.repair().mended == 0
-    assert in_earlier_form(db) == (5, 1)
-    db.patch(Author, 1, private="x")  # changes nothing that anybody copies, so nobody is visited
-    assert in_earlier_form(db) == (5, 0)
-    assert db.verify().clean
-    db.patch(Author, 1, karma=2)  # visits everybody, once
-    assert db.get(Badge, 1).owner.karma == 2
-    assert in_earlier_form(db) == (0, 0)
-    assert db.verify().clean
-    assert cost_of(db, karma=7) == (7, 6)
-    db.close()
-
-
-def test_a_backfill_writes_the_new_form(url):
-    if url == "memory://":
-        pytest.skip("a memory store ends with its database")
-    with earlier_code(), connect(url, Schema(Author, Post, Badge, Note), workers=0) as db:
-        fill(db, 3)
-    with connect(url, SCHEMA, workers=0) as db:
-        assert db.backfill(fence=True).done
-        assert in_earlier_form(db) == (0, 0)
-        assert db.verify().clean
-
-
-def test_a_damaged_record_of_earlier_code_is_mended_in_its_form(url):
-    with connect(url, SCHEMA, workers=0) as db:
-        with earlier_code():
-            fill(db, 3)
-        key = db.operations.catalog.kinds[Post].key((1,))
-        root = root_of(db, Post, 1)
-        record = decode_record(root.emitted)
-        assert REFERENCES in record
-
-        def plan():
-            (row,) = yield from Read("roots", [key], "dm")
-            cell = row[b"m:e"]
-            spoiled = outbox.Cell(cell.value[:1] + cell.value[1:].replace(b"\xc4\x01r", b"\xc4\x01h"), cell.stamp)
-            unit = UnitOfWork()
-            unit.put("roots", key, {**row, b"m:e": spoiled})
-            yield from unit.write(1)
-
-        db.run(db.operations.committer.together(plan))
-        assert not db.verify().clean
-        assert db.repair().clean
-        assert db.verify().clean
-
-
-def test_the_format_is_raised_when_a_store_is_opened_for_writing(url):
-    if url == "memory://":
-        pytest.skip("a memory store ends with its database")
-    with earlier_code(), connect(url, SCHEMA, workers=0) as db:
-        fill(db, 1)
-        fence = rows_of(db, "system", b"fence")
-
-    with connect(f"{url}?read_only=true", SCHEMA, workers=0) as db:
-        assert db.run(stored_schema()).format == 1
-        assert db.get(Post, 0).author.name == "Ada"
-    with connect(url, SCHEMA, workers=0) as db:
-        assert db.run(stored_schema()).format == FORMAT == 3
-        assert rows_of(db, "system", b"fence") != fence
-        changes = db.run(stored_schema()).changes
-    with connect(url, SCHEMA, workers=0) as db:
-        assert db.run(stored_schema()).changes == changes
-
-
 # Any history.
 
 PARTS = st.tuples(
@@ -325,16 +238,14 @@ PARTS = st.tuples(
 @settings(max_examples=40, deadline=None)
 @given(steps=st.lists(st.tuples(st.booleans(), PARTS), max_size=25), inline=st.sampled_from([0, 1, 1000]))
 def test_every_copy_is_what_its_source_says_in_any_history(steps, inline):
-    """By this code and by earlier code, which is not there any more once a row was written in the new form."""
     authors = {number: {"name": "", "karma": 0, "motto": ""} for number in (1, 2)}
     with connect("memory://", Schema(*DECLARED, inline=inline), workers=0) as db:
-        with earlier_code():
-            db.save_all([Author(number=number, name="") for number in authors])
-            db.save_all([Post(number=number, author=Writer.of(1)) for number in range(2)])
-            db.save(Badge(number=1, owner=Ranked.of(1), also=Writer.of(2)))
-            db.save(Note(number=1, about=Author.at(1)))
+        db.save_all([Author(number=number, name="") for number in authors])
+        db.save_all([Post(number=number, author=Writer.of(1)) for number in range(2)])
+        db.save(Badge(number=1, owner=Ranked.of(1), also=Writer.of(2)))
+        db.save(Note(number=1, about=Author.at(1)))
         held = {"owner": 1, "also": 2, "author": 1, "about": 1}
-        for as_before, (verb, number, value) in steps:
+        for drains, (verb, number, value) in steps:
             if verb in ("name", "karma", "motto", "private"):
                 given_ = value if verb == "karma" else str(value)
                 authors[number] |= {verb: given_}
@@ -352,7 +263,7 @@ def test_every_copy_is_what_its_source_says_in_any_history(steps, inline):
                 db.patch(Note, 1, about=Author.at(held["about"]))
             elif verb == "batch":
                 db.run(db.operations.drain_step(1))
-            elif as_before:
+            elif drains:
                 db.drain()
                 assert db.verify().clean
         db.drain()
