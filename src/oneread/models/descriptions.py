@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from oneread.models.versions import StoredField, Type, TypeValue
+from oneread.models.versions import StoredField, Type
 
 _IMPLIED_BY: Final[Mapping[str, tuple[tuple[str, Callable[[Any, Any], bool]], ...]]] = {
     "le": (("le", operator.le), ("lt", operator.le)),
@@ -137,11 +137,11 @@ class _Widening:
         )
 
 
-def _loosened(before: Mapping[str, TypeValue], after: Mapping[str, TypeValue]) -> bool:
+def _loosened(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     return all(_follows(before, name, limit) for name, limit in after.items())
 
 
-def _follows(before: Mapping[str, TypeValue], name: str, limit: TypeValue) -> bool:
+def _follows(before: Mapping[str, Any], name: str, limit: Any) -> bool:
     """Whether the limits `before` imply this one."""
     if before.get(name) == limit:
         return True
