@@ -413,7 +413,7 @@ class _Following(_Writing):
         entity_type = self._catalog.type_of(before.entity)
         entity = entity_type.with_totals(self.key, before.entity, before.entity, rows.groups)
         missing = entity_type.missing_views(before.record)
-        differing = {behind(name) for name, keys in refs.items() if not set(changed).isdisjoint(keys)}
+        differing = {behind(name) for name, keys in refs.items() if any(key in keys for key in changed)}
         differing.update(each.field for each in entity_type.rollups)
         sources = SourceCache(self._catalog, rows)
         inputs = FillInputs(before, sources, changed, missing, rows.now, frozenset(differing))

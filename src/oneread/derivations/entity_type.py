@@ -100,8 +100,8 @@ class EmissionOptions(NamedTuple):
 EVERYTHING: Final = EmissionOptions()
 
 _NO_TOKENS: Final[frozenset[int]] = frozenset()
-_EMITTERS: Final = 32
-"""Functions of one entity type that emit only some of its views; a class of many views may be changed in many ways."""
+_WAYS: Final = 64
+"""In which entities of one type may change and keep contributions: each may need a function that emits the others."""
 
 
 class FilledEntity(NamedTuple):
@@ -146,12 +146,14 @@ class EntityType:
             if not each.many
         }
         self._emitters: dict[AbstractSet[int], Emit] = {}
+        self._kept: dict[frozenset[str], frozenset[int]] = {}
         self._inputs = tuple((view, inputs_of(view)) for view in self.derivations)
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
         self.going = tuple(each for each in self.references if each.on_delete == "delete")
         self._selections = tuple((each.name, each.selection) for each in self.tracked)
+        self._takes_once = len({(each.kind.prefix, each.selection) for each in self.tracked}) == len(self.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
         self.has_hidden = bool(self._hidden)
         self._empty_tokens = frozenset(self.empty_record())
@@ -205,13 +207,16 @@ class EntityType:
 
         The record must be of the same declarations, and of the current layout: others may have had other values.
         """
-        if inputs.differing is None or inputs.before.body is None or self.has_expiring_rows:
+        differing = inputs.differing
+        if differing is None or inputs.before.body is None or self.has_expiring_rows:
             return _NO_TOKENS
-        kept = frozenset(
-            token for view, needed in self._inputs if needed.isdisjoint(inputs.differing) for token in view.tokens
-        )
-        is_cheap = kept in self._emitters or len(self._emitters) < _EMITTERS
-        return kept if is_cheap and self.covers_views(inputs.before.record, alive=True) else _NO_TOKENS
+        kept = self._kept.get(differing)
+        if kept is None:
+            if len(self._kept) == _WAYS:
+                return _NO_TOKENS
+            unchanged = (view for view, needed in self._inputs if needed.isdisjoint(differing))
+            kept = self._kept[differing] = frozenset(token for view in unchanged for token in view.tokens)
+        return kept if self.covers_views(inputs.before.record, alive=True) else _NO_TOKENS
 
     def refs(self, entity: object) -> Refs:
         """The root rows that each referring field names."""
@@ -333,7 +338,10 @@ class EntityType:
 
     def _taken(self, refs: Refs) -> list[bytes]:
         """The sources that must reach the entity, each with the selection that it takes."""
-        return list(dict.fromkeys([source + taken for name, taken in self._selections for source in refs[name]]))
+        found: list[bytes] = []
+        for name, taken in self._selections:
+            found.extend([source + taken for source in refs[name]])
+        return found if self._takes_once else list(dict.fromkeys(found))
 
     def tombstone_record(self, before: EntityState) -> Record:
         """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""

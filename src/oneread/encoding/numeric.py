@@ -121,7 +121,8 @@ def put_decimal(value: Decimal, field: str = "") -> bytes:
     # The E format writes every digit and, unlike str(), does not depend on the caller's decimal context.
     digits = f"{value:E}".partition("E")[0].replace(".", "").lstrip("-").strip("0")
     nibbles = digits.translate(_DIGITS_TO_NIBBLES) + ("0" if len(digits) & 1 else "00")
-    body = put_int(value.adjusted()) + bytes.fromhex(nibbles)
+    exponent = value.adjusted()
+    body = (SMALL[exponent] if 0 <= exponent < len(SMALL) else put_int(exponent)) + bytes.fromhex(nibbles)
     if value.is_signed():
         return _TAG[framing.DECIMAL_NEGATIVE] + body.translate(COMPLEMENT)
     return _TAG[framing.DECIMAL_POSITIVE] + body

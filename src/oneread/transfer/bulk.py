@@ -334,8 +334,8 @@ class Batches:
 def weight(given: Any, depth: int = _DEPTH) -> int:
     """Approximate size in memory, in bytes: text and bytes, and a constant for every object."""
     kind = type(given)
-    if not depth:
-        return _OBJECT
+    if not depth or kind is int:
+        return _OBJECT + (given.bit_length() // 8 if kind is int else 0)
     if kind is str or kind is bytes:
         size: int = len(given)
         return size
@@ -345,7 +345,7 @@ def weight(given: Any, depth: int = _DEPTH) -> int:
         return _OBJECT + sum([weight(name, depth - 1) + weight(value, depth - 1) for name, value in given.items()])
     if isinstance(given, (list, tuple, set, frozenset)):
         return _OBJECT + sum([weight(each, depth - 1) for each in given])
-    return _OBJECT + (given.bit_length() // 8 if kind is int else 0)
+    return _OBJECT
 
 
 class ChangeSizes:
