@@ -61,11 +61,19 @@ class Trace:
     def note(self, request: Request[Any], answer: Any) -> None:
         """Counts one answered request; BudgetExceeded when it exceeds the budget."""
         rows, size = _MEASURES[type(request)](request, answer)
+        self.show(request, answer)
+        self.count(rows, size)
+
+    def show(self, request: Request[Any], answer: Any) -> None:
+        """Shows one answered request to the observers."""
+        for observer in self.observers:
+            observer(request, answer)
+
+    def count(self, rows: int, size: int) -> None:
+        """Counts one request; BudgetExceeded when it exceeds the budget."""
         self.requests += 1
         self.rows += rows
         self.bytes += size
-        for observer in self.observers:
-            observer(request, answer)
         if self._allowance is not None:
             if self._whole:
                 self._allowance.charge(1, rows, size)

@@ -259,13 +259,13 @@ def read_aside(found: Found) -> AsideEntry:
     return AsideEntry(key, shown if aside_key(shown.source, shown.holder) == key else None)
 
 
-def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseException, now: int) -> Plan[None]:
+def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseException, now: int) -> None:
     """Stores that a holder could not follow its source, with the error and how often that was tried. One request.
 
     A unit of work is one try, however often its changes reach the holder.
     """
     key = aside_key(source, holder)
-    yield from unit.load("system", [key])
+    unit.load("system", [key])
     row = unit.get("system", key)
     known = None if row is None else read_aside((key, row)).shown
     entry = SetAside(
