@@ -28,7 +28,7 @@ def a_task_carries_its_sources_state(patch):
 
     def remembering(unit, source, version, unchanged=()):
         key = put(unit, source, version, unchanged)
-        payloads[key] = unit.known("roots")[source]
+        payloads[key] = unit.roots[source]
         return key
 
     def batch(self, work, key, size, _seen):
@@ -36,7 +36,7 @@ def a_task_carries_its_sources_state(patch):
         unit.load("system", [key])
         if unit.get("system", key) is not None:
             task = outbox.read_task(unit.get("system", key))
-            unit.known("roots")[task.source] = payloads[key]
+            unit.roots[task.source] = payloads[key]
             work.now = rest_of_batch(self._committer, unit, key, task, size)
 
     patch.setattr(outbox, "add_task", remembering)
@@ -70,7 +70,7 @@ def a_task_reads_its_source_before_its_transaction(patch):
             def batch(store):
                 unit = UnitOfWork(store, self.catalog.name_of)
                 unit.load("system", [key])
-                unit.known("roots")[source] = row
+                unit.roots[source] = row
                 if unit.get("system", key) is not None:
                     task = outbox.read_task(unit.get("system", key))
                     unit.flush(rest_of_batch(self.committer, unit, key, task, size))

@@ -121,7 +121,7 @@ def an_error_ends_the_batch(patch):
 
     def raising(self, change):
         self._unit.load("roots", native._wanted([change]))
-        self._note(change.key, self._decide(change, native._seen(self._unit.known("roots")[change.key])))
+        self._note(change.key, self._decide(change, native._seen(self._unit.roots[change.key])))
 
     patch.setattr(native.Cascade, "_refusal", raising)
 
@@ -136,7 +136,7 @@ def each_holder_is_refused_once(patch):
 
     def refusing(self, change, seen):
         if type(change) is FollowSource and change.key not in once:
-            decision = change.decide(seen, 1 << 50, self._unit.known("roots"))
+            decision = change.decide(seen, 1 << 50, self._unit.roots)
             if decision.root is not None:
                 once.add(change.key)
                 self._unit.apply(decision.operations, 1 << 50)

@@ -147,12 +147,16 @@ class NativeCounters:
         work = _Adding(store)
         _check_moments(adds, work.now)
         chance = store.chance()
-        guessed = [self._settings.get(each.name, each.declared) for each in adds]
-        places = [work.places(each, settings, chance) for each, settings in zip(adds, guessed, strict=True)]
-        keys = [SETTINGS + each.name for each in adds]
-        for several in places:
-            keys += several
-        keys += [mark_key(each.name) for each, settings in zip(adds, guessed, strict=True) if settings.shown]
+        guessed: list[CounterSettings] = []
+        places: list[list[bytes]] = []
+        keys: list[bytes] = []
+        for each in adds:
+            settings = self._settings.get(each.name, each.declared)
+            guessed.append(settings)
+            places.append(work.places(each, settings, chance))
+            keys += (SETTINGS + each.name, *places[-1])
+            if settings.shown:
+                keys.append(mark_key(each.name))
         if once is not None:
             keys += [GENERATIONS_ROW, *_token_keys(once, self._generations)]
         work.load(keys)
@@ -288,8 +292,10 @@ class _Adding:
     def places(self, wanted: Add, settings: CounterSettings, chance: float) -> list[bytes]:
         """The rows that an add changes: one shard, drawn by chance, and the window of each size."""
         moment = self.now if wanted.at is None else wanted.at
-        windows = [window_key(wanted.name, size, window_start(size, moment)) for size in settings.windows]
-        return [shard_key(wanted.name, int(chance * settings.shards)), *windows]
+        places = [shard_key(wanted.name, int(chance * settings.shards))]
+        if settings.windows:
+            places += [window_key(wanted.name, size, window_start(size, moment)) for size in settings.windows]
+        return places
 
     def settings(self, wanted: Add) -> CounterSettings:
         """How a counter is kept: as stored, and with the windows that are declared and not stored yet."""

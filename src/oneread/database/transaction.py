@@ -71,7 +71,7 @@ class TransactionWork:
         if not isinstance(model, type) or model not in catalog.kinds:
             raise UsageError("a transaction reads entities only; read views before or after it", given=model)
         root_key = self.operations.root(model, key)
-        if unchecked and root_key not in self._overlay.known("roots"):
+        if unchecked and root_key not in self._overlay.roots:
             entity, version = yield from self.operations.find(model, key)
             if entity is not None:
                 attach_outcome(entity, Outcome(version, Trace()))

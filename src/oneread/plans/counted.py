@@ -30,15 +30,15 @@ class CountedStore:
     def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
         """`Read`: one request, a row for each key."""
         found = self._rows.read(table, keys, families)
-        size = 0
-        for row in found:
-            if row is not None:
-                for cell in row.values():
-                    size += len(cell.value)
+        size = sum([len(cell.value) for row in found if row is not None for cell in row.values()])
         trace = self._trace
         if trace.observers:
             trace.show(Read(table, keys, families), found)
-        trace.count(len(keys), size)
+        trace.requests += 1
+        trace.rows += len(keys)
+        trace.bytes += size
+        if trace.allowance is not None:
+            trace.charge(len(keys), size)
         return found
 
     def scan(
@@ -60,16 +60,16 @@ class CountedStore:
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         """`Replace`: one request, a row for each; Unsupported outside of a transaction."""
         self._rows.replace(table, rows)
-        size = 0
-        for key, row in rows.items():
-            size += len(key)
-            if row is not None:
-                for cell in row.values():
-                    size += len(cell.value)
+        size = sum(map(len, rows))
+        size += sum([len(cell.value) for row in rows.values() if row is not None for cell in row.values()])
         trace = self._trace
         if trace.observers:
             trace.show(Replace(table, rows), None)
-        trace.count(len(rows), size)
+        trace.requests += 1
+        trace.rows += len(rows)
+        trace.bytes += size
+        if trace.allowance is not None:
+            trace.charge(len(rows), size)
 
 
 class SingleRequests:

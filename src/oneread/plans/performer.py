@@ -96,7 +96,7 @@ class Performer:
         return effect.run(CountedStore(SingleRequests(self.engine), self.now, self.chance, trace))
 
     def look(self, effect: Snapshot[T], trace: Trace, stop: threading.Event) -> T:
-        """Runs the sub-plan against one moment of the store; raises Closed soon after `stop` is set."""
+        """Runs the plan against one moment of the store; raises Closed soon after `stop` is set."""
 
         def attempt(rows: RowReads) -> T:
             def perform(asked: Any) -> Any:

@@ -61,18 +61,22 @@ class NativeCommitter(NativeSystem):
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
+        return Atomically(partial(self._run, commit)).__iter__()
 
-        def run(store: CountedStore) -> list[bytes]:
-            return _until_written(lambda refused: self._attempt_freeing(store, commit, refused))
+    def _run(self, commit: Commit, store: CountedStore) -> list[bytes]:
+        """Attempts a commit; again without the holders with which it could not be written.
 
-        return Atomically(run).__iter__()
-
-    def _attempt_freeing(self, store: CountedStore, commit: Commit, refused: RefusedHolders) -> list[bytes]:
-        """An attempt; again when an entity that has expired had a unique value, which it gives up before."""
+        And again when an entity that has expired had a unique value, which it gives up before.
+        """
+        refused: dict[bytes, Exception] = {}
         freeing: dict[bytes, Change] = {}
         while True:
+            changes = [*freeing.values(), *commit.changes] if freeing else commit.changes
             try:
-                return self._attempt(store, commit, [*freeing.values(), *commit.changes], refused)
+                return self._attempt(store, commit, changes, refused)
+            except HoldersRefused as found:
+                refused |= found.holders
+                freeing = {}
             except NotUnique as error:
                 if not self._frees(error, freeing):
                     raise
@@ -106,11 +110,11 @@ class NativeCommitter(NativeSystem):
             self.cascade(unit, now, refused).commit(changes)
         else:
             going: dict[bytes, dict[bytes, None]] = {}
-            unit.known("roots").going = going
+            unit.roots.going = going
             _load(unit, changes)
             for change in changes:  # one of them may make the source again whose delete comes before
                 self.cascade(unit, now, refused).commit([change])
-            unit.known("roots").going = None
+            unit.roots.going = None
             self.cascade(unit, now, refused).let_go(going)
         _report_followed(unit, commit.changes)
         unit.settle(now)
@@ -135,7 +139,7 @@ class NativeCommitter(NativeSystem):
 
         For each rank of groups: one read of their holders, one of the groups, and one scan for each extremum.
         """
-        unit.known("roots").going = {}  # a change that follows may make their source again
+        unit.roots.going = {}  # a change that follows may make their source again
         _until_written(partial(self._overlay, unit, now, changes))
 
     def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
@@ -284,13 +288,13 @@ class Cascade:
         self._unreferenced: list[tuple[bytes, RowRange]] = []
         self._groups: dict[int, dict[bytes, Group]] = {}
         self._causes: dict[bytes, dict[bytes, None]] = {}  # group to entities that changed it, entity to its groups
-        unit.known("roots").now = now
+        unit.roots.now = now
 
     def commit(self, changes: Sequence[Change]) -> None:
         """Decides changes one after the other; an error of any of them refuses the commit."""
         unit = self._unit
         _load(unit, changes)
-        rows = unit.known("roots")
+        rows = unit.roots
         for change in changes:
             if change.sequence is not None:
                 change.take_number(last_number(rows[change.sequence.root], change.sequence, unit.name_of) + 1)
@@ -301,8 +305,9 @@ class Cascade:
                 unit.load("roots", links)
             self._read_groups(change, seen)
             self._note(change.key, self._decide(change, seen))
-        unreferenced, self._unreferenced = self._unreferenced, []
-        _refuse_referenced(unit, unreferenced)
+        if self._unreferenced:
+            unreferenced, self._unreferenced = self._unreferenced, []
+            _refuse_referenced(unit, unreferenced)
         self._spread()
 
     def follow(self, source: bytes, holders: Sequence[bytes]) -> list[bytes]:
@@ -313,7 +318,7 @@ class Cascade:
 
     def let_go(self, going: Mapping[bytes, Iterable[bytes]]) -> None:
         """Deletes holders with their sources, which are the keys, but for those of a source that was made again."""
-        rows = self._unit.known("roots")
+        rows = self._unit.roots
         for source, holders in going.items():
             if _seen(rows[source]).body is None:
                 targets = list(holders)
@@ -328,11 +333,13 @@ class Cascade:
 
     def _spread(self) -> None:
         """Lets everything follow, in the order of ranks."""
-        self._spread_copies()
+        if self._changed:
+            self._spread_copies()
         while self._groups:
             self._follow_groups(list(self._groups.pop(min(self._groups)).values()))
             self._spread_copies()
-        self._set_held_aside()
+        if self._unreferenced:
+            self._set_held_aside()
 
     def _spread_copies(self) -> None:
         """Lets the holders of all changed sources follow; leaves a task for a source with too many.
@@ -371,7 +378,7 @@ class Cascade:
             for holder in group.holders:
                 showing.setdefault(holder, []).append(group)
         unit.load_followers(showing)
-        rows = unit.known("roots")
+        rows = unit.roots
         living = {key: shown for key, shown in showing.items() if (row := rows[key]) is not None and BODY in row}
         unit.load("counts", group_keys([each for shown in living.values() for each in shown]))
         for holder, shown in living.items():
@@ -437,9 +444,9 @@ class Cascade:
         """
         unit = self._unit
         try:
-            if change.key not in unit.known("roots"):
+            if change.key not in unit.roots:
                 unit.load_followers(_wanted([change]))
-            seen = _seen(unit.known("roots")[change.key])
+            seen = _seen(unit.roots[change.key])
             self._read_groups(change, seen)
             found = self._try(change, seen)
             if isinstance(found, list):
@@ -480,7 +487,7 @@ class Cascade:
 
     def _read_groups(self, change: Change, seen: Root) -> None:
         """Reads the groups that a change of this root row needs; forgets those of the change before."""
-        rows = self._unit.known("roots")
+        rows = self._unit.roots
         if rows.groups:
             rows.groups = {}
         groups = change.groups(seen)
@@ -489,13 +496,13 @@ class Cascade:
 
     def _links(self, change: Change, seen: Root) -> list[bytes]:
         """Root rows that a change needs and that were not read yet."""
-        rows = self._unit.known("roots")
+        rows = self._unit.roots
         return [key for key in change.links(seen) if key not in rows]
 
     def _decide(self, change: Change, seen: Root) -> Decision:
         """Decides a change of this root row and applies the decision to the unit."""
         unit = self._unit
-        rows = unit.known("roots")
+        rows = unit.roots
         decision = change.decide(seen, next_version(self._now, seen.version), rows)
         if decision.root is not None:
             unit.put("roots", change.key, keep_sequences(encode_root(decision.root), rows[change.key]))
@@ -514,7 +521,8 @@ class Cascade:
         if decision.root is not None:
             if decision.fans_out:
                 self._changed.append((key, decision.root.version, decision.unchanged))
-            self._unreferenced.extend([(key, within) for within in decision.unreferenced])
+            if decision.unreferenced:
+                self._unreferenced.extend([(key, within) for within in decision.unreferenced])
             for group in decision.groups:
                 self._unit.note_indexed(group)
                 if group.holders:
@@ -565,7 +573,7 @@ def _numbered_keys(changes: Iterable[Change], unit: UnitOfWork) -> list[bytes]:
         sequence = change.sequence
         assert sequence is not None, "only children that wait for a number"
         if sequence not in last:
-            last[sequence] = last_number(unit.known("roots")[sequence.root], sequence, unit.name_of)
+            last[sequence] = last_number(unit.roots[sequence.root], sequence, unit.name_of)
         last[sequence] += 1
         change.take_number(last[sequence])
         keys.append(change.key)

@@ -261,11 +261,12 @@ class UnitOfWork:
         self.followed: dict[bytes, None] = {}
         self.showing: set[bytes] = set()
         self.only_followed: dict[bytes, Row | None] = {}
-        self._known: dict[Table, RowCache] = {
-            "roots": RowCache(),
-            "views": RowCache(),
-            "counts": RowCache(),
-            "system": RowCache(),
+        self.roots = RowCache()
+        self._known: dict[Table, dict[bytes, Row | None]] = {
+            "roots": self.roots,
+            "views": {},
+            "counts": {},
+            "system": {},
         }
         self._changed: dict[Table, dict[bytes, Row | None]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
         self._deltas: dict[bytes, Delta] = {}
@@ -304,9 +305,8 @@ class UnitOfWork:
         if self._log is not None:
             self._log.extend([(mapping, key, mapping.get(key, _ABSENT)) for key in keys])
 
-    def load(self, table: Table, keys: Iterable[bytes]) -> None:
+    def load(self, table: Table, keys: Collection[bytes]) -> None:
         """Reads the rows that were not read yet, in one request, or in none."""
-        keys = list(keys)
         found = self._read(table, keys)
         if table == "roots":
             self.loaded.update(found)
@@ -322,7 +322,7 @@ class UnitOfWork:
         if self.is_consistent:
             self.load("roots", keys)
             return
-        known = self._known["roots"]
+        known = self.roots
         self._log_values(known, keys)
         for key in keys:
             known[key] = None
@@ -355,7 +355,7 @@ class UnitOfWork:
         self._apply_deltas([each.key for each in groups if each.key in self._deltas], now, refused)
         if refused:
             raise HoldersRefused(refused)
-        numbers = self._known["roots"].groups = {}
+        numbers = self.roots.groups = {}
         for each in groups:
             if each.counter is not None:
                 numbers[each.key] = self._read_counter(each.counter, now)
@@ -392,11 +392,10 @@ class UnitOfWork:
         """Stores and removes many rows."""
         self._log_values(self._known[table], rows)
         self._log_values(self._changed[table], rows)
-        known = self._known[table]
-        known.update(rows)
-        if known.made:
+        self._known[table].update(rows)
+        if table == "roots" and self.roots.made:
             for key in rows:
-                known.made.pop(key, None)
+                self.roots.made.pop(key, None)
         self._changed[table].update(rows)
 
     def remove(self, table: Table, key: bytes) -> None:
@@ -407,9 +406,9 @@ class UnitOfWork:
         known, changed = self._known[table], self._changed[table]
         if self._log is not None:
             self._log += ((known, key, known.get(key, _ABSENT)), (changed, key, changed.get(key, _ABSENT)))
-        known[key] = row
-        known.made.pop(key, None)
-        changed[key] = row
+        known[key] = changed[key] = row
+        if table == "roots":
+            self.roots.made.pop(key, None)
 
     def has_put(self, table: Table, key: bytes) -> bool:
         """Whether this unit stores or removes a row."""
@@ -419,7 +418,7 @@ class UnitOfWork:
         """The rows of a table that this unit stores, and None for those that it removes."""
         return self._changed[table]
 
-    def known(self, table: Table) -> RowCache:
+    def known(self, table: Table) -> dict[bytes, Row | None]:
         """Every row of a table that was read or written so far."""
         return self._known[table]
 
@@ -473,9 +472,11 @@ class UnitOfWork:
     def _delta(self, key: bytes) -> Delta:
         """What is added to a counts row so far; a copy of it when the log keeps the one before."""
         delta = self._deltas.get(key)
-        if delta is None or self._log is not None:
+        if self._log is not None:
             self._log_values(self._deltas, (key,))
             delta = self._deltas[key] = Delta() if delta is None else delta.copy()
+        elif delta is None:
+            delta = self._deltas[key] = Delta()
         return delta
 
     def flush(self, now: int) -> None:
@@ -492,11 +493,13 @@ class UnitOfWork:
             HoldersRefused: the deltas and claims of holders that followed a source are refused.
             OnereadError: those of other changes are.
         """
-        changed = [key for key, delta in self._deltas.items() if delta.changes]
+        changed = [key for key, delta in self._deltas.items() if any(delta.amounts)]
         self.load("counts", [*changed, *self._released, *self._claimed, *self._indexed])
         refused: dict[bytes, Exception] = {}
-        self._apply_deltas(list(self._deltas), now, refused)
-        self._apply_claims(now, refused)
+        if self._deltas:
+            self._apply_deltas(list(self._deltas), now, refused)
+        if self._claimed or self._released:
+            self._apply_claims(now, refused)
         if self._indexed and not refused:
             self._index_groups(refused)
         if refused:
@@ -559,11 +562,11 @@ class UnitOfWork:
     def _apply_deltas(self, keys: Sequence[bytes], now: int, refused: dict[bytes, Exception]) -> None:
         """Adds the deltas of these groups to their rows, which were loaded, and forgets them."""
         self._log_values(self._deltas, keys)
+        rows = self._known["counts"]
         for key in keys:
             delta = self._deltas.pop(key)
-            if delta.changes:
-                shown = self._new_sum(key, delta, refused)
-                row = self.get("counts", key)
+            if any(delta.amounts):
+                shown, row = self._new_sum(key, delta, refused), rows[key]
                 if key in self._indexed and key not in self._sums_before:
                     self._log_values(self._sums_before, (key,))
                     self._sums_before[key] = _value_of(row)
@@ -668,5 +671,7 @@ def later(row: Row | None, now: int) -> int:
     """A stamp newer than those of the row before, even when the clock was set back."""
     if row is None:
         return now
-    newest = max([cell.stamp for cell in row.values()])
-    return now if newest < now else min(MAX_STAMP, newest + 1)
+    for cell in row.values():
+        if cell.stamp >= now:
+            now = min(MAX_STAMP, cell.stamp + 1)
+    return now

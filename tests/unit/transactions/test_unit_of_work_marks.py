@@ -90,7 +90,7 @@ def outcome(before, parts):
             else:
                 if not kept:
                     unit.restore(mark)
-        seen.append((unit.tasks, list(unit.followed), dict(unit.known("roots"))))
+        seen.append((unit.tasks, list(unit.followed), dict(unit.roots)))
         unit.flush(100)
 
     for several in ([(before, True)], parts):

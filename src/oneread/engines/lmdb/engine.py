@@ -26,7 +26,7 @@ from oneread.engines.lmdb.transaction import Attempt, Database, JobWork, Tables,
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
-from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, RowTransaction, Statistics
+from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, Statistics
 from oneread.store.requests import Found, Read, Replace, Request, Scan
 from oneread.store.rows import Families, Row, RowRange, Table
 from oneread.store.uninterrupted import run_uninterrupted
@@ -84,7 +84,7 @@ class LmdbEngine:
             return self._reading(_READS[kind], request)
         if kind is Replace:
             raise Unsupported(embedded.NEEDS_TRANSACTION)
-        return self._transaction(lambda attempt: attempt.write(request), self._timeout)
+        return self.transaction(lambda attempt: attempt.write(request), self._timeout)
 
     def point(self, table: Table, key: bytes, column: bytes) -> tuple[bytes, int] | None:
         reading = None
@@ -125,10 +125,7 @@ class LmdbEngine:
         found: Column = self._reading(column_of, Scan(table, within, limit, reverse), column)
         return found
 
-    def transaction(self, run: Callable[[RowTransaction], T], timeout: float) -> T:
-        return self._transaction(run, timeout)
-
-    def _transaction(self, run: Callable[[Attempt], T], timeout: float) -> T:
+    def transaction(self, run: Callable[[Attempt], T], timeout: float) -> T:
         environment, tables = self._opened()
         writer = environment.writer
         if writer is None:

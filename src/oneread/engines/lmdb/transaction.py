@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Final, TypeAlias
 
@@ -162,10 +163,15 @@ class Attempt(embedded.RowWrites):
         if self._job.abandoned:
             raise _Abandoned
         try:
-            return [
-                None if (value := self._bytes(table, key)) is None else row_format.decode(table, key, value, families)
-                for key in keys
-            ]
+            if table in self._written:
+                get: Callable[[bytes], bytes | None] = partial(self._bytes, table)
+            else:
+                get = partial(self._transaction.get, db=self._tables[table])
+            found: list[Row | None] = []
+            for key in keys:
+                value = get(key)
+                found.append(None if value is None else row_format.decode(table, key, value, families))
+            return found
         except lmdb.Error as failure:
             raise translate(failure, self._path) from failure
 
