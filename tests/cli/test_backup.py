@@ -12,7 +12,7 @@ from oneread import connect
 from oneread.cli.backup import BackedUp
 from oneread.engines.lmdb import backup
 from oneread.errors import Closed, Corrupt, InvalidUrl, LimitExceeded, Unsupported, UsageError
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.testing.audit import Audit
 from tests.cli import notes
@@ -155,7 +155,7 @@ def test_faults_of_the_copy_are_reported(oneread, url, tmp_path):
     with connect(url, NOTES, workers=0) as db:
         engine = db._driver.engine
         ((key, _row),) = engine.answer(Scan("views", RowRange(b"", b""), 1))
-        engine.transaction(lambda answer: answer(Replace("views", {key: None})), 5)
+        engine.transaction(lambda inside: inside.replace("views", {key: None}), 5)
     ran = oneread("backup", tmp_path / "copy", "--verify")
     assert ran.code == 1
     assert "with faults" in ran.out

@@ -50,10 +50,9 @@ def test_a_torn_schema_row_is_code_3(oneread):
         "--write",
         "-c",
         "from oneread.plans.effects import Atomically\n"
-        "from oneread.store.requests import Replace\n"
         "from oneread.store.rows import Cell\n"
-        "torn = Replace('system', {b'schema': {b'd:b': Cell(b'\\x81', 1)}})\n"
-        "db.run(Atomically(lambda: torn.__iter__()).__iter__())\n",
+        "torn = {b'schema': {b'd:b': Cell(b'\\x81', 1)}}\n"
+        "db.run(Atomically(lambda store: store.replace('system', torn)).__iter__())\n",
     )
     assert ran.code == 0
     ran = oneread("page", "Person")

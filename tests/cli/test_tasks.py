@@ -11,7 +11,7 @@ import pytest
 from oneread import Schema, connect
 from oneread.cli import worker
 from oneread.plans.effects import Atomically
-from oneread.store.requests import Read, Replace
+from oneread.store.requests import Read
 from oneread.store.rows import Cell
 from oneread.testing.clock import Clock
 from oneread.transactions.leases import LeaseHolder
@@ -148,11 +148,11 @@ class TestSetAside:
 
 
 def replaced(db, key, row):
-    db.run(Atomically(lambda: Replace("roots", {key: row}).__iter__()).__iter__())
+    db.run(Atomically(lambda store: store.replace("roots", {key: row})).__iter__())
 
 
 def damage(db, key, value):
-    db.run(Atomically(lambda: Replace("system", {key: {b"d:b": Cell(value, 1)}}).__iter__()).__iter__())
+    db.run(Atomically(lambda store: store.replace("system", {key: {b"d:b": Cell(value, 1)}})).__iter__())
 
 
 def test_a_worker_does_the_tasks_until_it_is_stopped(process, renamed):

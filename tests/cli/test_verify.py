@@ -1,5 +1,6 @@
 """`oneread verify` and `oneread repair`: what they say, write and exit with; what they find is tested elsewhere."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,7 +11,6 @@ from oneread.cli.faults import resuming
 from oneread.database._sync.database import Database
 from oneread.plans.effects import Atomically
 from oneread.plans.progress import Progress, no_progress
-from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from tests.cli import notes
 from tests.cli.test_terminal import answered
@@ -64,19 +64,19 @@ class Mended(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def change(url, body):
-    """Runs a plan in a transaction, past everything that keeps a store right."""
+    """Runs a function in a transaction, past everything that keeps a store right."""
     with connect(url, notes.NOTES, workers=0) as db:
-        db.run(Atomically(lambda: body(db.operations.catalog)).__iter__())
+        db.run(Atomically(partial(body, db.operations.catalog)).__iter__())
 
 
 @pytest.fixture
 def damaged(url):
     """A store that lacks three rows of NotesOfAuthor."""
 
-    def body(catalog):
+    def body(catalog, store):
         prefix = catalog.views[notes.NotesOfAuthor].prefix
-        rows = yield from Scan("views", RowRange(prefix, prefix + b"\xff"), 3)
-        yield from Replace("views", {key: None for key, _row in rows})
+        rows = store.scan("views", RowRange(prefix, prefix + b"\xff"), 3)
+        store.replace("views", {key: None for key, _row in rows})
 
     change(url, body)
     return url
@@ -209,9 +209,9 @@ def test_repair_mends_and_a_second_verify_is_clean(oneread, tmp_path):
 
 
 def test_what_cannot_be_mended_is_left_and_code_1(oneread, url):
-    def body(catalog):
+    def body(catalog, store):
         key = catalog.kinds[notes.Person].key((notes.BOB,))
-        yield from Replace("roots", {key: {b"d:b": Cell(b"\xff\xff", 1)}})
+        store.replace("roots", {key: {b"d:b": Cell(b"\xff\xff", 1)}})
 
     change(url, body)
     ran = oneread("repair")
@@ -228,10 +228,10 @@ def test_what_cannot_be_mended_is_left_and_code_1(oneread, url):
 def beyond_repair(url):
     """A store with an entity under the key of another one."""
 
-    def body(catalog):
+    def body(catalog, store):
         keys = [catalog.kinds[notes.Person].key((number,)) for number in (notes.BOB, notes.ADA)]
-        bob, ada = yield from Read("roots", keys, "dm")
-        yield from Replace("roots", {keys[0]: bob | {b"d:b": ada[b"d:b"]}})
+        bob, ada = store.read("roots", keys, "dm")
+        store.replace("roots", {keys[0]: bob | {b"d:b": ada[b"d:b"]}})
 
     change(url, body)
     return url

@@ -30,7 +30,6 @@ from examples.shop.mistakes import Mistake
 from oneread import connect
 from oneread.encoding.ranges import prefix_range
 from oneread.plans.effects import Atomically
-from oneread.store.requests import Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.unit_of_work import VALUE
@@ -294,9 +293,9 @@ def spoil(url, table, view, row):
     with connect(url, SITE, workers=0) as db:
         start, stop = prefix_range(db.operations.catalog.views[view].prefix)
 
-        def planted():
-            ((key, found),) = yield from Scan(table, RowRange(start, stop), 1)
-            yield from Replace(table, {key: row and row(found)})
+        def planted(store):
+            ((key, found),) = store.scan(table, RowRange(start, stop), 1)
+            store.replace(table, {key: row and row(found)})
 
         db.run(Atomically(planted).__iter__())
 

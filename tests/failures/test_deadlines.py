@@ -15,13 +15,13 @@ import pytest
 
 from oneread.engines.lmdb import LmdbEngine
 from oneread.errors import Unavailable
-from tests.failures.stores import Replace, child, keys, put, row, until
+from tests.failures.stores import child, keys, put, row, until
 
 HOLDER = """
 import signal, sys
 from oneread.engines.lmdb import LmdbEngine
 
-def hold(answer):
+def hold(transaction):
     print("inside", flush=True)
     sys.stdin.readline()
 
@@ -51,7 +51,7 @@ def held(path):
 
 
 def write(engine, key, timeout):
-    engine.transaction(lambda answer: answer(Replace("roots", {key: row(b"1")})), timeout)
+    engine.transaction(lambda inside: inside.replace("roots", {key: row(b"1")}), timeout)
 
 
 @pytest.mark.parametrize("timeout", [-1, 0, 0.05])
@@ -103,8 +103,8 @@ def test_closing_waits_for_the_transaction_that_runs(path):
     engine = LmdbEngine(path)
     inside, go, closed = threading.Event(), threading.Event(), threading.Event()
 
-    def hold(answer):
-        answer(Replace("roots", {b"a": row(b"1")}))
+    def hold(transaction):
+        transaction.replace("roots", {b"a": row(b"1")})
         inside.set()
         assert go.wait(30)
 

@@ -23,10 +23,10 @@ path, who, threads, adds, durability = sys.argv[1], sys.argv[2], *map(int, sys.a
 engine = LmdbEngine(path, durability=durability)
 won = []
 
-def add(answer):
-    (row,) = answer(Read("counts", [b"hot"]))
+def add(transaction):
+    (row,) = transaction.read("counts", [b"hot"])
     old = int(row[b"d:n"].value) if row else 0
-    answer(Replace("counts", {b"hot": {b"d:n": Cell(b"%d" % (old + 1), 1)}}))
+    transaction.replace("counts", {b"hot": {b"d:n": Cell(b"%d" % (old + 1), 1)}})
 
 def work(number):
     for turn in range(adds):

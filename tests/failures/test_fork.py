@@ -14,7 +14,7 @@ import pytest
 
 from oneread.engines.lmdb import LmdbEngine
 from oneread.errors import Closed
-from tests.failures.stores import Replace, child, keys, put, row
+from tests.failures.stores import child, keys, put, row
 
 
 def in_child(work):
@@ -57,7 +57,7 @@ def test_whatever_the_child_does_first_opens_the_store_again(engine, first):
         if first == "point":
             assert engine.point("roots", b"parent", b"d:b")[0] == b"1"
         elif first == "transaction":
-            engine.transaction(lambda answer: answer(Replace("roots", {b"child": row(b"1")})), 5)
+            engine.transaction(lambda inside: inside.replace("roots", {b"child": row(b"1")}), 5)
         engine.close()
         with pytest.raises(Closed):
             engine.point("roots", b"parent", b"d:b")
@@ -110,8 +110,8 @@ def test_a_child_that_exits_leaves_the_parents_reader_slots_alone(tmp_path, engi
 def test_a_fork_in_the_middle_of_another_threads_commit(engine):
     inside, forked = threading.Event(), threading.Event()
 
-    def hold(answer):
-        answer(Replace("roots", {b"held": row(b"1")}))
+    def hold(transaction):
+        transaction.replace("roots", {b"held": row(b"1")})
         inside.set()
         assert forked.wait(30)
 
@@ -137,7 +137,7 @@ FORKING = """
 import os, signal, sys
 from oneread.engines.lmdb import LmdbEngine
 
-def hold(answer):
+def hold(transaction):
     pid = os.fork()
     if pid == 0:
         signal.pause()
@@ -154,7 +154,7 @@ def test_a_child_does_not_keep_the_turn_of_a_parent_that_died(engine):
     try:
         parent.kill()
         parent.wait()
-        engine.transaction(lambda answer: answer(Replace("roots", {b"free": row(b"1")})), 10)
+        engine.transaction(lambda inside: inside.replace("roots", {b"free": row(b"1")}), 10)
     finally:
         os.kill(offspring, signal.SIGKILL)
         parent.communicate()

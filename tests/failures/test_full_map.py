@@ -11,7 +11,7 @@ import pytest
 
 from oneread.engines.lmdb import LmdbEngine
 from oneread.errors import LimitExceeded
-from tests.failures.stores import Replace, keys, put, row
+from tests.failures.stores import keys, put, row
 
 SIZE = 1 << 20
 
@@ -41,7 +41,7 @@ def test_a_store_that_filled_up_bit_by_bit_can_be_read_and_emptied(engine):
             break
     assert len(keys(engine)) == number > 10
     half = dict.fromkeys(keys(engine)[: number // 2])
-    engine.transaction(lambda answer: answer(Replace("roots", half)), 5)
+    engine.transaction(lambda inside: inside.replace("roots", half), 5)
     put(engine, b"\xff")  # LMDB gives pages free that were given up two commits ago
     put(engine, b"room", bytes(10_000))
     assert len(keys(engine)) == number - len(half) + 2
@@ -82,9 +82,9 @@ def test_only_the_job_that_is_too_large_fails_in_its_group(engine):
 def test_a_job_that_fails_on_its_own_fails_alone_and_once(engine):
     runs = []
 
-    def work(answer):
+    def work(transaction):
         runs.append(1)
-        answer(Replace("roots", {b"a": row(b"1")}))
+        transaction.replace("roots", {b"a": row(b"1")})
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

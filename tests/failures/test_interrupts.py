@@ -22,7 +22,7 @@ from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Closed
-from tests.failures.stores import Replace, child, keys, put, row, until
+from tests.failures.stores import child, keys, put, row, until
 
 THOROUGH = "ONEREAD_SIM_SEEDS" in os.environ
 TIMEOUT = 20  # far below the minute after which a started commit is given up
@@ -128,7 +128,7 @@ def engine(path):
 
 
 def replace(engine, key, value=b"1"):
-    engine.transaction(lambda answer: answer(Replace("roots", {key: row(value)})), TIMEOUT)
+    engine.transaction(lambda inside: inside.replace("roots", {key: row(value)}), TIMEOUT)
 
 
 def test_a_write_interrupted_at_any_bytecode_costs_that_write(engine, path):
@@ -225,7 +225,7 @@ def test_a_transaction_of_the_memory_engine_is_whole_or_nothing(rows):
         value = row(b"%d" % number)
         changed = {b"%d %d" % (number % 3, k): value for k in range(rows)}
         removed = {b"%d %d" % ((number + 1) % 3, k): None for k in range(rows)}
-        engine.transaction(lambda answer: answer(Replace("roots", {**changed, **removed})), TIMEOUT)
+        engine.transaction(lambda inside: inside.replace("roots", {**changed, **removed}), TIMEOUT)
 
     def check():
         found = keys(engine)
@@ -283,8 +283,8 @@ class Held:
         self.thread.start()
         assert self.inside.wait(30)
 
-    def hold(self, answer):
-        answer(Replace("roots", {b"held": row(b"1")}))
+    def hold(self, transaction):
+        transaction.replace("roots", {b"held": row(b"1")})
         self.inside.set()
         assert self.go.wait(30)
 
@@ -326,9 +326,9 @@ def test_an_interrupted_waiter_leaves_at_once_and_takes_its_write_along(engine, 
 def test_an_interrupted_transaction_that_runs_is_stopped_at_its_next_request(engine, alarmed, failure):
     rounds = itertools.count()
 
-    def endless(answer):
+    def endless(transaction):
         for number in rounds:
-            answer(Replace("roots", {b"own": row(b"%d" % number)}))
+            transaction.replace("roots", {b"own": row(b"%d" % number)})
 
     alarmed(failure("limit"))
     signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -341,8 +341,8 @@ def test_an_interrupted_transaction_that_runs_is_stopped_at_its_next_request(eng
 
 
 def test_a_transaction_interrupted_after_its_last_request_writes_nothing(engine, alarmed):
-    def slow(answer):
-        answer(Replace("roots", {b"own": row(b"1")}))
+    def slow(transaction):
+        transaction.replace("roots", {b"own": row(b"1")})
         until(lambda: raised)
 
     raised = []
@@ -360,8 +360,8 @@ def test_what_is_raised_in_the_main_thread_reaches_no_other(engine, alarmed):
     """The main thread waits while the jobs of others are run."""
     outcomes = []
 
-    def slow(answer):
-        answer(Replace("roots", {b"slow": row(b"1")}))
+    def slow(transaction):
+        transaction.replace("roots", {b"slow": row(b"1")})
         os.kill(os.getpid(), signal.SIGALRM)
         until(lambda: "main" in outcomes)
 
@@ -442,8 +442,8 @@ def handle(*_):
     if children[-1]:  # the lock of `go` may be held at the fork, and its holder is not in the child
         go.set()
 
-def work(answer):
-    answer(Replace("roots", {b"parent": {b"d:b": Cell(b"1", 1)}}))
+def work(transaction):
+    transaction.replace("roots", {b"parent": {b"d:b": Cell(b"1", 1)}})
     os.kill(os.getpid(), signal.SIGALRM)
     assert go.wait(30)
 
@@ -452,7 +452,7 @@ try:
     engine.transaction(work, 30)
 except OutcomeUnknown:
     assert children == [0]
-    engine.transaction(lambda answer: answer(Replace("roots", {b"child": {b"d:b": Cell(b"1", 1)}})), 30)
+    engine.transaction(lambda inside: inside.replace("roots", {b"child": {b"d:b": Cell(b"1", 1)}}), 30)
     engine.close()
     sys.exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
@@ -486,7 +486,7 @@ ending = threading.Event()
 
 def write(name, number):
     key = b"%s %08d" % (name, number)
-    engine.transaction(lambda answer: answer(Replace("roots", {key: {b"d:b": Cell(b"1", 1)}})), 20)
+    engine.transaction(lambda inside: inside.replace("roots", {key: {b"d:b": Cell(b"1", 1)}}), 20)
     acknowledged[name].append(key)
 
 def others(name):

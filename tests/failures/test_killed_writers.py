@@ -13,7 +13,8 @@ import time
 import pytest
 
 from oneread.engines.lmdb import LmdbEngine
-from tests.failures.stores import Read, Replace, keys, put, row
+from oneread.store.requests import Read
+from tests.failures.stores import keys, put, row
 
 KILLS = 200
 NUMBER = struct.Struct(">I")
@@ -27,9 +28,9 @@ def write_for_ever(path, durability, first, pipe):
     while True:
         key, value = NUMBER.pack(number), row(b"%d" % number * 50)
 
-        def commit(answer, key=key, value=value):
+        def commit(transaction, key=key, value=value):
             for table in ("roots", "views", "counts"):
-                answer(Replace(table, {key: value}))
+                transaction.replace(table, {key: value})
 
         engine.transaction(commit, 30)
         os.write(pipe, key)
@@ -84,8 +85,8 @@ def test_a_writer_killed_in_its_transaction_gives_the_turn_back(tmp_path):
     if pid == 0:
         try:
 
-            def hold(answer):
-                answer(Replace("roots", {b"half": row(b"1")}))
+            def hold(transaction):
+                transaction.replace("roots", {b"half": row(b"1")})
                 os.write(outbox, b"x")
                 signal.pause()
 

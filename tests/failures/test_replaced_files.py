@@ -118,8 +118,8 @@ def test_acknowledged_writes_are_kept_when_a_lock_file_is_removed(folder, name):
 def test_a_file_removed_while_a_commit_is_written_leaves_its_outcome_unknown(folder, name):
     engine = LmdbEngine(str(folder))
 
-    def run(answer):
-        answer(put(1))
+    def run(transaction):
+        transaction.replace("roots", {b"1": {b"d:b": Cell(b"1", 1)}})
         (folder / name).unlink()
 
     with pytest.raises(OutcomeUnknown, match="read before writing again"):

@@ -11,7 +11,6 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.models.versions import FORMAT
 from oneread.plans.effects import Atomically
-from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell
 from oneread.transactions.system_rows import SCHEMA_ROW
 from oneread.transactions.unit_of_work import VALUE
@@ -151,12 +150,12 @@ def test_the_same_program_twice_at_once_changes_the_schema_once(tmp_path):
 def replaced(change):
     """What puts another schema row in place."""
 
-    def plan():
-        (row,) = yield Read("system", [SCHEMA_ROW])
+    def run(store):
+        (row,) = store.read("system", [SCHEMA_ROW])
         data = change(row[VALUE].value)
-        yield Replace("system", {SCHEMA_ROW: {VALUE: Cell(data, row[VALUE].stamp + 1)}})
+        store.replace("system", {SCHEMA_ROW: {VALUE: Cell(data, row[VALUE].stamp + 1)}})
 
-    yield Atomically(plan)
+    yield Atomically(run)
 
 
 def changed(**facts):

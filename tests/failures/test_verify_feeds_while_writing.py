@@ -15,7 +15,7 @@ from oneread import Feed, Key, Model, Schema, by, connect, newest, on, shown
 from oneread.errors import OnereadError
 from oneread.feeds.entries import Entries, Kept, kept_row
 from oneread.feeds.large_groups import GroupState, large_groups_of
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions.unit_of_work import VALUE
 from tests.failures.stores import until
@@ -138,7 +138,7 @@ def rows(db, prefix):
 
 
 def put(db, key, row):
-    db._driver.engine.transaction(lambda answer: answer(Replace("views", {key: row})), 60)
+    db._driver.engine.transaction(lambda inside: inside.replace("views", {key: row}), 60)
 
 
 class Planted:

@@ -17,7 +17,6 @@ from oneread.plans.effects import Atomically
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.keys import view_part
-from oneread.store.requests import Replace
 from oneread.store.rows import TABLES, Cell
 from oneread.transactions import outbox
 from oneread.transactions.change_log import LOGS, read_entry
@@ -52,9 +51,9 @@ def tables():
 
 @pytest.fixture
 def db():
-    def load():
+    def load(store):
         for table, found in tables().items():
-            yield Replace(table, found)
+            store.replace(table, found)
 
     driver = SyncDriver(MemoryEngine(), lambda: feeds.FIRST + 3_600_000)
     driver.run(iter_of(Atomically(load)), Trace())

@@ -20,7 +20,7 @@ from oneread.models.versions import FORMAT
 from oneread.plans.effects import Atomically
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, Cell, RowRange
 from tests.golden import store
 from tests.golden.rows import rows_of
@@ -36,9 +36,9 @@ def loaded(name):
         table, key, column, stamp, value = json.loads(line)
         tables[table].setdefault(bytes.fromhex(key), {})[column.encode()] = Cell(bytes.fromhex(value), stamp)
 
-    def load():
+    def load(inside):
         for table, rows in tables.items():
-            yield Replace(table, rows)
+            inside.replace(table, rows)
 
     driver = SyncDriver(MemoryEngine(), lambda: store.FIRST + 10**9)
     driver.run(iter_of(Atomically(load)), Trace())

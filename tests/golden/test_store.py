@@ -17,7 +17,6 @@ from oneread.errors import NotFound
 from oneread.plans.effects import Atomically
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.requests import Replace
 from oneread.store.rows import TABLES, Cell
 from tests.golden import store
 from tests.golden.rows import rows_of
@@ -48,9 +47,9 @@ def database():
         row = tables[table].setdefault(bytes.fromhex(key), {})
         row[column.encode()] = Cell(bytes.fromhex(value), stamp)
 
-    def load():
+    def load(store):
         for table, rows in tables.items():
-            yield Replace(table, rows)
+            store.replace(table, rows)
 
     driver = SyncDriver(MemoryEngine(), lambda: store.FIRST + 10**6)
     driver.run(iter_of(Atomically(load)), Trace())

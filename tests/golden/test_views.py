@@ -16,7 +16,6 @@ from oneread.engines.memory import MemoryEngine
 from oneread.plans.effects import Atomically
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.requests import Replace
 from oneread.store.rows import TABLES, Cell
 from tests.golden import views
 from tests.golden.rows import rows_of
@@ -45,9 +44,9 @@ def db():
         table, key, column, stamp, value = json.loads(line)
         tables[table].setdefault(bytes.fromhex(key), {})[column.encode()] = Cell(bytes.fromhex(value), stamp)
 
-    def load():
+    def load(store):
         for table, found in tables.items():
-            yield Replace(table, found)
+            store.replace(table, found)
 
     driver = SyncDriver(MemoryEngine(), lambda: views.FIRST + 3_700_000)
     driver.run(iter_of(Atomically(load)), Trace())

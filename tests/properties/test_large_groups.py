@@ -183,7 +183,7 @@ def read_members_keep_entries_of_removed_items(monkeypatch):
     split = Placing.split
 
     def only_given(self, large, group, found):
-        return (yield from split(self, large, group, found))._replace(others=())
+        return split(self, large, group, found)._replace(others=())
 
     monkeypatch.setattr(Placing, "split", only_given)
 
@@ -196,7 +196,7 @@ def a_rival_gets_no_items(monkeypatch):
     rival = Placing._rival
 
     def without_items(self, *given):
-        found = yield from rival(self, *given)
+        found = rival(self, *given)
         return None if found is None else found._replace(items=[])
 
     monkeypatch.setattr(Placing, "_rival", without_items)

@@ -1,5 +1,7 @@
 """Rules broken on purpose, each by substituting one function: what the simulator must find."""
 
+from functools import partial
+
 from msgspec.structs import replace
 
 from oneread.database.operations import Operations
@@ -7,9 +9,9 @@ from oneread.derivations import changes, emitted_record
 from oneread.derivations.changes import Delete, FollowSource, Patch
 from oneread.derivations.copies import CopiedValues, Reference
 from oneread.derivations.entity_type import EntityType
-from oneread.plans.effects import Atomically, Now
+from oneread.plans.effects import Atomically, Now, Separately
 from oneread.store.keys import holder_part
-from oneread.store.requests import Read, Replace, Scan
+from oneread.store.requests import Read, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import native, outbox
 from oneread.transactions.commit import NO_CHANGE
@@ -26,30 +28,30 @@ def a_task_carries_its_sources_state(patch):
 
     def remembering(unit, source, version, unchanged=()):
         key = put(unit, source, version, unchanged)
-        payloads[key] = unit.known("roots")[source]
+        payloads[key] = unit.roots[source]
         return key
 
     def batch(self, work, key, size, _seen):
         unit = work.unit
-        yield from unit.load("system", [key])
+        unit.load("system", [key])
         if unit.get("system", key) is not None:
             task = outbox.read_task(unit.get("system", key))
-            unit.known("roots")[task.source] = payloads[key]
-            work.now = yield from rest_of_batch(self._committer, unit, key, task, size)
+            unit.roots[task.source] = payloads[key]
+            work.now = rest_of_batch(self._committer, unit, key, task, size)
 
     patch.setattr(outbox, "add_task", remembering)
     patch.setattr(TaskRunner, "_batch", batch)
 
 
 def rest_of_batch(self, unit, key, task, size):
-    now = yield from Now()
+    now = unit.store.now()
     within = outbox.holders_of(task.source)
     start = task.cursor + b"\x00" if task.cursor else within.start
-    targets = yield from unit.scan("views", RowRange(start, within.stop), size)
+    targets = unit.scan("views", RowRange(start, within.stop), size)
     follows = [
         self._followers.of_source(task.source, holder_part(target[len(within.start) :])) for target, _row in targets
     ]
-    yield from self.decide(unit, follows, now)
+    self.decide(unit, follows, now)
     if len(targets) < size:
         unit.remove("system", key)
     else:
@@ -65,13 +67,13 @@ def a_task_reads_its_source_before_its_transaction(patch):
             source = outbox.read_task(tasks[0][1]).source
             (row,) = yield from Read("roots", [source], "dm")
 
-            def batch():
-                unit = UnitOfWork(self.catalog.name_of)
-                yield from unit.load("system", [key])
-                unit.known("roots")[source] = row
+            def batch(store):
+                unit = UnitOfWork(store, self.catalog.name_of)
+                unit.load("system", [key])
+                unit.roots[source] = row
                 if unit.get("system", key) is not None:
                     task = outbox.read_task(unit.get("system", key))
-                    yield from unit.flush((yield from rest_of_batch(self.committer, unit, key, task, size)))
+                    unit.flush(rest_of_batch(self.committer, unit, key, task, size))
 
             yield from Atomically(batch)
         return bool(tasks)
@@ -92,22 +94,22 @@ def in_two_transactions(task_first):
         targets = yield from Scan("views", RowRange(start, within.stop), size)
         last = len(targets) < size
 
-        def entity_types():
-            unit = UnitOfWork(self.catalog.name_of)
-            now = yield from Now()
+        def entity_types(store):
+            unit = UnitOfWork(store, self.catalog.name_of)
+            now = store.now()
             committer = self.committer
             follows = [
                 committer._followers.of_source(task.source, holder_part(target[len(within.start) :]))
                 for target, _row in targets
             ]
-            yield from committer.decide(unit, follows, now)
-            yield from unit.flush(now)
+            committer.decide(unit, follows, now)
+            unit.flush(now)
 
-        def moved():
+        def moved(store):
             row = None
             if not last:
                 row = {VALUE: Cell(outbox._encode(outbox.Task(task.source, targets[-1][0])), 1)}
-            yield from Replace("system", {key: row})
+            store.replace("system", {key: row})
 
         for each in (moved, entity_types) if task_first(last) else (entity_types, moved):
             yield from Atomically(each)
@@ -134,13 +136,18 @@ def a_commit_decides_outside_of_its_transaction(patch):
     def commit(self, commit):
         if commit.basis is not None:
             return (yield from whole(self, commit))
-        unit = UnitOfWork(self.name_of)
+        unit = UnitOfWork(name_of=self.name_of)
         now = yield from Now()
-        yield from self.decide(unit, commit.changes, now)
-        return (yield from Atomically(lambda: flushed(unit, now)))
+        yield from Separately(partial(decided, self, unit, commit.changes, now))
+        return (yield from Atomically(partial(flushed, unit, now)))
 
-    def flushed(unit, now):
-        yield from unit.flush(now)
+    def decided(self, unit, given, now, store):
+        unit.store = store
+        self.decide(unit, given, now)
+
+    def flushed(unit, now, store):
+        unit.store = store
+        unit.flush(now)
         return unit.tasks
 
     patch.setattr(NativeCommitter, "commit", commit)
@@ -321,7 +328,7 @@ def the_old_record_is_taken_from_now(patch):
 
 
 def an_attempt_resumes_where_the_last_one_ended(patch):
-    """A sub-plan is made once, so that one that shared a failing commit is flushed from an old overlay."""
+    """A function that decides once, so that one that shared a failing commit is flushed from an old overlay."""
 
     whole = NativeCommitter.commit
 
@@ -330,12 +337,13 @@ def an_attempt_resumes_where_the_last_one_ended(patch):
             return whole(self, commit)
         kept = []
 
-        def once():
+        def once(store):
             if not kept:
-                unit = UnitOfWork(self.name_of)
-                kept.append((unit, (yield from Now())))
-                yield from self.decide(unit, commit.changes, kept[0][1])
-            yield from kept[0][0].flush(kept[0][1])
+                unit = UnitOfWork(store, self.name_of)
+                kept.append((unit, store.now()))
+                self.decide(unit, commit.changes, kept[0][1])
+            kept[0][0].store = store
+            kept[0][0].flush(kept[0][1])
             return kept[0][0].tasks
 
         return Atomically(once).__iter__()

@@ -14,7 +14,6 @@ from oneread.counters.rows import MARKS, mark_key, name_key
 from oneread.derivations.counter_fields import ShownCounters
 from oneread.evolution.schema import Schema
 from oneread.plans.effects import Sleep
-from oneread.store.requests import Replace
 from oneread.testing.simulator import Simulation, Violation
 from oneread.testing.steps import (
     CountStep,
@@ -114,11 +113,11 @@ class Late(CounterCopier):
         committer = self._committer
 
         def show(step):
-            yield from step.begin()
-            yield from step.show_groups([group for name in names for group in self._sources.groups(name)])
+            step.begin()
+            step.show_groups([group for name in names for group in self._sources.groups(name)])
 
-        def forget():
-            yield from Replace("counts", {mark_key(name_key(name)): None for name in names})
+        def forget(store):
+            store.replace("counts", {mark_key(name_key(name)): None for name in names})
 
         yield from committer.step(show)
         yield from committer.together(forget)

@@ -17,7 +17,6 @@ import pytest
 from oneread import Feed, Key, Model, Schema, by, each, newest, on, shown
 from oneread.feeds import following
 from oneread.feeds.following import FeedFollower, FeedHandler
-from oneread.store.requests import Scan
 from oneread.testing.schedules import Fate
 from oneread.testing.simulator import START, Simulation, Violation
 from oneread.testing.steps import DeleteStep, DrainStep, PageStep, PatchStep, SaveAllStep, SaveStep, TransactStep
@@ -229,7 +228,7 @@ def a_batch_does_not_read_its_row_again(patch):
     rows, read = {}, FeedHandler._row
 
     def first(self, unit, key):
-        row = yield from read(self, unit, key)
+        row = read(self, unit, key)
         return rows.setdefault(key, row)
 
     patch.setattr(FeedHandler, "_row", first)
@@ -260,7 +259,7 @@ def an_entry_has_one_membership(patch):
 
 def a_commit_sees_no_change_of_its_own(patch):
     patch.setattr(
-        following._Step, "scan", lambda _step, within, limit: Scan("views", within, limit, families="dm").__iter__()
+        following._Step, "scan", lambda step, within, limit: step.unit.store.scan("views", within, limit, families="dm")
     )
 
 

@@ -23,7 +23,6 @@ from oneread.feeds.large_groups import Delivery, large_groups_of
 from oneread.feeds.merging import LargeGroupReader
 from oneread.feeds.placing import Placing
 from oneread.store.keys import view_part
-from oneread.store.requests import Scan
 from oneread.testing.simulator import START, Violation
 from oneread.testing.steps import DeleteStep, PageStep, PatchStep, SaveAllStep, SaveStep, TransactStep
 from oneread.transactions.tasks import TaskRows
@@ -202,7 +201,7 @@ def a_crossing_leaves_entries_of_expired_items(patch):
 
     def living(self, group):
         feed = self._large.feed
-        items = yield from self._entries.scan(feed.items_of(group, self._placing._now), self._inline + 1)
+        items = self._entries.scan(feed.items_of(group, self._placing._now), self._inline + 1)
         return items if len(items) <= self._inline else None
 
     patch.setattr(Crossing, "_items", living)
@@ -213,7 +212,7 @@ def a_crossing_ends_with_its_first_batch(patch):
 
 
 def a_crossing_visits_nothing(patch):
-    patch.setattr(Placing, "visit", lambda *_: iter(()))
+    patch.setattr(Placing, "visit", lambda *_: None)
 
 
 def a_task_of_a_membership_is_not_looked_at(patch):
@@ -225,12 +224,12 @@ def pages_do_not_merge(patch):
 
 
 def nothing_is_trimmed(patch):
-    patch.setattr(following._Step, "_trim", lambda *_: iter(()))
+    patch.setattr(following._Step, "_trim", lambda *_: None)
 
 
 def the_newest_are_trimmed(patch):
-    def newest(_step, within, changed, count):
-        stored = yield from Scan("views", within, 1_000)
+    def newest(step, within, changed, count):
+        stored = step.unit.store.scan("views", within, 1_000)
         merged = {**dict(stored), **changed}
         return [key for key in sorted(merged) if merged[key] is not None][:count]
 

@@ -120,14 +120,14 @@ def an_error_ends_the_batch(patch):
     """As it was: one holder refuses its source, and all tasks behind it."""
 
     def raising(self, change):
-        yield from self._unit.load("roots", native._wanted([change]))
-        self._note(change.key, self._decide(change, native._seen(self._unit.known("roots")[change.key])))
+        self._unit.load("roots", native._wanted([change]))
+        self._note(change.key, self._decide(change, native._seen(self._unit.roots[change.key])))
 
     patch.setattr(native.Cascade, "_refusal", raising)
 
 
 def a_refused_holder_is_forgotten(patch):
-    patch.setattr(outbox, "set_aside", lambda *_given: iter(()))
+    patch.setattr(outbox, "set_aside", lambda *_given: None)
 
 
 def each_holder_is_refused_once(patch):
@@ -136,7 +136,7 @@ def each_holder_is_refused_once(patch):
 
     def refusing(self, change, seen):
         if type(change) is FollowSource and change.key not in once:
-            decision = change.decide(seen, 1 << 50, self._unit.known("roots"))
+            decision = change.decide(seen, 1 << 50, self._unit.roots)
             if decision.root is not None:
                 once.add(change.key)
                 self._unit.apply(decision.operations, 1 << 50)
@@ -162,7 +162,7 @@ def what_changed_is_not_tried_again(patch):
 
 def what_followed_stays_set_aside(patch):
     def refused_again(self, source, holders):
-        yield from follow(self, source, holders)
+        follow(self, source, holders)
         return list(holders)
 
     follow = native.Cascade.follow

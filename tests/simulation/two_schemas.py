@@ -20,6 +20,7 @@ from oneread.models.model import stored_name
 from oneread.models.versions import Retired
 from oneread.plans.effects import Atomically, Now, Sleep
 from oneread.plans.effects import Random as Chance
+from oneread.plans.inside import run_plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Request
@@ -108,8 +109,8 @@ class TwoSchemas:
 
         changed = {view, *(index for index, aggregate in self.over.items() if aggregate is view)}
 
-        def changing():
-            stored = yield from stored_schema()
+        def changing(store):
+            stored = run_plan(store, stored_schema())
             several = {stored_name(each) for each in changed}
             names = [name for name in stored.views if name.split(".")[0] in several]
             views = dict(stored.views)
@@ -117,7 +118,7 @@ class TwoSchemas:
             for name in names:
                 views[name] = replace(views[name], generation=views[name].generation + 1, state="building")
             stored = replace(stored, views=views, retired=tuple(retired), writers=stored.version)
-            yield from replace_schema(stored, self.now)
+            replace_schema(store, stored, self.now)
 
         self.drive(Atomically(changing).__iter__())
         self.changed |= changed

@@ -17,10 +17,11 @@ from oneread.counters.rows import (
     greatest_key,
     greatest_of,
 )
-from oneread.plans.effects import Now, Random
+from oneread.plans.counted import CountedStore
+from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
-from oneread.store.requests import Read, Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import Cell, Row
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.unit_of_work import VALUE, later
@@ -61,29 +62,29 @@ class NativeCacheFirst:
         Nothing is written when a greater value is stored, and the settings only when the counter is new, or this
         program stores adds with less chance than any before.
         """
-        return self._system.together(lambda: self._attempt(name, value, rules))
+        return self._system.together(lambda store: self._attempt(store, name, value, rules))
 
     def delete(self, name: bytes) -> Plan[None]:
         """One transaction: a read of the settings, a scan of the shards, and a write unless nothing is stored."""
 
-        def attempt() -> Plan[None]:
+        def attempt(store: CountedStore) -> None:
             settings = CHANCES + name
-            (row,) = yield from Read("counts", [settings])
-            keys = list((yield from scan_greatest(name)))
+            (row,) = store.read("counts", [settings])
+            keys = list(run_plan(store, scan_greatest(name)))
             if row is not None:
                 keys.append(settings)
             if keys:
-                yield from Replace("counts", dict.fromkeys(keys))
+                store.replace("counts", dict.fromkeys(keys))
 
         return self._system.together(attempt)
 
-    def _attempt(self, name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
-        now = yield from Now()
-        shard = greatest_key(name, int((yield from Random()) * rules.shards))
+    def _attempt(self, store: CountedStore, name: bytes, value: int, rules: CacheFirstRules) -> int:
+        now = store.now()
+        shard = greatest_key(name, int(store.chance() * rules.shards))
         settings = CHANCES + name
-        (row,) = yield from Read("counts", [settings])
+        (row,) = store.read("counts", [settings])
         chance = chance_of(row)
-        rows = yield from scan_greatest(name)
+        rows = run_plan(store, scan_greatest(name))
         greatest = greatest_among(rows)
         written: dict[bytes, Row | None] = {}
         if chance is None or rules.chance < chance:
@@ -91,7 +92,7 @@ class NativeCacheFirst:
         if value > greatest:
             written[shard] = {VALUE: Cell(encode_greatest(value), later(rows.get(shard), now))}
         if written:
-            yield from Replace("counts", written)
+            store.replace("counts", written)
         return max(value, greatest)
 
 

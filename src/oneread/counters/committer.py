@@ -45,9 +45,9 @@ from oneread.counters.rows import (
 )
 from oneread.counters.wanted import MOST_WINDOWS, Add
 from oneread.errors import InvalidValue
-from oneread.plans.effects import Now, Random
+from oneread.plans.counted import CountedStore
+from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
-from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.unit_of_work import VALUE, later
@@ -86,7 +86,7 @@ class CounterCommitter(Protocol):
         """
         ...
 
-    def add_inside(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
+    def add_inside(self, store: CountedStore, adds: Sequence[Add], once: Once | None = None) -> bool:
         """`add` inside the transaction of a commit: counted if and only if that is committed.
 
         A store that changes one row at a time cannot do this: a portable schema refuses it.
@@ -141,25 +141,29 @@ class NativeCounters:
         moment are read, and but for the settings written; with a token two or three rows more are read, and one is
         written.
         """
-        return self._system.together(lambda: self.add_inside(adds, once))
+        return self._system.together(lambda store: self.add_inside(store, adds, once))
 
-    def add_inside(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
-        work = _Adding((yield from Now()))
+    def add_inside(self, store: CountedStore, adds: Sequence[Add], once: Once | None = None) -> bool:
+        work = _Adding(store)
         _check_moments(adds, work.now)
-        chance = yield from Random()
-        guessed = [self._settings.get(each.name, each.declared) for each in adds]
-        places = [work.places(each, settings, chance) for each, settings in zip(adds, guessed, strict=True)]
-        keys = [SETTINGS + each.name for each in adds]
-        for several in places:
-            keys += several
-        keys += [mark_key(each.name) for each, settings in zip(adds, guessed, strict=True) if settings.shown]
+        chance = store.chance()
+        guessed: list[CounterSettings] = []
+        places: list[list[bytes]] = []
+        keys: list[bytes] = []
+        for each in adds:
+            settings = self._settings.get(each.name, each.declared)
+            guessed.append(settings)
+            places.append(work.places(each, settings, chance))
+            keys += (SETTINGS + each.name, *places[-1])
+            if settings.shown:
+                keys.append(mark_key(each.name))
         if once is not None:
             keys += [GENERATIONS_ROW, *_token_keys(once, self._generations)]
-        yield from work.load(keys)
+        work.load(keys)
         generations = None
         if once is not None:
             generations = work.generations(once)
-            yield from work.load(_token_keys(once, generations))
+            work.load(_token_keys(once, generations))
             self._generations = generations
             if work.is_counted(once, generations):
                 return False
@@ -167,15 +171,15 @@ class NativeCounters:
         if found != guessed:
             places = [work.places(each, settings, chance) for each, settings in zip(adds, found, strict=True)]
             marks = [mark_key(each.name) for each, settings in zip(adds, found, strict=True) if settings.shown]
-            yield from work.load([*(key for several in places for key in several), *marks])
+            work.load([*(key for several in places for key in several), *marks])
         if len(self._settings) > _KNOWN:
             self._settings.clear()
         for each, settings, several in zip(adds, found, places, strict=True):
             self._settings[each.name] = settings
-            yield from work.add(each, settings, several)
+            work.add(each, settings, several)
         if once is not None and generations is not None:
             work.note(once, generations)
-        yield from Replace("counts", work.written)
+        store.replace("counts", work.written)
         return True
 
     def configure(
@@ -183,17 +187,17 @@ class NativeCounters:
     ) -> Plan[CounterSettings]:
         """One transaction of a read and a write; windows of sizes that are no longer kept are removed, a scan each."""
 
-        def attempt() -> Plan[CounterSettings]:
-            work = _Adding((yield from Now()))
-            yield from work.load([SETTINGS + name])
+        def attempt(store: CountedStore) -> CounterSettings:
+            work = _Adding(store)
+            work.load([SETTINGS + name])
             before = kept(settings_of(work.rows[SETTINGS + name]), declared)
             many = before.shards if shards is None else shards
             windows = before.windows if keep is None else dict(keep)
             settings = CounterSettings(before.epoch + (many != before.shards), many, windows, before.shown)
             work.put(SETTINGS + name, encode_struct(settings))
             for size in before.windows.keys() - windows.keys():
-                yield from work.remove_windows(windows_of(name, size), MOST_WINDOWS * 2)
-            yield from Replace("counts", work.written)
+                work.remove_windows(windows_of(name, size), MOST_WINDOWS * 2)
+            store.replace("counts", work.written)
             return settings
 
         return self._system.together(attempt)
@@ -203,29 +207,29 @@ class NativeCounters:
     ) -> Plan[None]:
         """One transaction: a scan of its shards, one of its windows, a read and a write."""
 
-        def attempt() -> Plan[None]:
-            work = _Adding((yield from Now()))
-            yield from work.remove_all(name)
+        def attempt(store: CountedStore) -> None:
+            work = _Adding(store)
+            work.remove_all(name)
             restored = {window_key(name, size, start): each for (size, start), each in windows.items()}
             restored[shard_key(name, 0)] = sums
-            yield from work.load([SETTINGS + name, mark_key(name), *restored])
+            work.load([SETTINGS + name, mark_key(name), *restored])
             shown = is_shown(work.rows[SETTINGS + name])
             work.put(SETTINGS + name, encode_struct(msgspec.structs.replace(settings, shown=shown)))
             if shown:
                 work.mark(name)
             for key, each in restored.items():
                 work.put(key, encode_sums(each))
-            yield from Replace("counts", work.written)
+            store.replace("counts", work.written)
 
         return self._system.together(attempt)
 
     def delete(self, name: bytes) -> Plan[None]:
         """One transaction: a scan of its shards, one of its windows, a read and a write."""
 
-        def attempt() -> Plan[None]:
-            work = _Adding((yield from Now()))
-            yield from work.remove_all(name)
-            yield from work.load([SETTINGS + name, mark_key(name)])
+        def attempt(store: CountedStore) -> None:
+            work = _Adding(store)
+            work.remove_all(name)
+            work.load([SETTINGS + name, mark_key(name)])
             row = work.rows[SETTINGS + name]
             if is_shown(row):
                 work.put(SETTINGS + name, ONLY_SHOWN)
@@ -233,20 +237,20 @@ class NativeCounters:
             elif row is not None:
                 work.written[SETTINGS + name] = None
             if work.written:
-                yield from Replace("counts", work.written)
+                store.replace("counts", work.written)
 
         return self._system.together(attempt)
 
     def change_generations(self, seen: Generations, wanted: Generations) -> Plan[bool]:
         """One transaction of a read and a write."""
 
-        def attempt() -> Plan[bool]:
-            work = _Adding((yield from Now()))
-            yield from work.load([GENERATIONS_ROW])
+        def attempt(store: CountedStore) -> bool:
+            work = _Adding(store)
+            work.load([GENERATIONS_ROW])
             if generations_of(work.rows[GENERATIONS_ROW]) != seen:
                 return False
             work.put(GENERATIONS_ROW, encode_struct(wanted))
-            yield from Replace("counts", work.written)
+            store.replace("counts", work.written)
             return True
 
         return self._system.together(attempt)
@@ -270,16 +274,17 @@ def _token_keys(once: Once, generations: Generations | None) -> list[bytes]:
 class _Adding:
     """The rows of one transaction: those read, and those to be written."""
 
-    def __init__(self, now: int) -> None:
-        self.now = now
+    def __init__(self, store: CountedStore) -> None:
+        self.now = store.now()
+        self._store = store
         self.rows: dict[bytes, Row | None] = {}
         self.written: dict[bytes, Row | None] = {}
 
-    def load(self, keys: Iterable[bytes]) -> Plan[None]:
+    def load(self, keys: Iterable[bytes]) -> None:
         """Reads the rows among these that were not read yet; one request or none."""
         wanted = [key for key in dict.fromkeys(keys) if key not in self.rows]
         if wanted:
-            self.rows.update(zip(wanted, (yield from Read("counts", wanted)), strict=True))
+            self.rows.update(zip(wanted, self._store.read("counts", wanted), strict=True))
 
     def put(self, key: bytes, value: bytes) -> None:
         self.written[key] = {VALUE: Cell(value, later(self.rows[key], self.now))}
@@ -287,8 +292,10 @@ class _Adding:
     def places(self, wanted: Add, settings: CounterSettings, chance: float) -> list[bytes]:
         """The rows that an add changes: one shard, drawn by chance, and the window of each size."""
         moment = self.now if wanted.at is None else wanted.at
-        windows = [window_key(wanted.name, size, window_start(size, moment)) for size in settings.windows]
-        return [shard_key(wanted.name, int(chance * settings.shards)), *windows]
+        places = [shard_key(wanted.name, int(chance * settings.shards))]
+        if settings.windows:
+            places += [window_key(wanted.name, size, window_start(size, moment)) for size in settings.windows]
+        return places
 
     def settings(self, wanted: Add) -> CounterSettings:
         """How a counter is kept: as stored, and with the windows that are declared and not stored yet."""
@@ -307,15 +314,15 @@ class _Adding:
         if self.rows[mark_key(name)] is None:
             self.put(mark_key(name), new_mark(self.now))
 
-    def add(self, wanted: Add, settings: CounterSettings, places: Sequence[bytes]) -> Plan[None]:
+    def add(self, wanted: Add, settings: CounterSettings, places: Sequence[bytes]) -> None:
         self._add_to(places[0], wanted.amount)
         for size, key in zip(settings.windows, places[1:], strict=True):
             if self.rows[key] is None:
-                newest = start_of(key) if wanted.at is None else (yield from self._newest(wanted.name, size, key))
+                newest = start_of(key) if wanted.at is None else self._newest(wanted.name, size, key)
                 first = first_kept(newest, settings.windows[size], size)
                 if start_of(key) < first:
                     continue  # expired: only the value counts it
-                yield from self.remove_windows(windows_between(wanted.name, size, 0, first), SWEPT)
+                self.remove_windows(windows_between(wanted.name, size, 0, first), SWEPT)
             self._add_to(key, wanted.amount)
         if settings.shown:
             self.mark(wanted.name)
@@ -323,20 +330,20 @@ class _Adding:
     def _add_to(self, key: bytes, amount: int) -> None:
         self.put(key, encode_sums(sums_of(self.rows[key]).plus(amount)))
 
-    def _newest(self, name: bytes, size: WindowSize, added: bytes) -> Plan[int]:
+    def _newest(self, name: bytes, size: WindowSize, added: bytes) -> int:
         """When the newest window began that has an add, one that is added now included; none after the current one."""
-        known = yield from read_newest(name, size)
+        known = run_plan(self._store, read_newest(name, size))
         return min(max(start_of(added), known or 0), window_start(size, self.now))
 
-    def remove_windows(self, within: RowRange, limit: int) -> Plan[None]:
+    def remove_windows(self, within: RowRange, limit: int) -> None:
         """Removes the oldest windows of a range."""
-        found = yield from Scan("counts", within, limit)
+        found = self._store.scan("counts", within, limit)
         self.written.update(dict.fromkeys([key for key, _row in found]))
 
-    def remove_all(self, name: bytes) -> Plan[None]:
+    def remove_all(self, name: bytes) -> None:
         """Removes the shards and windows of a counter. Two scans."""
         for within in (shards_of(name), RowRange.under(WINDOWS + name)):
-            found = yield from Scan("counts", within, MOST_SHARDS + len(SECONDS) * MOST_WINDOWS * 2)
+            found = self._store.scan("counts", within, MOST_SHARDS + len(SECONDS) * MOST_WINDOWS * 2)
             self.rows.update(found)
             self.written.update(dict.fromkeys([key for key, _row in found]))
 

@@ -114,11 +114,11 @@ class CounterCopier:
             return 0
         return len(names)
 
-    def _show(self, step: TaskStep, names: Sequence[str]) -> Plan[None]:
+    def _show(self, step: TaskStep, names: Sequence[str]) -> None:
         unit = step.unit
         keys = {name: mark_key(name_key(name)) for name in names}
-        yield from unit.load("counts", [*keys.values(), *(SETTINGS + name_key(name) for name in names)])
-        yield from step.begin()
+        unit.load("counts", [*keys.values(), *(SETTINGS + name_key(name) for name in names)])
+        step.begin()
         groups: list[Group] = []
         for name, key in keys.items():
             if unit.get("counts", key) is None:  # another worker was faster
@@ -129,13 +129,13 @@ class CounterCopier:
             if not found:
                 place = SETTINGS + name_key(name)
                 self._put(step, place, no_longer_shown(unit.get("counts", place)))
-        yield from step.show_groups(groups)
+        step.show_groups(groups)
 
-    def _put_off(self, step: TaskStep, name: str) -> Plan[None]:
+    def _put_off(self, step: TaskStep, name: str) -> None:
         """Marks a counter as if it had been added to just now."""
         key = mark_key(name_key(name))
-        yield from step.unit.load("counts", [key])
-        yield from step.begin()
+        step.unit.load("counts", [key])
+        step.begin()
         self._put(step, key, new_mark(step.now))
 
     def _put(self, step: TaskStep, key: bytes, value: bytes | None) -> None:

@@ -21,7 +21,8 @@ from oneread.evolution.rolling import numbers_of
 from oneread.evolution.schema import Schema
 from oneread.models.model import stored_name
 from oneread.models.versions import Past, StoredSchema
-from oneread.plans.effects import Now
+from oneread.plans.counted import CountedStore
+from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.system_rows import NATIVE_SYSTEM
@@ -50,7 +51,7 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
         evolved = yield from evolve_schema(declared, stored)
         refuse(evolved)
         if not read_only:
-            fitting = yield from committer.together(lambda: _evolve_stored(declared))
+            fitting = yield from committer.together(lambda store: _evolve_stored(store, declared))
         elif evolved.stored.version == stored.version:
             fitting = _Fitting(stored, stored.version)
         else:
@@ -93,15 +94,15 @@ def _date(past: Past) -> str:
     return datetime.fromtimestamp(past.at / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _evolve_stored(declared: DeclaredSchema) -> Plan[_Fitting]:
+def _evolve_stored(store: CountedStore, declared: DeclaredSchema) -> _Fitting:
     """Inside a transaction: reads the schema row again, and changes it if it must be."""
-    stored = yield from stored_schema()
+    stored = run_plan(store, stored_schema())
     fitting = _seen_before(stored, declared)
     if fitting is None:
-        evolved = yield from evolve_schema(declared, stored)
+        evolved = run_plan(store, evolve_schema(declared, stored))
         refuse(evolved)
         fitting = _Fitting(evolved.stored, evolved.stored.version)
     if fitting.stored is stored:
         return fitting
     refuse_undeclared(fitting.stored, declared)
-    return fitting._replace(stored=(yield from replace_schema(fitting.stored, (yield from Now()))))
+    return fitting._replace(stored=replace_schema(store, fitting.stored, store.now()))

@@ -38,6 +38,7 @@ from oneread.feeds.own_writes import OwnWrites
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
+from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import RootKey, kind_part
@@ -92,7 +93,13 @@ class Operations:
         self.logs: dict[Any, Any] = {}
         feeds = follower_of(catalog, self.inline)
         follow = followers(catalog)._replace(of_views=feeds)
-        new_unit = partial(UnitOfWork, catalog.name_of, catalog.claim_facts, catalog.logged, follower=feeds)
+        new_unit = partial(
+            UnitOfWork,
+            name_of=catalog.name_of,
+            claim_facts=catalog.claim_facts,
+            logs=catalog.logged,
+            follower=feeds,
+        )
         self.committer = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
         handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
         if feeds is not None:
@@ -113,7 +120,10 @@ class Operations:
         }
 
     def commit(
-        self, changes: Sequence[Change], basis: Basis | None = None, beside: Sequence[Callable[[], Plan[object]]] = ()
+        self,
+        changes: Sequence[Change],
+        basis: Basis | None = None,
+        beside: Sequence[Callable[[CountedStore], object]] = (),
     ) -> Plan[list[bytes]]:
         """Commits changes, and what is done beside them; returns the tasks that this left."""
         tasks = yield from self.committer.commit(Commit(changes, basis=basis, beside=beside))

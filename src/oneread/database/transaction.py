@@ -20,7 +20,8 @@ from oneread.database.results import Outcome, attach_outcome
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.errors import NotFound, UsageError
 from oneread.feeds.marks import Marks
-from oneread.plans.effects import Now
+from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Now, Separately
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.keys import kind_part
@@ -55,7 +56,7 @@ class TransactionWork:
     def __init__(self, operations: Operations, group: bytes | None = None) -> None:
         self.operations = operations
         self._group = group
-        self._overlay = UnitOfWork(operations.catalog.name_of, operations.catalog.claim_facts, is_consistent=False)
+        self._overlay = UnitOfWork(None, operations.catalog.name_of, operations.catalog.claim_facts)
         self._changes: list[Change] = []
         self._adds: dict[bytes, Add] = {}
         self._adds_alone: list[tuple[Add, Once | None]] = []
@@ -70,14 +71,14 @@ class TransactionWork:
         if not isinstance(model, type) or model not in catalog.kinds:
             raise UsageError("a transaction reads entities only; read views before or after it", given=model)
         root_key = self.operations.root(model, key)
-        if unchecked and root_key not in self._overlay.known("roots"):
+        if unchecked and root_key not in self._overlay.roots:
             entity, version = yield from self.operations.find(model, key)
             if entity is not None:
                 attach_outcome(entity, Outcome(version, Trace()))
             return entity
         if self.operations.portable and not self._is_inside(root_key):
             raise UsageError(_READ_OUTSIDE, group=self._name(self._group), given=self._name(root_key))
-        yield from self._overlay.load("roots", [root_key])
+        yield from Separately(lambda store: self._overlay_of(store).load("roots", [root_key]))
         root = parse_root(self._overlay.get("roots", root_key))
         entity = yield from self.operations.reading(lambda: self._entity(root_key, root))
         if not isinstance(entity, model):
@@ -137,13 +138,18 @@ class TransactionWork:
             known = self._adds.get(wanted.name)
             self._adds[wanted.name] = wanted if known is None else known._replace(amount=known.amount + wanted.amount)
 
-    def _besides(self) -> list[Callable[[], Plan[object]]]:
+    def _overlay_of(self, store: CountedStore) -> UnitOfWork:
+        """The overlay, which reads from this store until the verb ends."""
+        self._overlay.store = store
+        return self._overlay
+
+    def _besides(self) -> list[Callable[[CountedStore], object]]:
         """What the commit adds to counters: adds without a token and a moment at once, the others one by one."""
         add = self.operations.counters.committer.add_inside
-        found: list[Callable[[], Plan[object]]] = []
+        found: list[Callable[[CountedStore], object]] = []
         if self._adds:
-            found.append(partial(add, list(self._adds.values())))
-        return found + [partial(add, [wanted], once) for wanted, once in self._adds_alone]
+            found.append(partial(add, adds=list(self._adds.values())))
+        return found + [partial(add, adds=[wanted], once=once) for wanted, once in self._adds_alone]
 
     def _is_inside(self, key: bytes) -> bool:
         """Whether a root row is in the group of this transaction, which a portable schema begins with the first."""
@@ -168,7 +174,7 @@ class TransactionWork:
         if not self._is_inside(written):
             raise UsageError(_WRITE_OUTSIDE, group=self._name(self._group), given=self._name(written))
         yield from self._clock()
-        yield from self.operations.reading(lambda: self._decide(change))
+        yield from self.operations.reading(lambda: Separately(partial(self._decide, change)).__iter__())
         self._changes.append(change)
         if change.written.entity is not None:
             outcome = Outcome(change.written.version, Trace())
@@ -176,12 +182,13 @@ class TransactionWork:
             self._given.append((outcome, change.written))
         return change.written.entity
 
-    def _decide(self, change: Change) -> Plan[None]:
-        mark = self._overlay.mark()
+    def _decide(self, change: Change, store: CountedStore) -> None:
+        overlay = self._overlay_of(store)
+        mark = overlay.mark()
         try:
-            yield from self.operations.committer.decide(self._overlay, [change], self._now)
+            self.operations.committer.decide(overlay, [change], self._now)
         except BaseException:  # the body may catch it and continue, and must not see what was refused
-            self._overlay.restore(mark)
+            overlay.restore(mark)
             raise
 
     def abort(self) -> None:
@@ -196,7 +203,8 @@ class TransactionWork:
         if self._changes or besides:
             return (yield from self.operations.commit(self._changes, basis, besides))
         if len(basis.rows) > 1:  # a single row was read at one moment, and needs no check
-            yield from check_unchanged(UnitOfWork(self.operations.catalog.name_of), basis)
+            name_of = self.operations.catalog.name_of
+            yield from Separately(lambda store: check_unchanged(UnitOfWork(store, name_of), basis))
         return []
 
     def note_outcome(self, trace: Trace, tasks: tuple[bytes, ...]) -> None:

@@ -13,8 +13,9 @@ import msgspec
 
 from oneread.errors import Conflict, SchemaMismatch
 from oneread.models.versions import StoredSchema, decode, encode
+from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.requests import Read, Replace
+from oneread.store.requests import Read
 from oneread.store.rows import Cell, Row
 from oneread.transactions.system_rows import FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE
@@ -26,14 +27,14 @@ def stored_schema() -> Plan[StoredSchema]:
     return StoredSchema() if row is None else decode(row[VALUE].value)
 
 
-def replace_schema(stored: StoredSchema, now: int) -> Plan[StoredSchema]:
+def replace_schema(store: CountedStore, stored: StoredSchema, now: int) -> StoredSchema:
     """Replaces the schema row and the fence, inside `SystemCommitter.together`; returns the schema as stored."""
     changed = msgspec.structs.replace(stored, changes=stored.changes + 1)
     rows: dict[bytes, Row | None] = {
         SCHEMA_ROW: {VALUE: Cell(encode(changed), now)},
         FENCE_ROW: {VALUE: Cell(fence(changed), now)},
     }
-    yield from Replace("system", rows)
+    store.replace("system", rows)
     return changed
 
 

@@ -10,17 +10,17 @@ import heapq
 import struct
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from oneread.errors import InvalidKey, InvalidValue, LimitExceeded
 from oneread.store.engine import Capabilities
-from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate
+from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Request
 from oneread.store.rows import MAX_STAMP, Cell, Families, Row, RowMutation, RowRange, Table
 
-ONLY_READS: Final = "a snapshot answers reads only"
+NEEDS_TRANSACTION: Final = "Replace needs a transaction: call replace inside Atomically"
 
 MAX_KEY: Final = 511
 MAX_COLUMN: Final = 255
@@ -148,7 +148,7 @@ def readable(row: Row) -> Row | None:
 
 
 class RowWrites(ABC):
-    """The writes of a transaction that first read the row."""
+    """The writes of a transaction that first read the row: each is made by itself, in a transaction of its own."""
 
     @abstractmethod
     def row(self, table: Table, key: bytes) -> Row | None:
@@ -160,6 +160,10 @@ class RowWrites(ABC):
 
     def change(self, table: Table, mutation: RowMutation, row: Row | None) -> None:
         self.put(table, mutation.key, changed(row, mutation))
+
+    def write(self, asked: Request[Any]) -> Any:
+        """Answers a request that writes."""
+        return _WRITES[type(asked)](self, asked)
 
     def mutate(self, asked: Mutate) -> None:
         for mutation in asked.rows:
@@ -177,3 +181,10 @@ class RowWrites(ABC):
         total, cell = increased(row, asked)
         self.put(asked.table, asked.key, {**(row or {}), asked.column: cell})
         return total
+
+
+_WRITES: Final[dict[type[Any], Callable[[RowWrites, Any], Any]]] = {
+    Mutate: lambda writes, asked: writes.mutate(asked),
+    CheckAndMutate: lambda writes, asked: writes.check_and_mutate(asked),
+    Increment: lambda writes, asked: writes.increment(asked),
+}

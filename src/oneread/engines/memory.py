@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 from oneread.engines import embedded
 from oneread.engines.guard import Guard
 from oneread.errors import Closed, InvalidValue, Unavailable, Unsupported
-from oneread.store.engine import Answerer, Capabilities, Column, FirstUnder, Statistics, TableSize
-from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
-from oneread.store.rows import TABLES, Row, RowMutation, RowRange, Table
+from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, Statistics, TableSize, read_by
+from oneread.store.requests import CheckAndMutate, Found, Read, Replace, Request, Scan
+from oneread.store.rows import TABLES, Families, Row, RowMutation, RowRange, Table
 
 T = TypeVar("T")
 
@@ -73,10 +73,10 @@ class MemoryEngine:
     def answer(self, request: Request[Any]) -> Any:
         if type(request) is Read or type(request) is Scan:
             self._check_open()
-            return self._look(lambda: _READS[type(request)](self._rows, request))
+            return self._look(lambda: read_by(_Rows(self._rows), request))
         if type(request) is Replace:
-            raise Unsupported("Replace needs a transaction: yield it inside Atomically")
-        return self.transaction(lambda answer: answer(request), PATIENCE)
+            raise Unsupported(embedded.NEEDS_TRANSACTION)
+        return self.transaction(lambda transaction: transaction.write(request), PATIENCE)
 
     def point(self, table: Table, key: bytes, column: bytes) -> tuple[bytes, int] | None:
         self._check_open()
@@ -102,7 +102,7 @@ class MemoryEngine:
 
         return self._look(found)
 
-    def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
+    def transaction(self, run: Callable[[_Transaction], T], timeout: float) -> T:
         hold = self._turn.take(timeout)
         if hold is None:
             raise Unavailable("other transactions took too long; nothing was written; try again", seconds=timeout)
@@ -111,13 +111,13 @@ class MemoryEngine:
             if self._applying:
                 self._look(_nothing)
             attempt = _Transaction(self._rows, self._checker)
-            result = run(attempt.answer)
+            result = run(attempt)
             self._look(lambda: self._apply(attempt))
             return result
         finally:
             hold.give_back()
 
-    def snapshot(self, run: Callable[[Answerer], T]) -> T:
+    def snapshot(self, run: Callable[[RowReads], T]) -> T:
         self._check_open()
 
         def copied() -> dict[Table, _TableRows]:
@@ -125,15 +125,7 @@ class MemoryEngine:
                 self._copies.append({table: each.copy() for table, each in self._rows.items()})
             return self._copies[0]
 
-        rows = self._look(copied)
-
-        def answer(request: Request[Any]) -> Any:
-            self._check_open()
-            if type(request) not in _READS:
-                raise Unsupported(embedded.ONLY_READS, asked=type(request).__name__)
-            return _READS[type(request)](rows, request)
-
-        return run(answer)
+        return run(_Rows(self._look(copied), self._check_open))
 
     def cursor_key(self) -> bytes:
         return self._cursor_key
@@ -238,17 +230,29 @@ class _TableRows:
         return [key for key, _value in found], [value for _key, value in found]
 
 
-def _read(rows: dict[Table, _TableRows], asked: Read) -> list[Row | None]:
-    get = rows[asked.table].get
-    return [_copy_for(get(key), asked.families) for key in asked.keys]
+class _Rows:
+    """Rows of one moment."""
+
+    def __init__(self, rows: dict[Table, _TableRows], check: Callable[[], None] | None = None) -> None:
+        self._rows = rows
+        self._check = check
+
+    def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
+        if self._check is not None:
+            self._check()
+        get = self._rows[table].get
+        return [_copy_for(get(key), families) for key in keys]
+
+    def scan(
+        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
+    ) -> list[Found]:
+        if self._check is not None:
+            self._check()
+        return _first(self._rows[table].between(within, reverse=reverse), limit, families)
 
 
-def _scan(rows: dict[Table, _TableRows], asked: Scan) -> list[Found]:
-    return _first(asked, rows[asked.table].between(asked.range, reverse=asked.reverse))
-
-
-def _first(asked: Scan, found: Iterator[Found]) -> list[Found]:
-    return [(key, dict(row)) for key, row in embedded.first(found, asked.limit, asked.families)]
+def _first(found: Iterator[Found], limit: int, families: Families) -> list[Found]:
+    return [(key, dict(row)) for key, row in embedded.first(found, limit, families)]
 
 
 def _copy_for(row: Row | None, families: str) -> Row | None:
@@ -256,9 +260,6 @@ def _copy_for(row: Row | None, families: str) -> Row | None:
     if row is None:
         return None
     return embedded.readable(row) if families == "d" else dict(row)
-
-
-_READS: Final[dict[type[Any], Callable[[dict[Table, _TableRows], Any], Any]]] = {Read: _read, Scan: _scan}
 
 
 class _Transaction(embedded.RowWrites):
@@ -269,9 +270,6 @@ class _Transaction(embedded.RowWrites):
         self._checker = checker
         self._written: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
         self._notes: list[Callable[[], object]] = []
-
-    def answer(self, request: Request[Any]) -> Any:
-        return _ANSWERS[type(request)](self, request)
 
     def apply(self) -> None:
         """Puts the transaction's rows into the store; may be repeated."""
@@ -297,36 +295,27 @@ class _Transaction(embedded.RowWrites):
             self._notes.append(self._checker.check_mutation(table, mutation))
         super().change(table, mutation, row)
 
-    def read(self, asked: Read) -> list[Row | None]:
-        return [_copy_for(self.row(asked.table, key), asked.families) for key in asked.keys]
+    def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
+        return [_copy_for(self.row(table, key), families) for key in keys]
 
-    def scan(self, asked: Scan) -> list[Found]:
-        stored = self._rows[asked.table].between(asked.range, reverse=asked.reverse)
-        written = self._written[asked.table]
-        return _first(
-            asked, embedded.merged(stored, written, asked.range, reverse=asked.reverse) if written else stored
-        )
+    def scan(
+        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
+    ) -> list[Found]:
+        stored = self._rows[table].between(within, reverse=reverse)
+        written = self._written[table]
+        found = embedded.merged(stored, written, within, reverse=reverse) if written else stored
+        return _first(found, limit, families)
 
     def check_and_mutate(self, asked: CheckAndMutate) -> bool:
         if self._checker is not None:
             self._notes.append(self._checker.check_condition(asked))
         return super().check_and_mutate(asked)
 
-    def replace(self, asked: Replace) -> None:
-        for key, row in asked.rows.items():
-            self.put(asked.table, key, dict(row) if row else None)
+    def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
+        for key, row in rows.items():
+            self.put(table, key, dict(row) if row else None)
             if self._checker is not None:
-                self._notes.append(self._checker.forget(asked.table, key))
-
-
-_ANSWERS: Final[dict[type[Any], Callable[[_Transaction, Any], Any]]] = {
-    Read: _Transaction.read,
-    Scan: _Transaction.scan,
-    Mutate: _Transaction.mutate,
-    CheckAndMutate: _Transaction.check_and_mutate,
-    Increment: _Transaction.increment,
-    Replace: _Transaction.replace,
-}
+                self._notes.append(self._checker.forget(table, key))
 
 
 class _ContractChecker:

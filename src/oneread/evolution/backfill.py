@@ -36,12 +36,14 @@ from oneread.feeds.large_groups import large_groups_of
 from oneread.models.model import stored_name
 from oneread.models.versions import StoredSchema, mark_built
 from oneread.plans.arguments import check_function
+from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Sleep
+from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, no_progress
 from oneread.plans.scans import check_ascending
 from oneread.store.keys import kind_part, row_part, view_part
-from oneread.store.requests import Found, Read, Replace, Scan
+from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions.commit import Change, Commit, Committer
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
@@ -386,10 +388,10 @@ class Backfill:
         position = self._at.next_pass("closed")
         data = _encode(position)
 
-        def close() -> Plan[StoredSchema]:
-            stored = yield from stored_schema()
+        def close(store: CountedStore) -> StoredSchema:
+            stored = run_plan(store, stored_schema())
             closed = msgspec.structs.replace(stored, writers=self._version)
-            return (yield from replace_schema(closed, (yield from Now())))
+            return replace_schema(store, closed, store.now())
 
         stored = yield from self._committer.together(close, self._swaps(data))
         self._fence = fence(stored)
@@ -462,7 +464,8 @@ class Backfill:
         while True:
             data = _encode(position)
             try:
-                yield from self._committer.together(partial(_write_rows_of, indexed, groups), self._swaps(data))
+                write = partial(_write_rows_of, indexed=indexed, groups=groups)
+                yield from self._committer.together(write, self._swaps(data))
             except _GroupRefused as refused:
                 groups = [key for key in groups if key != refused.group]
                 values = indexed.aggregate.key.codec.decode(row_part(refused.group))
@@ -513,7 +516,7 @@ class Backfill:
         while large is not None:
             began = yield from Now()
             unchanged = self._swaps(self._row)
-            counted = yield from self._committer.together(partial(count_members, large, cursor), unchanged)
+            counted = yield from self._committer.together(partial(count_members, large=large, cursor=cursor), unchanged)
             done += COUNTED
             if counted is None:
                 yield from self._outbox.finish_waiting()
@@ -535,22 +538,22 @@ class Backfill:
             position = msgspec.structs.replace(self._at, membership=found[-1][0])
             data = _encode(position)
             keys = [key for key, _row in found]
-            yield from self._committer.together(partial(self._committer.follow_rows, keys), self._swaps(data))
+            yield from self._committer.together(partial(self._committer.follow_rows, keys=keys), self._swaps(data))
             self._at, self._row = position, data
             done += len(found)
             self._options.progress(Progress(f"building {feed.cls.__name__}", done))
             yield from self._sleep(len(found), began)
 
 
-def _write_rows_of(indexed: IndexedGroups, groups: Sequence[bytes]) -> Plan[None]:
+def _write_rows_of(store: CountedStore, indexed: IndexedGroups, groups: Sequence[bytes]) -> None:
     """Inside a transaction: writes the index rows of groups as they are. One read, one scan an extremum, one write."""
     written: dict[bytes, Row | None] = {}
-    for key, row in zip(groups, (yield from Read("counts", list(groups), "dm")), strict=True):
+    for key, row in zip(groups, store.read("counts", list(groups), "dm"), strict=True):
         if row is None:
             continue
         extrema: list[tuple[bytes, ...]] = []
         for first in indexed.extrema(key):
-            values = yield from first_values(first)
+            values = run_plan(store, first_values(first))
             extrema.append(values)
         try:
             shown = indexed.rows(key, GroupNumbers(row[VALUE].value, tuple(extrema)))
@@ -558,11 +561,11 @@ def _write_rows_of(indexed: IndexedGroups, groups: Sequence[bytes]) -> Plan[None
             raise _GroupRefused(key, error) from error
         written |= {place: {VALUE: Cell(value, row[VALUE].stamp)} for place, value in shown.items()}
     if written:
-        yield from Replace("views", written)
+        store.replace("views", written)
 
 
-def _mark_built() -> Plan[StoredSchema]:
-    return (yield from replace_schema(mark_built((yield from stored_schema())), (yield from Now())))
+def _mark_built(store: CountedStore) -> StoredSchema:
+    return replace_schema(store, mark_built(run_plan(store, stored_schema())), store.now())
 
 
 def _read_position(row: Row | None) -> tuple[bytes | None, BackfillPosition | None]:

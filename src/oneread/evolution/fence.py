@@ -13,6 +13,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import fence_of, refuse_overtaken, schema_and_fence, stored_schema
 from oneread.errors import NotReady, SchemaMismatch
 from oneread.models.versions import StoredSchema, ViewState
+from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Row
@@ -46,7 +47,7 @@ class Fence:
         self.retired: frozenset[type] = frozenset()
         self._unlogged: frozenset[type] = frozenset()
 
-    def check_writable(self, unit: UnitOfWork) -> Plan[None]:
+    def check_writable(self, unit: UnitOfWork) -> None:
         """Raises SchemaMismatch if a newer program has upgraded the store; in every transaction, before it decides.
 
         One request and one row, or none when the unit has read the row before; one more when the schema row changed.
@@ -55,9 +56,9 @@ class Fence:
         """
         if self._newer is not None:
             refuse_overtaken(self._newer, self.version)
-        yield from unit.load("system", [FENCE_ROW])
+        unit.load("system", [FENCE_ROW])
         if fence_of(unit.get("system", FENCE_ROW)) != self._seen:
-            stored = yield from stored_schema()
+            stored = run_plan(unit.store, stored_schema())
             refuse_overtaken(stored, self.version)
             self.is_stale = True
             self._catalog.learn(stored)

@@ -20,7 +20,9 @@ from oneread.evolution.declare import DeclaredModel, DeclaredSchema
 from oneread.evolution.plan import Evolved, evolve, refuse, refuse_undeclared, undeclared
 from oneread.models.evolving import Renamed
 from oneread.models.versions import StoredSchema, ViewState
+from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
+from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.plans.scans import fetch_data, scan_all
 from oneread.store.limits import LAST_NUMBER
@@ -183,7 +185,7 @@ def apply_migration(
     stored = yield from stored_schema()
     yield from _accepted(stored, declared, drop)  # a refused migration must not have purged anything
     yield from _refuse_drops(stored, declared, drop, committer)
-    yield from committer.together(lambda: _apply(declared, drop))
+    yield from committer.together(lambda store: _apply(store, declared, drop))
     return before
 
 
@@ -201,19 +203,19 @@ def _accepted(stored: StoredSchema, declared: DeclaredSchema, drop: Collection[s
     return evolved.stored
 
 
-def _apply(declared: DeclaredSchema, drop: Collection[str]) -> Plan[None]:
+def _apply(store: CountedStore, declared: DeclaredSchema, drop: Collection[str]) -> None:
     """Inside a transaction, where entities that were saved since the first check are found."""
-    stored = yield from stored_schema()
-    accepted = yield from _accepted(stored, declared, drop)
+    stored = run_plan(store, stored_schema())
+    accepted = run_plan(store, _accepted(stored, declared, drop))
     if accepted is stored:
         return
     for name in drop:
         if name in stored.kinds:
-            if (yield from first_row("roots", _rows_of(stored.kinds, name))) is not None:
+            if run_plan(store, first_row("roots", _rows_of(stored.kinds, name))) is not None:
                 raise SchemaMismatch(_POPULATED, model=name)
         elif name in stored.layouts:
-            yield from _refuse_populated(stored, name)
-    yield from replace_schema(accepted, (yield from Now()))
+            run_plan(store, _refuse_populated(stored, name))
+    replace_schema(store, accepted, store.now())
 
 
 def _existing(stored: StoredSchema, drop: Collection[str]) -> Collection[str]:
@@ -262,27 +264,27 @@ def roll_back(
     Renames since then are undone while the store remembers them; views that it does not declare are dropped, since they
     can be built again.
     """
-    return (yield from committer.together(lambda: _roll_back(declared, frozenset(lose))))
+    return (yield from committer.together(lambda store: _roll_back(store, declared, frozenset(lose))))
 
 
-def _roll_back(declared: DeclaredSchema, lose: frozenset[str]) -> Plan[Planned]:
-    stored = yield from stored_schema()
+def _roll_back(store: CountedStore, declared: DeclaredSchema, lose: frozenset[str]) -> Planned:
+    stored = run_plan(store, stored_schema())
     # The schema with the renames that lead back to it.
     given = msgspec.structs.replace(declared, models=tuple(_undone(model, stored) for model in declared.models))
     hidden = {name for view in given.views for name in view.hidden}
     drop = {name for name in stored.views if name not in hidden} - {view.name for view in given.views}
     models = {name for name in stored.layouts if name not in {model.name for model in given.models}}
-    evolved = yield from evolve_schema(given, stored, drop | (models & lose))
+    evolved = run_plan(store, evolve_schema(given, stored, drop | (models & lose)))
     refuse(evolved)
     for each in evolved.differences:
         if each.loses and each.of == "model" and each.field and f"{each.name}.{each.field}" not in lose:
             raise SchemaMismatch(_LOSES, model=each.name, field=each.field)
     for name in models:
-        yield from _refuse_populated(stored, name)
+        run_plan(store, _refuse_populated(stored, name))
     refuse_undeclared(evolved.stored, given)
-    planned = yield from _described(stored, given, evolved, count=False)
+    planned = run_plan(store, _described(stored, given, evolved, count=False))
     if evolved.stored is not stored:
-        yield from replace_schema(evolved.stored, (yield from Now()))
+        replace_schema(store, evolved.stored, store.now())
     return planned
 
 

@@ -28,9 +28,8 @@ from oneread.feeds.entries import (
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.large_groups import Delivery, LargeGroups, large_groups_of
 from oneread.feeds.placing import Partners, Placing
-from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
-from oneread.store.requests import Found, Scan
+from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.native import TaskStep
@@ -61,7 +60,7 @@ class FeedFollower:
         self._trimmed = [each for each in every if each.view.at_most is not None]
         self._prefixes = frozenset((*self._of_items, *self._of_members))
 
-    def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> Plan[None]:
+    def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> None:
         """Adds what follows from changed rows of `views` to a unit that is about to be written.
 
         Two reads, and a scan for each group of changed items and each changed membership; for feeds with large groups,
@@ -74,7 +73,7 @@ class FeedFollower:
         step = self._step(unit, now)
         placing = Placing(unit, now, self._inline, step)
         if self._large:
-            yield from self._place(placing, touched)
+            self._place(placing, touched)
             step.look_again()
         groups: dict[tuple[Entries, bytes], list[bytes]] = {}
         for key in touched:
@@ -82,17 +81,17 @@ class FeedFollower:
             if feed is not None:
                 groups.setdefault((feed, feed.group_of(key)), []).append(key)
         for (feed, group), keys in groups.items():
-            step.give_items(feed, group, keys, (yield from self._partners(step, placing, feed, group)))
+            step.give_items(feed, group, keys, self._partners(step, placing, feed, group))
         memberships = [key for key in touched if view_part(key) in self._of_members and key not in placing.settled]
-        yield from unit.load("system", [_task_of(key) for key in memberships if changed[key] is not None])
+        unit.load("system", [_task_of(key) for key in memberships if changed[key] is not None])
         for key in memberships:
-            yield from step.follow_membership(self._of_members[view_part(key)], key)
-        yield from step.write()
+            step.follow_membership(self._of_members[view_part(key)], key)
+        step.write()
 
     def _step(self, unit: UnitOfWork, now: int) -> _Step:
         return _Step(unit, now, self._inline, self._trimmed)
 
-    def _place(self, placing: Placing, touched: Sequence[bytes]) -> Plan[None]:
+    def _place(self, placing: Placing, touched: Sequence[bytes]) -> None:
         """Lets the rows of large groups follow changed memberships."""
         memberships: dict[LargeGroups, list[bytes]] = {}
         for key in touched:
@@ -101,14 +100,14 @@ class FeedFollower:
             if large is not None:
                 memberships.setdefault(large, []).append(key)
         for large, keys in memberships.items():
-            yield from placing.follow(large, keys)
+            placing.follow(large, keys)
 
-    def _partners(self, step: _Step, placing: Placing, feed: Entries, group: bytes) -> Plan[Partners]:
+    def _partners(self, step: _Step, placing: Placing, feed: Entries, group: bytes) -> Partners:
         """The memberships of a group that changed items are given to; one too many for one commit, if there are."""
         large = self._large.get(feed)
         if large is None:
-            return Partners((yield from step.scan(feed.members_of(group), self._inline + 1)), ())
-        return (yield from placing.partners(large, group, self._inline + 1))
+            return Partners(step.scan(feed.members_of(group), self._inline + 1), ())
+        return placing.partners(large, group, self._inline + 1)
 
     def large_of(self, key: bytes) -> LargeGroups | None:
         """The large groups that a row is a group of; None for a row of items or memberships."""
@@ -119,9 +118,7 @@ class FeedFollower:
         entries = self._step(step.unit, step.now)
         return Crossing(large, entries, Placing(step.unit, step.now, self._inline, entries), self._inline)
 
-    def partners_of(
-        self, unit: UnitOfWork, now: int, key: bytes, row: Row | None, *, again: bool
-    ) -> Plan[list[RowRange]]:
+    def partners_of(self, unit: UnitOfWork, now: int, key: bytes, row: Row | None, *, again: bool) -> list[RowRange]:
         """What an item, or a membership, is joined with; the entries of a member who left, and of one who is back.
 
         Of a feed with large groups, two reads.
@@ -139,13 +136,13 @@ class FeedFollower:
         large = self._large.get(feed)
         if large is not None:
             placing = Placing(unit, now, self._inline, self._step(unit, now))
-            yield from placing.load(large, [key])
+            placing.load(large, [key])
             delivery = placing.delivery(large, key)
             if delivery in (Delivery.EMPTYING, Delivery.READ):
                 return [entries] if delivery is Delivery.EMPTYING else []
         return [entries, items] if again else [items]
 
-    def give(self, unit: UnitOfWork, now: int, key: bytes, row: Row | None, rows: TaskRows) -> Plan[None]:
+    def give(self, unit: UnitOfWork, now: int, key: bytes, row: Row | None, rows: TaskRows) -> None:
         """Makes the entries of an item or a membership, as it is now, with some of its partners right.
 
         One read, and one more for a member who is back; of a feed with large groups, four more.
@@ -154,23 +151,21 @@ class FeedFollower:
         step, group = self._step(unit, now), feed.group_of(key)
         large, placing = self._large.get(feed), Placing(unit, now, self._inline, step)
         if feed.items == view_part(key):
-            parts = Partners(partners, ()) if large is None else (yield from placing.split(large, group, partners))
+            parts = Partners(partners, ()) if large is None else placing.split(large, group, partners)
             step.give_item(feed, key, row, group, step.split(feed, group, parts))
         elif row is not None and large is not None:
-            yield from placing.load(large, [key])
-            if not (yield from placing.begins_to_read(large, key, row)):
-                yield from self._give_member(step, placing.delivery(large, key), key, row, partners)
+            placing.load(large, [key])
+            if not placing.begins_to_read(large, key, row):
+                self._give_member(step, placing.delivery(large, key), key, row, partners)
                 if not rows.more:
                     placing.end(large, key, row)
         elif row is None:
             step.take_entries(feed, key, group, partners)
         else:
-            yield from self._give_member(step, Delivery.PLAIN, key, row, partners)
-        yield from step.write()
+            self._give_member(step, Delivery.PLAIN, key, row, partners)
+        step.write()
 
-    def _give_member(
-        self, step: _Step, delivery: Delivery, key: bytes, row: Row, partners: Sequence[Found]
-    ) -> Plan[None]:
+    def _give_member(self, step: _Step, delivery: Delivery, key: bytes, row: Row, partners: Sequence[Found]) -> None:
         """Makes entries of a membership right, and gives it items."""
         feed = self._feed_of(key)
         group = feed.group_of(key)
@@ -178,17 +173,17 @@ class FeedFollower:
         if delivery is Delivery.EMPTYING:
             step.take_entries(feed, key, group, former)
         elif delivery is not Delivery.READ:
-            gone = yield from self._without_item(step.unit, feed, key, group, former)
+            gone = self._without_item(step.unit, feed, key, group, former)
             step.take_entries(feed, key, group, gone)
             step.give_member(feed, key, row, group, partners[len(former) :])
 
     def _without_item(
         self, unit: UnitOfWork, feed: Entries, key: bytes, group: bytes, entries: Sequence[Found]
-    ) -> Plan[list[Found]]:
+    ) -> list[Found]:
         """Those entries of a member whose items the group has no more. At most one read."""
         start = len(feed.prefix) + len(feed.member_of(key, group))
         items = [feed.items + group + place[start:] for place, _row in entries]
-        yield from unit.load("views", items)
+        unit.load("views", items)
         return [each for each, item in zip(entries, items, strict=True) if unit.get("views", item) is None]
 
     def _feed_of(self, key: bytes) -> Entries:
@@ -205,14 +200,14 @@ class FeedHandler:
     def __init__(self, follower: FeedFollower) -> None:
         self._follower = follower
 
-    def next_rows(self, step: TaskStep, task: Task, size: int) -> Plan[TaskRows]:
+    def next_rows(self, step: TaskStep, task: Task, size: int) -> TaskRows:
         """The next memberships for an item; for a member the next items, for one who left the next entries."""
         key = outbox.feed_row(task.source)
-        row = yield from self._row(step.unit, key)
+        row = self._row(step.unit, key)
         large = self._follower.large_of(key)
         if large is not None:
-            return (yield from self._follower.crossing(step, large).next_rows(key, row, task.cursor, size))
-        ranges = yield from self._follower.partners_of(step.unit, step.now, key, row, again=task.again)
+            return self._follower.crossing(step, large).next_rows(key, row, task.cursor, size)
+        ranges = self._follower.partners_of(step.unit, step.now, key, row, again=task.again)
         begun = [place for place, within in enumerate(ranges) if within.start <= task.cursor < within.stop]
         if begun:  # else the cursor is of another range: the row has changed
             ranges = [ranges[begun[0]].behind(task.cursor), *ranges[begun[0] + 1 :]]
@@ -220,7 +215,7 @@ class FeedHandler:
         size *= _ROWS_OF_A_PART
         for within in ranges:
             if len(found) < size and not within.is_empty:
-                found += yield from step.unit.scan("views", within, size - len(found))
+                found += step.unit.scan("views", within, size - len(found))
         return TaskRows(found, len(found) == size)
 
     def check_source(
@@ -228,34 +223,33 @@ class FeedHandler:
         unit: UnitOfWork,  # noqa: ARG002 - part of the contract
         source: bytes,  # noqa: ARG002
         rows: TaskRows | None = None,  # noqa: ARG002
-    ) -> Plan[bool]:
-        yield from ()
+    ) -> bool:
         return True
 
-    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> Plan[None]:
+    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> None:
         key = outbox.feed_row(source)
-        row = yield from self._row(step.unit, key)
+        row = self._row(step.unit, key)
         large = self._follower.large_of(key)
         if large is not None:
-            yield from self._follower.crossing(step, large).do(key, rows)
+            self._follower.crossing(step, large).do(key, rows)
         else:
-            yield from self._follower.give(step.unit, step.now, key, row, rows)
+            self._follower.give(step.unit, step.now, key, row, rows)
 
     def parts_of(self, source: bytes, rows: TaskRows) -> list[bytes]:  # noqa: ARG002 - part of the contract
         return [key for key, _row in rows.found]
 
-    def retry(self, step: TaskStep, source: bytes, part: bytes) -> Plan[bool]:  # noqa: ARG002 - part of the contract
+    def retry(self, step: TaskStep, source: bytes, part: bytes) -> bool:  # noqa: ARG002 - part of the contract
         """Begins the whole task again."""
         key = outbox.feed_row(source)
-        yield from self._row(step.unit, key)
+        self._row(step.unit, key)
         large = self._follower.large_of(key)
         if large is not None:
             self._follower.crossing(step, large).begin_again(key)
         outbox.add_task(step.unit, source, step.now, again=True)
         return True
 
-    def _row(self, unit: UnitOfWork, key: bytes) -> Plan[Row | None]:
-        yield from unit.load("views", [key])
+    def _row(self, unit: UnitOfWork, key: bytes) -> Row | None:
+        unit.load("views", [key])
         return unit.get("views", key)
 
 
@@ -296,7 +290,7 @@ class _Step:
         """Notes what the unit has changed meanwhile."""
         self._places = sorted(self._changed)
 
-    def scan(self, within: RowRange, limit: int) -> Plan[list[Found]]:
+    def scan(self, within: RowRange, limit: int) -> list[Found]:
         """The first rows of a range as they will be written. One request."""
         return self.unit.scan("views", within, limit, self._places)
 
@@ -339,7 +333,7 @@ class _Step:
         oldest = self._oldest[feed.prefix]
         return oldest is not None and tail >= oldest
 
-    def follow_membership(self, feed: Entries, key: bytes) -> Plan[None]:
+    def follow_membership(self, feed: Entries, key: bytes) -> None:
         """Gives a new member the items of the group, newest first; takes them from one who left.
 
         The newest come at once, and those beyond the inline bound by a task.
@@ -347,7 +341,7 @@ class _Step:
         row, group = self._changed[key], feed.group_of(key)
         within = feed.items_of(group, self._now) if row is not None else feed.entries_of(feed.member_of(key, group))
         room = min(self._inline, self._room)
-        found = yield from self.scan(within, room + 1)
+        found = self.scan(within, room + 1)
         more, found = len(found) > room, found[:room]
         self._room -= len(found)
         again = row is not None and self.unit.get("system", _task_of(key)) is not None
@@ -383,10 +377,10 @@ class _Step:
         for place, _item in items:
             self._removes.setdefault(start + place[cut:], []).append(membership)
 
-    def write(self) -> Plan[None]:
+    def write(self) -> None:
         """Puts and removes the entries, but for those that are right. One read."""
         unit, now = self.unit, self._now
-        yield from unit.load("views", [*self._puts, *self._removes])
+        unit.load("views", [*self._puts, *self._removes])
         known = unit.known("views")
         rows: dict[bytes, Row | None] = {}
         for key, gone in self._removes.items():
@@ -409,10 +403,10 @@ class _Step:
             if row is None or row[SHOWN_BY].value != seen.value or row | {SHOWN_BY: seen} != entry:
                 rows[key] = entry
         for feed in self._trimmed:
-            yield from self._trim(feed, {key: row for key, row in rows.items() if view_part(key) == feed.prefix}, rows)
+            self._trim(feed, {key: row for key, row in rows.items() if view_part(key) == feed.prefix}, rows)
         unit.put_all("views", rows)
 
-    def _trim(self, feed: Entries, own: Mapping[bytes, Row | None], rows: dict[bytes, Row | None]) -> Plan[None]:
+    def _trim(self, feed: Entries, own: Mapping[bytes, Row | None], rows: dict[bytes, Row | None]) -> None:
         """Counts the entries of each member, and removes the oldest where there are too many.
 
         One read, and a scan for each member with too many.
@@ -427,21 +421,21 @@ class _Step:
             member = feed.member_in(key)
             grown[member] = grown.get(member, 0) + (row is not None) - (known[key] is not None)
             changed.setdefault(member, {})[key] = row
-        yield from self.unit.load("views", [kept_prefix + member for member in grown])
+        self.unit.load("views", [kept_prefix + member for member in grown])
         for member, growth in grown.items():
             place = kept_prefix + member
             kept = read_kept(known[place])
             count, trimmed = kept.entries + growth, kept.trimmed
             if count > most:
-                oldest = yield from self._oldest_entries(feed.entries_of(member), changed[member], count - most)
+                oldest = self._oldest_entries(feed.entries_of(member), changed[member], count - most)
                 rows.update(dict.fromkeys(oldest))
                 last = oldest[-1][len(feed.prefix) + len(member) :]
                 count, trimmed = most, min(last, trimmed) if trimmed else last
             if (count, trimmed) != (kept.entries, kept.trimmed):
                 rows[place] = kept_row(Kept(count, trimmed), self._now) if count or trimmed else None
 
-    def _oldest_entries(self, within: RowRange, changed: dict[bytes, Row | None], count: int) -> Plan[list[bytes]]:
+    def _oldest_entries(self, within: RowRange, changed: dict[bytes, Row | None], count: int) -> list[bytes]:
         """The keys of a member's oldest entries, these changes included, the oldest first. One scan."""
-        stored = yield from Scan("views", within, count + len(changed), reverse=True)
+        stored = self.unit.store.scan("views", within, count + len(changed), reverse=True)
         merged: dict[bytes, Row | None] = {**dict(stored), **changed}
         return [key for key in sorted(merged, reverse=True) if merged[key] is not None][:count]

@@ -42,26 +42,26 @@ class OwnWrites:
             if _is_about(feed, member, task):
                 yield from self._committer.step(partial(self._give, feed, member, task, size))
 
-    def _give(self, feed: Entries, member: bytes, key: bytes, size: int, step: TaskStep) -> Plan[None]:
+    def _give(self, feed: Entries, member: bytes, key: bytes, size: int, step: TaskStep) -> None:
         unit, follower = step.unit, self._follower
         assert follower is not None, "asked only of a schema with feeds"
-        yield from unit.load("system", [key, FENCE_ROW])
+        unit.load("system", [key, FENCE_ROW])
         waiting = unit.get("system", key)
         if waiting is None:
             return
-        yield from step.begin()
+        step.begin()
         task = outbox.read_task(waiting)
         place = outbox.feed_row(task.source)
-        yield from unit.load("views", [place])
+        unit.load("views", [place])
         row = unit.get("views", place)
         if view_part(place) == feed.items:
             of_member = RowRange.under(feed.members + feed.group_of(place) + member)
-            partners = yield from unit.scan("views", of_member, MOST_MEMBERSHIPS)
+            partners = unit.scan("views", of_member, MOST_MEMBERSHIPS)
         else:
             partners = []
-            for within in (yield from follower.partners_of(unit, step.now, place, row, again=task.again)):
-                partners += yield from unit.scan("views", within, size)
-        yield from follower.give(unit, step.now, place, row, TaskRows(partners, more=True))
+            for within in follower.partners_of(unit, step.now, place, row, again=task.again):
+                partners += unit.scan("views", within, size)
+        follower.give(unit, step.now, place, row, TaskRows(partners, more=True))
 
 
 def _is_about(feed: Entries, member: bytes, task: bytes) -> bool:

@@ -15,8 +15,7 @@ import msgspec
 
 from oneread.feeds.entries import Entries
 from oneread.feeds.large_groups import EMPTIES, Delivery, GroupState, LargeGroups, row_values
-from oneread.plans.plan import Plan
-from oneread.store.requests import Found, Read, Scan
+from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork
@@ -36,7 +35,7 @@ class Partners(NamedTuple):
 class EntryWriter(Protocol):
     """Collects the entries that one transaction puts and removes."""
 
-    def scan(self, within: RowRange, limit: int) -> Plan[list[Found]]:
+    def scan(self, within: RowRange, limit: int) -> list[Found]:
         """The first rows of a range as they will be written. One request."""
         ...
 
@@ -48,7 +47,7 @@ class EntryWriter(Protocol):
         """Takes items of the group from a member, as far as this membership shows them."""
         ...
 
-    def write(self) -> Plan[None]:
+    def write(self) -> None:
         """Puts and removes the entries. One read."""
         ...
 
@@ -77,15 +76,15 @@ class Placing:
         self._writer = writer
         self._reads: dict[bytes, dict[bytes, Row | None]] = {}  # changed rows of `read`, by prefix and member
 
-    def load(self, large: LargeGroups, memberships: Sequence[bytes]) -> Plan[None]:
+    def load(self, large: LargeGroups, memberships: Sequence[bytes]) -> None:
         """Loads what is known of memberships and their groups. Two reads."""
         feed = large.feed
         groups = dict.fromkeys([feed.group_of(key) for key in memberships])
         keys = [large.group_key(group) for group in groups]
         for key in memberships:
             keys += (large.read_key(key, feed.group_of(key)), large.written_key(key))
-        yield from self._unit.load("views", keys)
-        yield from self._unit.load("system", [outbox.task_key(outbox.feed_source(key)) for key in memberships])
+        self._unit.load("views", keys)
+        self._unit.load("system", [outbox.task_key(outbox.feed_source(key)) for key in memberships])
 
     def state(self, large: LargeGroups, group: bytes) -> GroupState:
         """What the row of a group says, which was loaded."""
@@ -97,30 +96,30 @@ class Placing:
         read, written = large.read_key(key, large.feed.group_of(key)), large.written_key(key)
         return large.delivery_of(unit.get("views", read), unit.get("views", written))
 
-    def partners(self, large: LargeGroups, group: bytes, limit: int) -> Plan[Partners]:
+    def partners(self, large: LargeGroups, group: bytes, limit: int) -> Partners:
         """The memberships of a group that an item changes for: so many at most.
 
         Two requests, and two more while the group crosses. A large group has few of them, or none.
         """
-        yield from self._unit.load("views", [large.group_key(group)])
+        self._unit.load("views", [large.group_key(group)])
         state = self.state(large, group)
         if state.is_merged:
-            found = yield from self._writer.scan(large.written_of(group), limit)
+            found = self._writer.scan(large.written_of(group), limit)
             emptying = [EMPTIES in row for _key, row in found]
             given = [each for each, empties in zip(found, emptying, strict=True) if not empties]
             return Partners(given, [each for each, empties in zip(found, emptying, strict=True) if empties])
-        found = yield from self._writer.scan(large.feed.members_of(group), limit)
+        found = self._writer.scan(large.feed.members_of(group), limit)
         if len(found) == limit:  # a task will look at each
             return Partners(found, ())
-        return (yield from self.split(large, group, found))
+        return self.split(large, group, found)
 
-    def split(self, large: LargeGroups, group: bytes, found: Sequence[Found]) -> Plan[Partners]:
+    def split(self, large: LargeGroups, group: bytes, found: Sequence[Found]) -> Partners:
         """Memberships of a group, by how they are served. At most three reads."""
-        yield from self._unit.load("views", [large.group_key(group)])
+        self._unit.load("views", [large.group_key(group)])
         state = self.state(large, group)
         if not (state.reads or state.crosses):
             return Partners(found, ())
-        yield from self.load(large, [key for key, _row in found])
+        self.load(large, [key for key, _row in found])
         given = [self.delivery(large, key).is_given for key, _row in found]
         return Partners(
             [each for each, is_given in zip(found, given, strict=True) if is_given],
@@ -129,25 +128,23 @@ class Placing:
 
     # Commits.
 
-    def follow(self, large: LargeGroups, memberships: Sequence[bytes]) -> Plan[None]:
+    def follow(self, large: LargeGroups, memberships: Sequence[bytes]) -> None:
         """Counts what changed memberships change, and gives them their rows.
 
         Three reads; a scan for each group that gets its first member, and for each member who joins a large group.
         """
         changed = self._unit.changed("views")
         rows = {key: changed[key] for key in memberships}
-        stored = dict(zip(memberships, (yield from Read("views", list(memberships))), strict=True))
-        yield from self.load(large, memberships)
-        yield from self._count(large, rows, stored)
+        stored = dict(zip(memberships, self._unit.store.read("views", list(memberships)), strict=True))
+        self.load(large, memberships)
+        self._count(large, rows, stored)
         for key in [key for key, row in rows.items() if row is None]:  # before others need a place
             self._set(large, key, Delivery.PLAIN, b"")
         for key, row in rows.items():
             if row is not None:
-                yield from self._join(large, key, row, existed=stored[key] is not None)
+                self._join(large, key, row, existed=stored[key] is not None)
 
-    def _count(
-        self, large: LargeGroups, rows: Mapping[bytes, Row | None], stored: Mapping[bytes, Row | None]
-    ) -> Plan[None]:
+    def _count(self, large: LargeGroups, rows: Mapping[bytes, Row | None], stored: Mapping[bytes, Row | None]) -> None:
         feed, unit, added = large.feed, self._unit, dict[bytes, int]()
         for key, row in rows.items():
             group = feed.group_of(key)
@@ -158,19 +155,19 @@ class Placing:
             if not count:
                 continue
             if unit.get("views", large.group_key(group)) is None and (
-                yield from Scan("views", feed.members_of(group), 1)
+                self._unit.store.scan("views", feed.members_of(group), 1)
             ):
                 continue  # the feed is being built, and the group is not counted yet
             before = self.state(large, group)
             store_state(unit, self._now, large, group, large.with_members(before, before.members + count))
 
-    def _join(self, large: LargeGroups, key: bytes, row: Row, *, existed: bool) -> Plan[None]:
+    def _join(self, large: LargeGroups, key: bytes, row: Row, *, existed: bool) -> None:
         delivery, doc = self.delivery(large, key), row[VALUE].value
         if delivery is Delivery.PLAIN:
             state = self.state(large, large.feed.group_of(key))
             if not state.reads or (existed and state.crosses):
                 return
-            delivery = yield from self._choose(large, key)
+            delivery = self._choose(large, key)
             if delivery is Delivery.READ and (existed or self._has_task(key)):
                 delivery = Delivery.EMPTYING
                 self._restart(key)
@@ -180,17 +177,17 @@ class Placing:
 
     # The bound of a member.
 
-    def _choose(self, large: LargeGroups, key: bytes) -> Plan[Delivery]:
+    def _choose(self, large: LargeGroups, key: bytes) -> Delivery:
         """Whether a membership of a large group is read or written; it takes the place of a smaller group.
 
         One scan; where the member has as many as a page merges, a read, and perhaps a scan of the smallest one's items.
         """
         group = large.feed.group_of(key)
         member = large.feed.member_of(key, group)
-        taken = yield from self._taken(large, member)
+        taken = self._taken(large, member)
         if len(taken) < large.merged:
             return Delivery.READ
-        rival = yield from self._rival(large, member, group, taken)
+        rival = self._rival(large, member, group, taken)
         if rival is None:
             return Delivery.WRITTEN
         self._room -= len(rival.items)
@@ -198,18 +195,18 @@ class Placing:
         self._set(large, rival.membership, Delivery.WRITTEN, rival.row[VALUE].value)
         return Delivery.READ
 
-    def _taken(self, large: LargeGroups, member: bytes) -> Plan[dict[bytes, Row]]:
+    def _taken(self, large: LargeGroups, member: bytes) -> dict[bytes, Row]:
         """The rows of `read` of a member, as they will be written."""
         own = self._reads.get(large.read + member, {})
-        stored = yield from Scan("views", large.read_of(member), large.merged + len(own), families="dm")
+        stored = self._unit.store.scan("views", large.read_of(member), large.merged + len(own), families="dm")
         merged = dict(stored) | own
         return {place: row for place, row in merged.items() if row is not None}
 
-    def _rival(self, large: LargeGroups, member: bytes, group: bytes, taken: Mapping[bytes, Row]) -> Plan[Rival | None]:
+    def _rival(self, large: LargeGroups, member: bytes, group: bytes, taken: Mapping[bytes, Row]) -> Rival | None:
         """The smallest of the groups that a page of the member merges, if it is smaller than this one and fits."""
         feed = large.feed
         found = {large.membership_of(place, member): row for place, row in taken.items()}
-        yield from self.load(large, [*found])
+        self.load(large, [*found])
         least, smallest = self.state(large, group).members, b""
         for key in found:
             state = self.state(large, feed.group_of(key))
@@ -218,7 +215,7 @@ class Placing:
         if not smallest:
             return None
         its = feed.group_of(smallest)
-        items = yield from self._writer.scan(feed.items_of(its, self._now), self._inline + 1)
+        items = self._writer.scan(feed.items_of(its, self._now), self._inline + 1)
         return Rival(smallest, its, found[smallest], items) if len(items) <= self._room else None
 
     def _set(self, large: LargeGroups, key: bytes, delivery: Delivery, doc: bytes) -> None:
@@ -244,7 +241,7 @@ class Placing:
 
     # Tasks.
 
-    def visit(self, large: LargeGroups, found: Found, items: Sequence[Found] | None) -> Plan[None]:
+    def visit(self, large: LargeGroups, found: Found, items: Sequence[Found] | None) -> None:
         """Takes a membership of a group that crosses over; by a task of its own without `items`, if there are many."""
         key, row = found
         group, doc = large.feed.group_of(key), row[VALUE].value
@@ -254,7 +251,7 @@ class Placing:
             if delivery is Delivery.FILLING or (delivery is Delivery.EMPTYING and not self._has_task(key)):
                 self._begin(large, key, Delivery.EMPTYING, doc)
             elif delivery is Delivery.PLAIN:
-                wanted = yield from self._choose(large, key)
+                wanted = self._choose(large, key)
                 if wanted is Delivery.READ and by_task:
                     self._begin(large, key, Delivery.EMPTYING, doc)
                     return
@@ -278,11 +275,11 @@ class Placing:
         self._set(large, key, delivery, doc)
         self._restart(key)
 
-    def begins_to_read(self, large: LargeGroups, key: bytes, row: Row) -> Plan[bool]:
+    def begins_to_read(self, large: LargeGroups, key: bytes, row: Row) -> bool:
         """Whether a membership that was written to for want of a place is read from now on: one has become free."""
         if self.delivery(large, key) is not Delivery.WRITTEN or not self.state(large, large.feed.group_of(key)).reads:
             return False
-        if (yield from self._choose(large, key)) is not Delivery.READ:
+        if self._choose(large, key) is not Delivery.READ:
             return False
         self._begin(large, key, Delivery.EMPTYING, row[VALUE].value)
         return True

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from oneread.errors import Closed
-from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
+from oneread.plans.effects import Atomically, Now, Random, Separately, Sleep, Snapshot, Together
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
@@ -118,6 +118,11 @@ class AsyncDriver(Performer):
     async def _atomically(self, effect: Atomically[T], trace: Trace) -> T:
         return await self.in_thread(lambda: self.transact(effect, trace))
 
+    async def _separately(self, effect: Separately[T], trace: Trace) -> T:
+        if self.engine.capabilities.local:
+            return self.separately(effect, trace)
+        return await self.in_thread(lambda: self.separately(effect, trace))
+
     async def _snapshot(self, effect: Snapshot[T], trace: Trace) -> T:
         stop = threading.Event()
         try:
@@ -131,5 +136,6 @@ _EFFECTS: dict[type[Any], Callable[[AsyncDriver, Any, Trace], Awaitable[Any]]] =
     Together: AsyncDriver._together,  # noqa: SLF001 - the driver's own table
     Snapshot: AsyncDriver._snapshot,  # noqa: SLF001 - the driver's own table
     Atomically: AsyncDriver._atomically,  # noqa: SLF001 - the driver's own table
+    Separately: AsyncDriver._separately,  # noqa: SLF001 - the driver's own table
     **dict.fromkeys(CACHE_REQUESTS, AsyncDriver._cached),  # noqa: SLF001 - the driver's own table
 }

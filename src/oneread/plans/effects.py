@@ -1,4 +1,4 @@
-"""What a plan may request besides rows: time, chance, concurrency, a transaction or a snapshot around a sub-plan.
+"""What a plan may request besides rows: time, chance, concurrency, a function in a transaction, a plan in a snapshot.
 
 See "Plans" of the architecture page.
 """
@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.requests import Answer
 
@@ -48,9 +49,9 @@ class Together(Effect["list[T]"], Generic[T], frozen=True, gc=False):
 
 
 class Snapshot(Effect[T], Generic[T], frozen=True, gc=False):
-    """A sub-plan that reads ONE moment of the store; only on engines whose `capabilities.snapshot` is true.
+    """A plan that reads ONE moment of the store; only on engines whose `capabilities.snapshot` is true.
 
-    `plan` makes the sub-plan. It may yield `Read`, `Scan`, `Now` and `Sleep`, nothing else. It should be short: while
+    `plan` makes it. It may yield `Read`, `Scan`, `Now` and `Sleep`, nothing else. It should be short: while
     it runs, the store keeps what that moment needs.
     """
 
@@ -58,11 +59,19 @@ class Snapshot(Effect[T], Generic[T], frozen=True, gc=False):
 
 
 class Atomically(Effect[T], Generic[T], frozen=True, gc=False):
-    """A sub-plan inside ONE engine transaction; only on engines whose `capabilities.spans_rows` is true.
+    """A function of a `CountedStore` inside ONE engine transaction; only where `capabilities.spans_rows` is true.
 
-    `plan` makes a new sub-plan for each attempt, because a transaction that shared a failing commit runs again. It may
-    yield requests (`Replace` among them), `Now` and `Random`, never `Sleep`, `Together` or another `Atomically`. It
-    reads and decides first and writes last.
+    It is called again for each attempt, because a transaction that shared a failing commit runs again. It reads and
+    decides first and writes last.
     """
 
-    plan: Callable[[], Plan[T]]
+    run: Callable[[CountedStore], T]
+
+
+class Separately(Effect[T], Generic[T], frozen=True, gc=False):
+    """A function of a `CountedStore` outside of transactions: each of its reads is a request by itself.
+
+    For what is decided before a transaction by the functions that decide in it.
+    """
+
+    run: Callable[[CountedStore], T]

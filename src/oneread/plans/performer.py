@@ -1,4 +1,4 @@
-"""What both drivers share: stepping a plan, and running a sub-plan inside a transaction or a snapshot.
+"""What both drivers share: running a function inside a transaction, or a plan inside a snapshot.
 
 See "Plans" of the architecture page.
 """
@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from oneread.errors import Closed, Unavailable, Unsupported, UsageError
-from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot
-from oneread.plans.plan import Plan
+from oneread.plans.counted import CountedStore, SingleRequests
+from oneread.plans.effects import Atomically, Now, Separately, Sleep, Snapshot
+from oneread.plans.plan import drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import Cache
-from oneread.store.engine import Answerer, Engine, Snapshots
-from oneread.store.requests import REQUESTS, Read, Request, Scan
+from oneread.store.engine import Engine, RowReads, RowTransaction, Snapshots, read_by
+from oneread.store.requests import Read, Request, Scan
 
 LAST_MILLISECOND: Final = 253_402_300_799_999
 """The last of the year 9999: the last instant that fields and generated keys can hold."""
@@ -35,22 +36,6 @@ def elapsed() -> float:
     """Seconds of a clock that is never set, and that runs on while the machine sleeps, where there is such a clock."""
     boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
-
-
-def drive(plan: Plan[T], perform: Callable[[Any], Any]) -> T:
-    """Steps a plan to its end; an error of `perform` is raised inside the plan, at its `yield`."""
-    try:
-        asked = next(plan)
-        while True:
-            try:
-                answer = perform(asked)
-            except BaseException as failure:  # noqa: BLE001 - the plan may handle it; if not, `throw` raises it again
-                asked = plan.throw(failure)
-            else:
-                asked = plan.send(answer)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
 
 
 class Performer:
@@ -96,39 +81,29 @@ class Performer:
         return kind(self.engine, self.clock, self.chance, self.timeout, self.cache)
 
     def transact(self, effect: Atomically[T], trace: Trace) -> T:
-        """Runs the sub-plan in one engine transaction; of repeated attempts only the last is counted."""
+        """Runs the function in one engine transaction; of repeated attempts only the last is counted."""
 
-        def attempt(answer: Answerer) -> tuple[T, Trace]:
+        def attempt(rows: RowTransaction) -> tuple[T, Trace]:
             part = trace.part()
-
-            def perform(asked: Any) -> Any:
-                if type(asked) in REQUESTS:
-                    answered = answer(asked)
-                    part.note(asked, answered)
-                    return answered
-                if type(asked) is Now:
-                    return self.now()
-                if type(asked) is Random:
-                    return self.chance()
-                raise Unsupported(
-                    "a plan inside a transaction may request rows, time and chance", asked=type(asked).__name__
-                )
-
-            return drive(effect.plan(), perform), part
+            return effect.run(CountedStore(rows, self.now, self.chance, part)), part
 
         result, part = self.engine.transaction(attempt, self.timeout)
         trace.add(part)
         return result
 
-    def look(self, effect: Snapshot[T], trace: Trace, stop: threading.Event) -> T:
-        """Runs the sub-plan against one moment of the store; raises Closed soon after `stop` is set."""
+    def separately(self, effect: Separately[T], trace: Trace) -> T:
+        """Runs the function outside of transactions."""
+        return effect.run(CountedStore(SingleRequests(self.engine), self.now, self.chance, trace))
 
-        def attempt(answer: Answerer) -> T:
+    def look(self, effect: Snapshot[T], trace: Trace, stop: threading.Event) -> T:
+        """Runs the plan against one moment of the store; raises Closed soon after `stop` is set."""
+
+        def attempt(rows: RowReads) -> T:
             def perform(asked: Any) -> Any:
                 if stop.is_set():
                     raise Closed("the snapshot was cancelled")
                 if type(asked) is Read or type(asked) is Scan:
-                    answered = answer(asked)
+                    answered = read_by(rows, asked)
                     trace.note(asked, answered)
                     return answered
                 if type(asked) is Now:

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
-from oneread.plans.performer import Performer, drive
-from oneread.plans.plan import Plan
+from oneread.plans.effects import Atomically, Now, Random, Separately, Sleep, Snapshot, Together
+from oneread.plans.performer import Performer
+from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import CACHE_REQUESTS
 from oneread.store.requests import REQUESTS
@@ -46,6 +46,7 @@ _EFFECTS: dict[type[Any], Callable[[SyncDriver, Any, Trace], Any]] = {
     Together: lambda driver, effect, trace: [driver.run(plan, trace) for plan in effect.plans],
     Snapshot: lambda driver, effect, trace: driver.look(effect, trace, threading.Event()),
     Atomically: SyncDriver.transact,
+    Separately: SyncDriver.separately,
     Now: lambda driver, _effect, _trace: driver.now(),
     Random: lambda driver, _effect, _trace: driver.chance(),
     **dict.fromkeys(CACHE_REQUESTS, lambda driver, request, _trace: driver.answer_cached(request)),

@@ -47,7 +47,7 @@ class Trace:
     The budget is that of the thread or task which makes the trace, in whatever thread its requests run.
     """
 
-    __slots__ = ("_allowance", "_whole", "bytes", "observers", "requests", "rows", "skipped")
+    __slots__ = ("_whole", "allowance", "bytes", "observers", "requests", "rows", "skipped")
 
     def __init__(self, observers: tuple[Observer, ...] = ()) -> None:
         self.requests = 0
@@ -55,22 +55,35 @@ class Trace:
         self.bytes = 0
         self.skipped = 0
         self.observers = observers
-        self._allowance: Allowance | None = CURRENT.get()
+        self.allowance: Allowance | None = CURRENT.get()
         self._whole = True
 
     def note(self, request: Request[Any], answer: Any) -> None:
         """Counts one answered request; BudgetExceeded when it exceeds the budget."""
         rows, size = _MEASURES[type(request)](request, answer)
+        self.show(request, answer)
+        self.count(rows, size)
+
+    def show(self, request: Request[Any], answer: Any) -> None:
+        """Shows one answered request to the observers."""
+        for observer in self.observers:
+            observer(request, answer)
+
+    def count(self, rows: int, size: int) -> None:
+        """Counts one request; BudgetExceeded when it exceeds the budget."""
         self.requests += 1
         self.rows += rows
         self.bytes += size
-        for observer in self.observers:
-            observer(request, answer)
-        if self._allowance is not None:
+        if self.allowance is not None:
+            self.charge(rows, size)
+
+    def charge(self, rows: int, size: int) -> None:
+        """Raises BudgetExceeded when the request that was just counted exceeds the budget."""
+        if self.allowance is not None:
             if self._whole:
-                self._allowance.charge(1, rows, size)
+                self.allowance.charge(1, rows, size)
             else:
-                self._allowance.check(self.requests, self.rows, self.bytes)
+                self.allowance.check(self.requests, self.rows, self.bytes)
 
     def add(self, other: Trace) -> None:
         """Adds the counts of a finished part."""
@@ -78,13 +91,13 @@ class Trace:
         self.rows += other.rows
         self.bytes += other.bytes
         self.skipped += other.skipped
-        if self._allowance is not None:
-            self._allowance.count(other.requests, other.rows, other.bytes)
+        if self.allowance is not None:
+            self.allowance.count(other.requests, other.rows, other.bytes)
 
     def part(self) -> Trace:
         """A trace for a part that may run again: added to this one, and to the budget, when the part succeeds."""
         part = Trace(self.observers)
-        part._allowance, part._whole = self._allowance, False
+        part.allowance, part._whole = self.allowance, False
         return part
 
     @property

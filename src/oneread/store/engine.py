@@ -6,13 +6,13 @@ A caller asks for a capability or a protocol, never for an engine's name. `onere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
-from oneread.store.requests import Request
-from oneread.store.rows import RowRange, Table
+from oneread.store.requests import Found, Read, Request, Scan
+from oneread.store.rows import Families, Row, RowRange, Table
 
 T = TypeVar("T")
 
@@ -22,8 +22,34 @@ Column: TypeAlias = tuple[Sequence[bytes], list[bytes]]
 FirstUnder: TypeAlias = tuple[Table, bytes, int]
 """A table, a prefix of its keys, and how many of the first rows under it are wanted."""
 
-Answerer: TypeAlias = Callable[[Request[Any]], Any]
-"""Answers one request; inside a transaction, against the transaction."""
+
+class RowReads(Protocol):
+    """Reads of rows by calls, without objects of requests: those of a snapshot, and of a transaction."""
+
+    def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
+        """What `Read` answers."""
+        ...
+
+    def scan(
+        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
+    ) -> list[Found]:
+        """What `Scan` answers."""
+        ...
+
+
+def read_by(rows: RowReads, asked: Read | Scan) -> Any:
+    """Answers a request that reads."""
+    if isinstance(asked, Read):
+        return rows.read(asked.table, asked.keys, asked.families)
+    return rows.scan(asked.table, asked.range, asked.limit, reverse=asked.reverse, families=asked.families)
+
+
+class RowTransaction(RowReads, Protocol):
+    """The rows inside one transaction; reads see its own writes."""
+
+    def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
+        """What `Replace` does."""
+        ...
 
 
 class Capabilities(msgspec.Struct, frozen=True):
@@ -64,8 +90,8 @@ class Engine(Protocol):
         """Answers one request on its own. `Replace` raises Unsupported here: it needs a transaction."""
         ...
 
-    def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
-        """Runs `run` with an answerer inside ONE transaction and commits it; when `run` raises, nothing is written.
+    def transaction(self, run: Callable[[RowTransaction], T], timeout: float) -> T:
+        """Runs `run` inside ONE transaction and commits it; when `run` raises, nothing is written.
 
         Several transactions that wait at the same time may share one commit (group commit), each still atomic by itself
         and seeing the ones before it; `run` may be called in another thread than the caller's. Not started after
@@ -105,11 +131,11 @@ class LocalReads(Protocol):
 class Snapshots(Protocol):
     """An engine that can read one moment of its whole store."""
 
-    def snapshot(self, run: Callable[[Answerer], T]) -> T:
-        """Runs `run` with an answerer of `Read` and `Scan` against ONE moment of the whole store, in this thread.
+    def snapshot(self, run: Callable[[RowReads], T]) -> T:
+        """Runs `run` with the rows of ONE moment of the whole store, in this thread.
 
         Writers continue and are not seen. While it runs the store keeps that moment's data: LMDB cannot reuse freed
-        pages, memory holds a second list of rows. Any other request raises Unsupported.
+        pages, memory holds a second list of rows.
         """
         ...
 

@@ -7,7 +7,7 @@ architecture page.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -99,7 +99,7 @@ class Replace(Request[None], frozen=True, gc=False):
     """
 
     table: Table
-    rows: dict[bytes, Row | None]
+    rows: Mapping[bytes, Row | None]
 
 
 REQUESTS: Final[frozenset[type]] = frozenset({Read, Scan, Mutate, CheckAndMutate, Increment, Replace})

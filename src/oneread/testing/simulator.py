@@ -12,22 +12,23 @@ one history, to the last request. See "The simulator" of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from random import Random as Chance
 from typing import Any, Final
 
 from oneread.database.open import opened
 from oneread.engines.memory import MemoryEngine
-from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, Unsupported, UsageError
+from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, UsageError
 from oneread.evolution.schema import Schema
+from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
-from oneread.plans.performer import drive
-from oneread.plans.plan import Plan
+from oneread.plans.plan import Plan, drive
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.engine import Answerer, Engine, Snapshots
-from oneread.store.requests import Read, Request, Scan
+from oneread.store.engine import Engine, RowReads, RowTransaction, Snapshots, read_by
+from oneread.store.requests import Found, Read, Scan
+from oneread.store.rows import Families, Row, RowRange, Table
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.comparison import (
     Disagreement,
@@ -43,6 +44,7 @@ from oneread.testing.naive import look
 from oneread.testing.naive_entities import Place, written_at
 from oneread.testing.oracle import Oracle
 from oneread.testing.schedules import ByChance, Fate, Fates, Policy, draw_policy
+from oneread.testing.stepping import with_steps
 from oneread.testing.steps import DeleteStep, Step
 from oneread.transactions.root import NO_ROOT, parse_root
 
@@ -89,7 +91,7 @@ class _Strand:
 
     def __init__(self, process: _Process, plan: Plan[Any], parent: _Strand | None = None, place: int = 0) -> None:
         self.process = process
-        self.plan = plan
+        self.plan = with_steps(plan)
         self.parent = parent
         self.place = place
         self.asked: Any = None
@@ -100,6 +102,28 @@ class _Strand:
     def belongs_to(self, other: _Strand) -> bool:
         """Whether the other strand waits for this one, directly or not."""
         return self.parent is not None and (self.parent is other or self.parent.belongs_to(other))
+
+
+class _FaultyRows:
+    """The rows of a transaction; `meet` decides the fate of each request before it is made."""
+
+    def __init__(self, rows: RowTransaction, meet: Callable[[], None]) -> None:
+        self._rows = rows
+        self._meet = meet
+
+    def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
+        self._meet()
+        return self._rows.read(table, keys, families)
+
+    def scan(
+        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
+    ) -> list[Found]:
+        self._meet()
+        return self._rows.scan(table, within, limit, reverse=reverse, families=families)
+
+    def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
+        self._meet()
+        self._rows.replace(table, rows)
 
 
 class Simulation:
@@ -321,11 +345,11 @@ class Simulation:
     def _read_snapshot(self, strand: _Strand, effect: Snapshot[Any]) -> object:
         """A snapshot: no other process runs meanwhile, so it needs no isolation."""
 
-        def attempt(answer: Answerer) -> object:
+        def attempt(rows: RowReads) -> object:
             def perform(asked: Any) -> object:
                 if type(asked) is Now:
                     return self._clock(strand.process)
-                return None if type(asked) is Sleep else answer(asked)
+                return None if type(asked) is Sleep else read_by(rows, asked)
 
             return drive(effect.plan(), perform)
 
@@ -333,19 +357,13 @@ class Simulation:
         return self.engine.snapshot(attempt)
 
     def _transaction(self, strand: _Strand, effect: Atomically[Any], *, undone: bool = False) -> object:
-        def attempt(answer: Answerer) -> object:
-            def perform(asked: Any) -> object:
-                if type(asked) is Now:
-                    return self._clock(strand.process)
-                if type(asked) is Random:
-                    return self.chance.random()
-                if not isinstance(asked, Request):
-                    raise Unsupported("not inside a transaction", asked=type(asked).__name__)
-                self._inside(strand.process)
-                return answer(asked)
+        process = strand.process
 
-            result = drive(effect.plan(), perform)
-            self._inside(strand.process)
+        def attempt(rows: RowTransaction) -> object:
+            faulty = _FaultyRows(rows, lambda: self._inside(process))
+            store = CountedStore(faulty, lambda: self._clock(process), self.chance.random, Trace())
+            result = effect.run(store)
+            self._inside(process)
             if undone:
                 raise _Undone
             return result

@@ -13,9 +13,10 @@ from typing import Any, Final, TypeAlias
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine, LocalReads
+from oneread.store.engine import Engine, LocalReads, read_by
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Cell, Families, Row, RowMutation, RowRange, Table
 
@@ -188,7 +189,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(
         table=tables,
         stated=st.dictionaries(keys, st.none() | rows, max_size=3),
-        given=st.lists(mutations, max_size=2, unique_by=lambda mutation: mutation.key),
+        again=st.dictionaries(keys, st.none() | rows, max_size=2),
         wanted=ranges,
         refused=st.booleans(),
     )
@@ -196,7 +197,7 @@ class StoreMachine(RuleBasedStateMachine):
         self,
         table: Table,
         stated: dict[bytes, Row | None],
-        given: list[RowMutation],
+        again: dict[bytes, Row | None],
         wanted: RowRange,
         refused: bool,  # noqa: FBT001
     ) -> None:
@@ -204,27 +205,24 @@ class StoreMachine(RuleBasedStateMachine):
         if not self.engine.capabilities.spans_rows:
             return
         oracle = copy.deepcopy(self.oracle)
-        fresh = [oracle.defined(table, mutation) for mutation in given if mutation.key not in stated]
-        asked: list[Request[Any]] = [
-            Scan(table, wanted, 4),
-            Mutate(table, fresh),
-            Replace(table, stated),
-            Read(table, [*stated, *(mutation.key for mutation in fresh)], "dm"),
-            Scan(table, wanted, 5, True, "dm"),
-        ]
-        expected = [oracle.answer(request) for request in asked]
+        before: Read | Scan = Scan(table, wanted, 4)
+        after: list[Read | Scan] = [Read(table, [*stated, *again], "dm"), Scan(table, wanted, 5, True, "dm")]
+        expected = [oracle.answer(before)]
+        for written in (stated, again):
+            oracle.answer(Replace(table, written))
+        expected += [oracle.answer(request) for request in after]
 
-        def plan() -> Plan[list[Any]]:
-            answers: list[Any] = []
-            for request in asked:
-                answer = yield from request
-                answers.append(answer)
+        def run(store: CountedStore) -> list[Any]:
+            answers = [read_by(store, before)]
+            for written in (stated, again):
+                store.replace(table, written)
+            answers += [read_by(store, request) for request in after]
             if refused:
                 raise UndoneOnPurpose(answers)
             return answers
 
         try:
-            answers = self.drive(iter(Atomically(plan)))
+            answers = self.drive(iter(Atomically(run)))
         except UndoneOnPurpose as refusal:
             assert refused
             (answers,) = refusal.args

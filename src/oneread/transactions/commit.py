@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from oneread.errors import OnereadError
+from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.outbox import SetAside
@@ -121,12 +122,12 @@ class Basis(NamedTuple):
 class Commit:
     """One commit, as asked of a committer.
 
-    `swaps` are system rows that are swapped beside the changes. `beside` are plans that run in the same transaction,
-    after the rows of the changes were written; only a store whose transactions span rows can do that. With a `basis`
-    the changes were decided before, one after the other: they are decided again in that way, and only while the rows
-    they were decided on are unchanged. `is_deciding` is the committer's note of how far it is: an error raised while it
-    is true comes from the changes themselves, any other from the store. Nothing follows from rows of `views` with a
-    prefix of `unfollowed`: feeds that are built afterwards are made of them then.
+    `swaps` are system rows that are swapped beside the changes. `beside` are functions that run in the same
+    transaction, after the rows of the changes were written; only a store whose transactions span rows can do that. With
+    a `basis` the changes were decided before, one after the other: they are decided again in that way, and only while
+    the rows they were decided on are unchanged. `is_deciding` is the committer's note of how far it is: an error raised
+    while it is true comes from the changes themselves, any other from the store. Nothing follows from rows of `views`
+    with a prefix of `unfollowed`: feeds that are built afterwards are made of them then.
     """
 
     __slots__ = ("basis", "beside", "changes", "is_deciding", "swaps", "unfollowed")
@@ -136,7 +137,7 @@ class Commit:
         changes: Sequence[Change],
         swaps: Sequence[Swap] = (),
         basis: Basis | None = None,
-        beside: Sequence[Callable[[], Plan[object]]] = (),
+        beside: Sequence[Callable[[CountedStore], object]] = (),
         unfollowed: Collection[bytes] = (),
     ) -> None:
         self.unfollowed = unfollowed
@@ -150,7 +151,7 @@ class Commit:
 class WriteFence(Protocol):
     """What refuses commits of a program that a newer one has replaced. See docs/decisions/0016-the-fence.md."""
 
-    def check_writable(self, unit: UnitOfWork) -> Plan[None]:
+    def check_writable(self, unit: UnitOfWork) -> None:
         """Raises SchemaMismatch unless this program may still write."""
         ...
 
@@ -158,8 +159,8 @@ class WriteFence(Protocol):
 class SystemCommitter(Protocol):
     """Commits of rows that belong to no entity; needs no schema."""
 
-    def together(self, plan: Callable[[], Plan[T]], swaps: Sequence[Swap] = ()) -> Plan[T]:
-        """Runs a plan that reads rows, decides and writes them as one, with `swaps` beside it; may run it again.
+    def together(self, run: Callable[[CountedStore], T], swaps: Sequence[Swap] = ()) -> Plan[T]:
+        """Runs a function that reads rows, decides and writes them as one, with `swaps` beside it; may run it again.
 
         The few operations that need several rows at once. On a store that changes one row at a time:
 
@@ -199,7 +200,7 @@ class Committer(SystemCommitter, Protocol):
         """
         ...
 
-    def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> Plan[None]:
+    def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> None:
         """Decides changes on an overlay, with everything that follows from them; writes nothing."""
         ...
 
@@ -211,17 +212,17 @@ class Committer(SystemCommitter, Protocol):
         """
         ...
 
-    def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:
+    def follow(self, store: CountedStore, source: bytes, holder: bytes) -> SetAside | None:
         """Inside `together`: gives a holder its source's values; returns why it cannot have them, None when it has.
 
         On a store that changes one row at a time: rule 14.
         """
         ...
 
-    def follow_rows(self, keys: Sequence[bytes]) -> Plan[None]:
+    def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:
         """Inside `together`: makes the entries right that follow from these rows of `views`, as they are now."""
         ...
 
-    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+    def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:
         """Inside `together`: gives the entities that show these groups their numbers as they are now."""
         ...

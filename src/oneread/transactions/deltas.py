@@ -166,7 +166,3 @@ class Delta:
             total = decode_amounts(data)
             _add(total, self.amounts, 1)
         return encode_amounts(total) if total and total[0] else None
-
-    @property
-    def changes(self) -> bool:
-        return any(self.amounts)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from oneread.errors import Conflict
+from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
@@ -96,5 +97,5 @@ def _read(key: bytes) -> Plan[tuple[Lease | None, bytes | None]]:
     return decode_lease(stored), stored
 
 
-def _nothing() -> Plan[None]:
-    yield from ()
+def _nothing(_store: CountedStore) -> None:
+    """Only the swap."""

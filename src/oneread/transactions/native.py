@@ -13,7 +13,8 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from oneread.errors import Conflict, Corrupt, NotUnique, OnereadError, StillReferenced
-from oneread.plans.effects import Atomically, Now
+from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
 from oneread.store.keys import holder_part
 from oneread.store.limits import INLINE_HOLDERS, PROBES
@@ -50,7 +51,7 @@ class NativeCommitter(NativeSystem):
         fence: WriteFence,
         followers: FollowChanges,
         inline: int = INLINE_HOLDERS,
-        new_unit: Callable[[], UnitOfWork] = UnitOfWork,
+        new_unit: Callable[[CountedStore], UnitOfWork] = UnitOfWork,
     ) -> None:
         self.name_of = name_of
         self.new_unit = new_unit
@@ -60,14 +61,22 @@ class NativeCommitter(NativeSystem):
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
-        return Atomically(lambda: _until_written(lambda refused: self._attempt_freeing(commit, refused))).__iter__()
+        return Atomically(partial(self._run, commit)).__iter__()
 
-    def _attempt_freeing(self, commit: Commit, refused: RefusedHolders) -> Plan[list[bytes]]:
-        """An attempt; again when an entity that has expired had a unique value, which it gives up before."""
+    def _run(self, commit: Commit, store: CountedStore) -> list[bytes]:
+        """Attempts a commit; again without the holders with which it could not be written.
+
+        And again when an entity that has expired had a unique value, which it gives up before.
+        """
+        refused: dict[bytes, Exception] = {}
         freeing: dict[bytes, Change] = {}
         while True:
+            changes = [*freeing.values(), *commit.changes] if freeing else commit.changes
             try:
-                return (yield from self._attempt(commit, [*freeing.values(), *commit.changes], refused))
+                return self._attempt(store, commit, changes, refused)
+            except HoldersRefused as found:
+                refused |= found.holders
+                freeing = {}
             except NotUnique as error:
                 if not self._frees(error, freeing):
                     raise
@@ -79,82 +88,84 @@ class NativeCommitter(NativeSystem):
             freeing[error.holder] = change
         return change is not None
 
-    def _attempt(self, commit: Commit, changes: Sequence[Change], refused: RefusedHolders) -> Plan[list[bytes]]:
+    def _attempt(
+        self, store: CountedStore, commit: Commit, changes: Sequence[Change], refused: RefusedHolders
+    ) -> list[bytes]:
         commit.is_deciding = False
-        unit = self.new_unit()
+        unit = self.new_unit(store)
         unit.unfollowed = commit.unfollowed
         keys = [each.key for each in commit.swaps]
         if FENCE_ROW not in keys:  # a commit that swaps the fence row has checked it
             if keys:  # in one request with the fence
-                yield from unit.load("system", [FENCE_ROW, *keys])
-            yield from self._fence.check_writable(unit)
+                unit.load("system", [FENCE_ROW, *keys])
+            self._fence.check_writable(unit)
         basis = commit.basis
-        now = (yield from Now()) if basis is None else basis.now
+        now = store.now() if basis is None else basis.now
         if keys:
-            yield from swap(unit, now, commit.swaps)
+            swap(unit, now, commit.swaps)
         if basis is not None:
-            yield from check_unchanged(unit, basis)
+            check_unchanged(unit, basis)
         commit.is_deciding = True
         if basis is None:
-            yield from self.cascade(unit, now, refused).commit(changes)
+            self.cascade(unit, now, refused).commit(changes)
         else:
             going: dict[bytes, dict[bytes, None]] = {}
-            unit.known("roots").going = going
-            yield from _load(unit, changes)
+            unit.roots.going = going
+            _load(unit, changes)
             for change in changes:  # one of them may make the source again whose delete comes before
-                yield from self.cascade(unit, now, refused).commit([change])
-            unit.known("roots").going = None
-            yield from self.cascade(unit, now, refused).let_go(going)
+                self.cascade(unit, now, refused).commit([change])
+            unit.roots.going = None
+            self.cascade(unit, now, refused).let_go(going)
         _report_followed(unit, commit.changes)
-        yield from unit.settle(now)
+        unit.settle(now)
         commit.is_deciding = False
-        yield from unit.write(now)
-        for plan in commit.beside:
-            yield from plan()
+        unit.write(now)
+        for run in commit.beside:
+            run(store)
         return outbox.left_by(unit)
 
-    def step(self, plan: Callable[[TaskStep], Plan[None]]) -> Plan[None]:
+    def step(self, run: Callable[[TaskStep], None]) -> Plan[None]:
         """Runs one step of a task in one transaction; again without the holders with which it cannot be written."""
 
-        def attempt(refused: RefusedHolders) -> Plan[None]:
-            step = TaskStep(self, refused)
-            yield from plan(step)
-            yield from step.unit.flush(step.now)
+        def attempt(store: CountedStore, refused: RefusedHolders) -> None:
+            step = TaskStep(self, store, refused)
+            run(step)
+            step.unit.flush(step.now)
 
-        return Atomically(lambda: _until_written(attempt)).__iter__()
+        return Atomically(lambda store: _until_written(partial(attempt, store))).__iter__()
 
-    def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> Plan[None]:
+    def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> None:
         """Costs one read of all root rows and hints together; one scan and one read for each source that fans out.
 
         For each rank of groups: one read of their holders, one of the groups, and one scan for each extremum.
         """
-        unit.known("roots").going = {}  # a change that follows may make their source again
-        return _until_written(partial(self._overlay, unit, now, changes))
+        unit.roots.going = {}  # a change that follows may make their source again
+        _until_written(partial(self._overlay, unit, now, changes))
 
     def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
         """One transaction that writes nothing. Costs what its changes do, and a read more for each item with claims."""
 
-        def run() -> Plan[dict[int, OnereadError]]:
-            unit = self.new_unit()
-            now = yield from Now()
-            yield from unit.load("roots", _wanted([change for item in items for change in item]))
+        def run(store: CountedStore) -> dict[int, OnereadError]:
+            unit = self.new_unit(store)
+            now = store.now()
+            unit.load("roots", _wanted([change for item in items for change in item]))
             refused: dict[int, OnereadError] = {}
             for place, item in enumerate(items):
-                error = yield from self._refusal(unit, now, item)
+                error = self._refusal(unit, now, item)
                 if error is not None:
                     refused[place] = error
             return refused
 
         return Atomically(run).__iter__()
 
-    def _refusal(self, unit: UnitOfWork, now: int, item: Sequence[Change]) -> Plan[OnereadError | None]:
+    def _refusal(self, unit: UnitOfWork, now: int, item: Sequence[Change]) -> OnereadError | None:
         """Decides an item on a unit; returns why it is refused, and then the unit is as before."""
         freeing: dict[bytes, Change] = {}
         while True:
             mark = unit.mark()
             changes = [*freeing.values(), *item]
             try:
-                yield from _until_written(partial(self._overlay, unit, now, changes, checked=True))
+                _until_written(partial(self._overlay, unit, now, changes, checked=True))
             except OnereadError as error:
                 if not is_refusal(error):
                     raise
@@ -166,87 +177,87 @@ class NativeCommitter(NativeSystem):
 
     def _overlay(
         self, unit: UnitOfWork, now: int, changes: Sequence[Change], refused: RefusedHolders, *, checked: bool = False
-    ) -> Plan[None]:
+    ) -> None:
         """Decides changes on a unit, which is as before when holders are refused.
 
         With `checked`, claims and sums are looked at as if the unit were settled.
         """
         mark = unit.mark()
         try:
-            yield from self.cascade(unit, now, refused).commit(changes)
+            self.cascade(unit, now, refused).commit(changes)
             if checked:
-                yield from unit.check_since(mark)
+                unit.check_since(mark)
         except HoldersRefused:
             unit.restore(mark)
             raise
 
-    def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:
+    def follow(self, store: CountedStore, source: bytes, holder: bytes) -> SetAside | None:
         """One unit of work, written when the holder followed."""
 
-        def attempt(refused: RefusedHolders) -> Plan[SetAside | None]:
-            unit = self.new_unit()
-            now = yield from Now()
+        def attempt(refused: RefusedHolders) -> SetAside | None:
+            unit = self.new_unit(store)
+            now = store.now()
             key = outbox.aside_key(source, holder)
-            if holder in (yield from self.cascade(unit, now, refused).follow(source, [holder])):
+            if holder in self.cascade(unit, now, refused).follow(source, [holder]):
                 return outbox.read_aside((key, unit.get("system", key) or {})).shown
             unit.remove("system", key)
-            yield from unit.flush(now)
+            unit.flush(now)
             return None
 
         return _until_written(attempt)
 
-    def follow_rows(self, keys: Sequence[bytes]) -> Plan[None]:
+    def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:
         """One unit of work, which writes these rows again."""
-        unit = self.new_unit()
-        now = yield from Now()
-        yield from unit.load("views", keys)
+        unit = self.new_unit(store)
+        now = store.now()
+        unit.load("views", keys)
         for key in keys:
             row = unit.get("views", key)
             if row is not None:
                 unit.put("views", key, row)
-        yield from unit.flush(now)
+        unit.flush(now)
 
-    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+    def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:
         """One unit of work."""
-        unit = self.new_unit()
-        now = yield from Now()
-        yield from self.cascade(unit, now).show_groups(groups)
-        yield from unit.flush(now)
+        unit = self.new_unit(store)
+        now = store.now()
+        self.cascade(unit, now).show_groups(groups)
+        unit.flush(now)
 
     def cascade(self, unit: UnitOfWork, now: int, refused: RefusedHolders | None = None) -> Cascade:
         """Decides changes on a unit of work, and the copies that follow."""
         return Cascade(unit, now, self._followers, self._inline, refused)
 
-    def check_writable(self, unit: UnitOfWork) -> Plan[None]:
+    def check_writable(self, unit: UnitOfWork) -> None:
         """Raises SchemaMismatch unless this program may still write."""
-        return self._fence.check_writable(unit)
+        self._fence.check_writable(unit)
 
 
 class TaskStep:
     """One attempt at a step of a task, and its unit of work, which `NativeCommitter.step` writes."""
 
-    def __init__(self, committer: NativeCommitter, refused: RefusedHolders) -> None:
-        self.unit = committer.new_unit()
+    def __init__(self, committer: NativeCommitter, store: CountedStore, refused: RefusedHolders) -> None:
+        self.unit = committer.new_unit(store)
         self.now = 0
         self._committer = committer
         self._refused = refused
         self._cascade: Cascade | None = None
 
-    def begin(self) -> Plan[None]:
+    def begin(self) -> None:
         """Checks that this program may still write, and reads the clock; before anything is decided."""
-        yield from self._committer.check_writable(self.unit)
-        self.now = yield from Now()
+        self._committer.check_writable(self.unit)
+        self.now = self.unit.store.now()
         self._cascade = self._committer.cascade(self.unit, self.now, self._refused)
 
-    def follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
+    def follow(self, source: bytes, holders: Sequence[bytes]) -> list[bytes]:
         """Lets holders follow a source, and theirs follow them; returns those that could not."""
         assert self._cascade is not None, "a step begins before it decides"
         return self._cascade.follow(source, holders)
 
-    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+    def show_groups(self, groups: Sequence[Group]) -> None:
         """Lets the entities that show these groups follow them, and what follows from that."""
         assert self._cascade is not None, "a step begins before it decides"
-        return self._cascade.show_groups(groups)
+        self._cascade.show_groups(groups)
 
 
 class Cascade:
@@ -277,57 +288,60 @@ class Cascade:
         self._unreferenced: list[tuple[bytes, RowRange]] = []
         self._groups: dict[int, dict[bytes, Group]] = {}
         self._causes: dict[bytes, dict[bytes, None]] = {}  # group to entities that changed it, entity to its groups
-        unit.known("roots").now = now
+        unit.roots.now = now
 
-    def commit(self, changes: Sequence[Change]) -> Plan[None]:
+    def commit(self, changes: Sequence[Change]) -> None:
         """Decides changes one after the other; an error of any of them refuses the commit."""
         unit = self._unit
-        yield from _load(unit, changes)
-        rows = unit.known("roots")
+        _load(unit, changes)
+        rows = unit.roots
         for change in changes:
             if change.sequence is not None:
                 change.take_number(last_number(rows[change.sequence.root], change.sequence, unit.name_of) + 1)
-                yield from unit.load_new([change.key])
+                unit.load_new([change.key])
             seen = _seen(rows[change.key])
             links = list(change.links(seen))
             if links:
-                yield from unit.load("roots", links)
-            yield from self._read_groups(change, seen)
+                unit.load("roots", links)
+            self._read_groups(change, seen)
             self._note(change.key, self._decide(change, seen))
-        unreferenced, self._unreferenced = self._unreferenced, []
-        yield from _refuse_referenced(unit, unreferenced)
-        yield from self._spread()
+        if self._unreferenced:
+            unreferenced, self._unreferenced = self._unreferenced, []
+            _refuse_referenced(unit, unreferenced)
+        self._spread()
 
-    def follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
+    def follow(self, source: bytes, holders: Sequence[bytes]) -> list[bytes]:
         """Lets holders follow a source, and theirs follow them; returns those that could not."""
-        refused = yield from self._follow(source, holders)
-        yield from self._spread()
+        refused = self._follow(source, holders)
+        self._spread()
         return refused
 
-    def let_go(self, going: Mapping[bytes, Iterable[bytes]]) -> Plan[None]:
+    def let_go(self, going: Mapping[bytes, Iterable[bytes]]) -> None:
         """Deletes holders with their sources, which are the keys, but for those of a source that was made again."""
-        rows = self._unit.known("roots")
+        rows = self._unit.roots
         for source, holders in going.items():
             if _seen(rows[source]).body is None:
                 targets = list(holders)
                 self._room = max(0, self._room - len(targets))
-                yield from self._follow(source, targets)
-        yield from self._spread()
+                self._follow(source, targets)
+        self._spread()
 
-    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+    def show_groups(self, groups: Sequence[Group]) -> None:
         """Lets the entities that show these groups follow them, and what follows from that."""
-        yield from self._follow_groups(groups)
-        yield from self._spread()
+        self._follow_groups(groups)
+        self._spread()
 
-    def _spread(self) -> Plan[None]:
+    def _spread(self) -> None:
         """Lets everything follow, in the order of ranks."""
-        yield from self._spread_copies()
+        if self._changed:
+            self._spread_copies()
         while self._groups:
-            yield from self._follow_groups(list(self._groups.pop(min(self._groups)).values()))
-            yield from self._spread_copies()
-        yield from self._set_held_aside()
+            self._follow_groups(list(self._groups.pop(min(self._groups)).values()))
+            self._spread_copies()
+        if self._unreferenced:
+            self._set_held_aside()
 
-    def _spread_copies(self) -> Plan[None]:
+    def _spread_copies(self) -> None:
         """Lets the holders of all changed sources follow; leaves a task for a source with too many.
 
         Breadth first, since a holder that changed is a source itself. `PROBES` bounds what is scanned in vain.
@@ -335,41 +349,41 @@ class Cascade:
         unit = self._unit
         while self._changed:
             source, version, unchanged = self._changed.popleft()
-            targets = (yield from self._targets(source, unchanged)) if self._probes > 0 else []
+            targets = self._targets(source, unchanged) if self._probes > 0 else []
             if len(targets) > self._room or self._probes <= 0:
                 if unchanged:
-                    yield from unit.load("system", [outbox.task_key(source)])
+                    unit.load("system", [outbox.task_key(source)])
                 outbox.add_task(unit, source, version, unchanged)
                 self._probes -= len(targets)
                 continue
             self._room -= len(targets)
-            yield from self._follow(source, list(dict.fromkeys(targets)))
+            self._follow(source, list(dict.fromkeys(targets)))
 
-    def _set_held_aside(self) -> Plan[None]:
+    def _set_held_aside(self) -> None:
         """Refuses holders that were deleted with their source, and to which others refer with `on_delete="refuse"`."""
         refused: dict[bytes, Exception] = {}
         for holder, within in self._unreferenced:
             try:
-                yield from _refuse_referenced(self._unit, [(holder, within)])
+                _refuse_referenced(self._unit, [(holder, within)])
             except StillReferenced as error:
                 refused[holder] = error
         if refused:
             raise HoldersRefused(refused)
 
-    def _follow_groups(self, groups: Sequence[Group]) -> Plan[None]:
+    def _follow_groups(self, groups: Sequence[Group]) -> None:
         """Lets the living entities that show these groups follow their new numbers."""
         unit = self._unit
         showing: dict[bytes, list[Group]] = {}
         for group in groups:
             for holder in group.holders:
                 showing.setdefault(holder, []).append(group)
-        yield from unit.load_followers(showing)
-        rows = unit.known("roots")
+        unit.load_followers(showing)
+        rows = unit.roots
         living = {key: shown for key, shown in showing.items() if (row := rows[key]) is not None and BODY in row}
-        yield from unit.load("counts", group_keys([each for shown in living.values() for each in shown]))
+        unit.load("counts", group_keys([each for shown in living.values() for each in shown]))
         for holder, shown in living.items():
             self._causes.setdefault(holder, {}).update(dict.fromkeys([each.key for each in shown]))
-            error = yield from self._refusal(self._followers.of_groups(holder, shown))
+            error = self._refusal(self._followers.of_groups(holder, shown))
             if error is not None:
                 raise self._blamed(error, holder)
             unit.showing.add(holder)
@@ -388,7 +402,7 @@ class Cascade:
         holders = [key for key in found if key in self._unit.followed]
         return HoldersRefused(dict.fromkeys(holders, error)) if holders else error
 
-    def _targets(self, source: bytes, unchanged: Sequence[bytes]) -> Plan[list[bytes]]:
+    def _targets(self, source: bytes, unchanged: Sequence[bytes]) -> list[bytes]:
         """The holders that must follow a source, one for each back-reference; one more than there is room for, at most.
 
         One scan, and at most one more for each unchanged selection.
@@ -396,26 +410,26 @@ class Cascade:
         whole = outbox.holders_of(source)
         targets: list[bytes] = []
         for within in outbox.without_selections(whole, unchanged):
-            rows = yield from self._unit.scan("views", within, self._room + 1 - len(targets))
+            rows = self._unit.scan("views", within, self._room + 1 - len(targets))
             targets.extend([holder_part(key[len(whole.start) :]) for key, _row in rows])
             if len(targets) > self._room:
                 break
         return targets
 
-    def _follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
+    def _follow(self, source: bytes, holders: Sequence[bytes]) -> list[bytes]:
         unit, refused = self._unit, list[bytes]()
         changes = [self._followers.of_source(source, holder) for holder in holders]
         try:
-            yield from unit.load_followers(_wanted(changes))
+            unit.load_followers(_wanted(changes))
         except Corrupt:
             _log.debug("a root row of a batch of holders is unreadable; reading each holder's rows separately")
         for change in changes:
-            error = self._refused.get(change.key) or (yield from self._refusal(change))
+            error = self._refused.get(change.key) or self._refusal(change)
             if error is None:
                 unit.followed[change.key] = None
             else:
                 refused.append(change.key)
-                yield from outbox.set_aside(unit, source, change.key, error, self._now)
+                outbox.set_aside(unit, source, change.key, error, self._now)
                 names = _named(unit, change.key), _named(unit, source)
                 if isinstance(error, OnereadError):  # its message says enough; of others the traceback is needed
                     _log.warning("could not update the copies in %s from %s; set aside: %s", *names, error)
@@ -423,20 +437,20 @@ class Cascade:
                     _log.warning("could not update the copies in %s from %s; set aside", *names, exc_info=error)
         return refused
 
-    def _refusal(self, change: Change) -> Plan[Exception | None]:
+    def _refusal(self, change: Change) -> Exception | None:
         """Decides a change that follows; returns the error that refuses it, and then the unit is as before.
 
         Requests are made outside of `_try`: an error of the store is not the holder's.
         """
         unit = self._unit
         try:
-            if change.key not in unit.known("roots"):
-                yield from unit.load_followers(_wanted([change]))
-            seen = _seen(unit.known("roots")[change.key])
-            yield from self._read_groups(change, seen)
+            if change.key not in unit.roots:
+                unit.load_followers(_wanted([change]))
+            seen = _seen(unit.roots[change.key])
+            self._read_groups(change, seen)
             found = self._try(change, seen)
             if isinstance(found, list):
-                yield from unit.load_followers(found)
+                unit.load_followers(found)
                 found = self._try(change, seen)
         except Corrupt as unreadable:
             return unreadable
@@ -471,24 +485,24 @@ class Cascade:
                 raise
             raise
 
-    def _read_groups(self, change: Change, seen: Root) -> Plan[None]:
+    def _read_groups(self, change: Change, seen: Root) -> None:
         """Reads the groups that a change of this root row needs; forgets those of the change before."""
-        rows = self._unit.known("roots")
+        rows = self._unit.roots
         if rows.groups:
             rows.groups = {}
         groups = change.groups(seen)
         if groups:
-            yield from self._unit.read_groups(groups, self._now)
+            self._unit.read_groups(groups, self._now)
 
     def _links(self, change: Change, seen: Root) -> list[bytes]:
         """Root rows that a change needs and that were not read yet."""
-        rows = self._unit.known("roots")
+        rows = self._unit.roots
         return [key for key in change.links(seen) if key not in rows]
 
     def _decide(self, change: Change, seen: Root) -> Decision:
         """Decides a change of this root row and applies the decision to the unit."""
         unit = self._unit
-        rows = unit.known("roots")
+        rows = unit.roots
         decision = change.decide(seen, next_version(self._now, seen.version), rows)
         if decision.root is not None:
             unit.put("roots", change.key, keep_sequences(encode_root(decision.root), rows[change.key]))
@@ -507,7 +521,8 @@ class Cascade:
         if decision.root is not None:
             if decision.fans_out:
                 self._changed.append((key, decision.root.version, decision.unchanged))
-            self._unreferenced.extend([(key, within) for within in decision.unreferenced])
+            if decision.unreferenced:
+                self._unreferenced.extend([(key, within) for within in decision.unreferenced])
             for group in decision.groups:
                 self._unit.note_indexed(group)
                 if group.holders:
@@ -515,7 +530,7 @@ class Cascade:
                     self._causes.setdefault(group.key, {})[key] = None
 
 
-def _until_written(attempt: Callable[[RefusedHolders], Plan[T]]) -> Plan[T]:
+def _until_written(attempt: Callable[[RefusedHolders], T]) -> T:
     """Runs an attempt that writes a unit of work; again without the holders with which it could not be written.
 
     An attempt writes nothing before its unit is settled, so that the same transaction can begin again.
@@ -523,7 +538,7 @@ def _until_written(attempt: Callable[[RefusedHolders], Plan[T]]) -> Plan[T]:
     refused: dict[bytes, Exception] = {}
     while True:
         try:
-            return (yield from attempt(refused))
+            return attempt(refused)
         except HoldersRefused as found:
             refused |= found.holders
 
@@ -542,12 +557,12 @@ def _wanted(changes: Sequence[Change]) -> list[bytes]:
     return wanted
 
 
-def _load(unit: UnitOfWork, changes: Sequence[Change]) -> Plan[None]:
+def _load(unit: UnitOfWork, changes: Sequence[Change]) -> None:
     """Reads the root rows that changes need; in a second request those at the numbers that several children get."""
-    yield from unit.load("roots", _wanted(changes))
+    unit.load("roots", _wanted(changes))
     numbered = [change for change in changes if change.sequence is not None]
     if len(numbered) > 1:
-        yield from unit.load_new(_numbered_keys(numbered, unit))
+        unit.load_new(_numbered_keys(numbered, unit))
 
 
 def _numbered_keys(changes: Iterable[Change], unit: UnitOfWork) -> list[bytes]:
@@ -558,7 +573,7 @@ def _numbered_keys(changes: Iterable[Change], unit: UnitOfWork) -> list[bytes]:
         sequence = change.sequence
         assert sequence is not None, "only children that wait for a number"
         if sequence not in last:
-            last[sequence] = last_number(unit.known("roots")[sequence.root], sequence, unit.name_of)
+            last[sequence] = last_number(unit.roots[sequence.root], sequence, unit.name_of)
         last[sequence] += 1
         change.take_number(last[sequence])
         keys.append(change.key)
@@ -577,9 +592,9 @@ def _report_followed(unit: UnitOfWork, changes: Iterable[Change]) -> None:
                 change.followed(parse_root(unit.get("roots", change.key)))
 
 
-def check_unchanged(unit: UnitOfWork, basis: Basis) -> Plan[None]:
+def check_unchanged(unit: UnitOfWork, basis: Basis) -> None:
     """Raises Conflict unless the root rows of a basis still have the versions they had. One request."""
-    yield from unit.load("roots", [*basis.rows, *basis.followed])
+    unit.load("roots", [*basis.rows, *basis.followed])
     for key, row in basis.rows.items():
         if _version(unit.get("roots", key)) != _version(row):
             raise Conflict("an entity that this transaction read was changed meanwhile", key=unit.name_of(key))
@@ -589,9 +604,9 @@ def _version(row: Row | None) -> int:
     return 0 if row is None else parse_root(row).version
 
 
-def _refuse_referenced(unit: UnitOfWork, unreferenced: list[tuple[bytes, RowRange]]) -> Plan[None]:
+def _refuse_referenced(unit: UnitOfWork, unreferenced: list[tuple[bytes, RowRange]]) -> None:
     for source, within in unreferenced:
-        rows = yield from unit.scan("views", within, 1)
+        rows = unit.scan("views", within, 1)
         if rows:
             holder = rows[0][0][len(within.start) :]
             raise StillReferenced(

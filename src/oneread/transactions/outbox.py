@@ -259,13 +259,13 @@ def read_aside(found: Found) -> AsideEntry:
     return AsideEntry(key, shown if aside_key(shown.source, shown.holder) == key else None)
 
 
-def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseException, now: int) -> Plan[None]:
+def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseException, now: int) -> None:
     """Stores that a holder could not follow its source, with the error and how often that was tried. One request.
 
     A unit of work is one try, however often its changes reach the holder.
     """
     key = aside_key(source, holder)
-    yield from unit.load("system", [key])
+    unit.load("system", [key])
     row = unit.get("system", key)
     known = None if row is None else read_aside((key, row)).shown
     entry = SetAside(
@@ -275,7 +275,7 @@ def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseExcepti
         _text(error),
         1 if known is None else known.tries + (not unit.has_put("system", key)),
         now if known is None else known.since,
-        digest(unit.known("roots"), source, holder),
+        digest(unit.roots, source, holder),
     )
     unit.put("system", key, {VALUE: Cell(_encode(entry), later(row, now))})
 
@@ -304,13 +304,11 @@ def changed(entries: Sequence[AsideEntry]) -> Plan[list[AsideEntry]]:
 
 def left_by(unit: UnitOfWork) -> list[bytes]:
     """The keys of the tasks that a unit added, and of the tasks of sources that a holder could not follow in it."""
-    entries = [read_aside((key, row)) for key, row in unit.known("system").items() if row and _is_aside(key)]
-    sources = [entry.shown.source for entry in entries if entry.shown is not None]
+    aside = [(key, row) for key, row in unit.known("system").items() if row and key.startswith(SET_ASIDE.start)]
+    if not aside:
+        return unit.tasks
+    sources = [entry.shown.source for entry in map(read_aside, aside) if entry.shown is not None]
     return [*unit.tasks, *dict.fromkeys([task_key(source) for source in sources])]
-
-
-def _is_aside(key: bytes) -> bool:
-    return key.startswith(SET_ASIDE.start)
 
 
 def _readable(keys: list[bytes]) -> Plan[dict[bytes, Row | None]]:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from oneread.errors import Conflict
-from oneread.plans.effects import Atomically, Now
+from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
-from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import LOGS
@@ -47,7 +47,7 @@ class Swap(NamedTuple):
     lost: Callable[[], Conflict]
 
 
-def swap(unit: UnitOfWork, now: int, swaps: Sequence[Swap]) -> Plan[None]:
+def swap(unit: UnitOfWork, now: int, swaps: Sequence[Swap]) -> None:
     """Swaps rows in a unit of work. One request, or none when the unit has read them.
 
     On a store that changes one row at a time each swap is a `CheckAndMutate`.
@@ -55,7 +55,7 @@ def swap(unit: UnitOfWork, now: int, swaps: Sequence[Swap]) -> Plan[None]:
     Raises:
         Conflict: a row is not as it was seen.
     """
-    yield from unit.load("system", [each.key for each in swaps])
+    unit.load("system", [each.key for each in swaps])
     for key, seen, wanted, lost in swaps:
         row = unit.get("system", key)
         cell = None if row is None else row.get(VALUE)
@@ -70,29 +70,29 @@ def swap(unit: UnitOfWork, now: int, swaps: Sequence[Swap]) -> Plan[None]:
 class NativeSystem:
     """Commits of rows that belong to no entity, of engines whose transactions span rows: see `SystemCommitter`."""
 
-    def together(self, plan: Callable[[], Plan[T]], swaps: Sequence[Swap] = ()) -> Plan[T]:
+    def together(self, run: Callable[[CountedStore], T], swaps: Sequence[Swap] = ()) -> Plan[T]:
         """One transaction."""
         if not swaps:
-            return Atomically(plan).__iter__()
+            return Atomically(run).__iter__()
 
-        def run() -> Plan[T]:
-            unit = UnitOfWork()
-            now = yield from Now()
-            yield from swap(unit, now, swaps)
-            result = yield from plan()
-            yield from unit.write(now)
+        def run_and_swap(store: CountedStore) -> T:
+            unit = UnitOfWork(store)
+            now = store.now()
+            swap(unit, now, swaps)
+            result = run(store)
+            unit.write(now)
             return result
 
-        return Atomically(run).__iter__()
+        return Atomically(run_and_swap).__iter__()
 
     def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
         """One transaction, of one scan and one write."""
 
-        def remove() -> Plan[int]:
-            rows = yield from Scan(table, within, limit)
+        def remove(store: CountedStore) -> int:
+            rows = store.scan(table, within, limit)
             check_ascending(table, within, rows)
             if rows:
-                yield from Replace(table, dict.fromkeys([key for key, _row in rows]))
+                store.replace(table, dict.fromkeys([key for key, _row in rows]))
             return len(rows)
 
         return self.together(remove, swaps)
@@ -100,15 +100,15 @@ class NativeSystem:
     def purge(self, keys: Sequence[bytes]) -> Plan[None]:
         """One transaction, of one read and one write."""
 
-        def remove() -> Plan[None]:
-            rows = yield from Read("roots", list(keys), "dm")
+        def remove(store: CountedStore) -> None:
+            rows = store.read("roots", list(keys), "dm")
             deleted: dict[bytes, Row | None] = {
                 key: None
                 for key, row in zip(keys, rows, strict=True)
                 if row is not None and BODY not in row and not has_sequences(row)
             }
             if deleted:
-                yield from Replace("roots", deleted)
+                store.replace("roots", deleted)
 
         return self.together(remove)
 

@@ -73,18 +73,18 @@ _NO_ROWS: Final = TaskRows((), more=False)
 class TaskHandler(Protocol):
     """Does the tasks of one kind: something for each row of a range of `views`, one after the other."""
 
-    def next_rows(self, step: TaskStep, task: Task, size: int) -> Plan[TaskRows]:
+    def next_rows(self, step: TaskStep, task: Task, size: int) -> TaskRows:
         """The rows behind a task's cursor, about as many as `size`."""
         ...
 
-    def check_source(self, unit: UnitOfWork, source: bytes, rows: TaskRows | None = None) -> Plan[bool]:
+    def check_source(self, unit: UnitOfWork, source: bytes, rows: TaskRows | None = None) -> bool:
         """Whether there is something to do for a source; raises Corrupt when no row can be done.
 
         May load what `do` needs for these rows.
         """
         ...
 
-    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> Plan[None]:
+    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> None:
         """Does rows of a task on a unit of work; what it cannot do it sets aside."""
         ...
 
@@ -92,7 +92,7 @@ class TaskHandler(Protocol):
         """What these rows are about, each once: it is set aside when a step with one row cannot be written."""
         ...
 
-    def retry(self, step: TaskStep, source: bytes, part: bytes) -> Plan[bool]:
+    def retry(self, step: TaskStep, source: bytes, part: bytes) -> bool:
         """Does a part that was set aside; whether that is done."""
         ...
 
@@ -103,35 +103,35 @@ class FollowHandler:
     def __init__(self, read_source: Callable[[bytes, Root], object]) -> None:
         self._read_source = read_source  # raises Corrupt for an unreadable one
 
-    def next_rows(self, step: TaskStep, task: Task, size: int) -> Plan[TaskRows]:
+    def next_rows(self, step: TaskStep, task: Task, size: int) -> TaskRows:
         """One scan, and at most one more for each selection that the task leaves out."""
         found: list[Found] = []
         for within in outbox.without_selections(outbox.holders_of(task.source), task.unchanged):
             rest = within.behind(task.cursor) if task.cursor >= within.start else within
             if len(found) < size and not rest.is_empty:
-                found.extend((yield from step.unit.scan("views", rest, size - len(found))))
+                found.extend(step.unit.scan("views", rest, size - len(found)))
         return TaskRows(found, len(found) == size)
 
-    def check_source(self, unit: UnitOfWork, source: bytes, rows: TaskRows | None = None) -> Plan[bool]:
+    def check_source(self, unit: UnitOfWork, source: bytes, rows: TaskRows | None = None) -> bool:
         holders = [] if rows is None else self.parts_of(source, rows)
         try:
-            yield from unit.load("roots", [source, *holders])
+            unit.load("roots", [source, *holders])
         except Corrupt:  # perhaps of a holder
-            yield from unit.load("roots", [source])
+            unit.load("roots", [source])
         row = unit.get("roots", source)
         self._read_source(source, NO_ROOT if row is None else parse_root(row))
         return row is not None
 
-    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> Plan[None]:
-        yield from step.follow(source, self.parts_of(source, rows))
+    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> None:
+        step.follow(source, self.parts_of(source, rows))
 
     def parts_of(self, source: bytes, rows: TaskRows) -> list[bytes]:
         """The holders; one may take several selections of one source."""
         start = len(outbox.holders_of(source).start)
         return list(dict.fromkeys([holder_part(key[start:]) for key, _row in rows.found]))
 
-    def retry(self, step: TaskStep, source: bytes, part: bytes) -> Plan[bool]:
-        return not (yield from step.follow(source, [part]))
+    def retry(self, step: TaskStep, source: bytes, part: bytes) -> bool:
+        return not step.follow(source, [part])
 
 
 class TaskRunner:
@@ -213,39 +213,39 @@ class TaskRunner:
         """One batch of a task, in one transaction; nothing when the task has another lease than was seen."""
         return self._committer.step(lambda step: self._batch(step, key, batch, seen))
 
-    def _batch(self, step: TaskStep, key: bytes, batch: int, seen: Lease | None) -> Plan[None]:
+    def _batch(self, step: TaskStep, key: bytes, batch: int, seen: Lease | None) -> None:
         unit, handler = step.unit, self._handler(key)
         try:
-            yield from unit.load("system", [key, FENCE_ROW])
-            yield from step.begin()
+            unit.load("system", [key, FENCE_ROW])
+            step.begin()
             row = unit.get("system", key)
             if row is None or not _has_lease(row, seen):
                 self.leases.forget(key)
                 return
             task = outbox.read_task(row)
-            rows = yield from handler.next_rows(step, task, batch)
+            rows = handler.next_rows(step, task, batch)
             if rows.found:
-                yield from handler.check_source(unit, task.source, rows)
+                handler.check_source(unit, task.source, rows)
         except Corrupt as unreadable:
-            yield from step.begin()
+            step.begin()
             unit.remove("system", key)
-            yield from outbox.set_aside(unit, outbox.source_of(key), b"", unreadable, step.now)
+            outbox.set_aside(unit, outbox.source_of(key), b"", unreadable, step.now)
             return
-        yield from handler.do(step, task.source, rows)
+        handler.do(step, task.source, rows)
         if key not in unit.tasks:  # else the source changed again, and the task starts again
             self._move(step, key, task, rows if rows.more else _NO_ROWS)
 
-    def _skip(self, step: TaskStep, key: bytes, error: Exception, seen: Lease | None) -> Plan[None]:
+    def _skip(self, step: TaskStep, key: bytes, error: Exception, seen: Lease | None) -> None:
         """Sets the next part of a task aside, with which the task could not be written."""
-        yield from step.begin()
-        yield from step.unit.load("system", [key])
+        step.begin()
+        step.unit.load("system", [key])
         row = step.unit.get("system", key)
         if row is None or not _has_lease(row, seen):
             return
         task = outbox.read_task(row)
-        rows = yield from self._handler(key).next_rows(step, task, 1)
+        rows = self._handler(key).next_rows(step, task, 1)
         for part in self._handler(key).parts_of(task.source, rows):
-            yield from outbox.set_aside(step.unit, task.source, part, error, step.now)
+            outbox.set_aside(step.unit, task.source, part, error, step.now)
         self._move(step, key, task, rows)
 
     def _move(self, step: TaskStep, key: bytes, task: Task, rows: TaskRows) -> None:
@@ -285,10 +285,10 @@ class TaskRunner:
         if held:
             yield from self._committer.step(lambda step: self._free(step, held))
 
-    def _free(self, step: TaskStep, keys: Sequence[bytes]) -> Plan[None]:
+    def _free(self, step: TaskStep, keys: Sequence[bytes]) -> None:
         unit = step.unit
-        yield from unit.load("system", [*keys, FENCE_ROW])
-        yield from step.begin()
+        unit.load("system", [*keys, FENCE_ROW])
+        step.begin()
         for key in keys:
             freed = self.leases.freed(key, lease_in(unit.get("system", key)))
             if freed is not None:
@@ -350,41 +350,41 @@ class TaskRunner:
         else:
             yield from self._committer.step(lambda step: self._count_failure(step, entries[0], error))
 
-    def _retry_in(self, step: TaskStep, entries: Sequence[AsideEntry]) -> Plan[None]:
-        yield from step.begin()
-        yield from step.unit.load("system", [key for key, _shown in entries])
+    def _retry_in(self, step: TaskStep, entries: Sequence[AsideEntry]) -> None:
+        step.begin()
+        step.unit.load("system", [key for key, _shown in entries])
         for key, shown in entries:
             row = step.unit.get("system", key)
             if shown is None or row is None or outbox.read_aside((key, row)).shown != shown:  # another worker has tried
                 continue
             if not shown.holder:
-                yield from self._restart(step, key, shown)
-            elif (yield from self._handlers[outbox.kind_of(shown.source)].retry(step, shown.source, shown.holder)):
+                self._restart(step, key, shown)
+            elif self._handlers[outbox.kind_of(shown.source)].retry(step, shown.source, shown.holder):
                 step.unit.remove("system", key)
 
-    def _restart(self, step: TaskStep, key: bytes, shown: SetAside) -> Plan[None]:
+    def _restart(self, step: TaskStep, key: bytes, shown: SetAside) -> None:
         """Puts a whole task into the outbox again, unless its source is unreadable, or never was written."""
         try:
             has_work = shown.source and (
-                yield from self._handlers[outbox.kind_of(shown.source)].check_source(step.unit, shown.source)
+                self._handlers[outbox.kind_of(shown.source)].check_source(step.unit, shown.source)
             )
         except Corrupt as unreadable:
-            yield from outbox.set_aside(step.unit, shown.source, b"", unreadable, step.now)
+            outbox.set_aside(step.unit, shown.source, b"", unreadable, step.now)
             return
         if has_work:
             outbox.add_task(step.unit, shown.source, step.now, again=outbox.kind_of(shown.source) == outbox.FEED)
         step.unit.remove("system", key)
 
-    def _count_failure(self, step: TaskStep, entry: AsideEntry, error: Exception) -> Plan[None]:
+    def _count_failure(self, step: TaskStep, entry: AsideEntry, error: Exception) -> None:
         """Stores one more failed try with an entry."""
-        yield from step.begin()
+        step.begin()
         if entry.shown is not None:
             keys = [key for key in (entry.shown.source, entry.shown.holder) if key]
             try:
-                yield from step.unit.load("roots", keys)
+                step.unit.load("roots", keys)
             except Corrupt as unreadable:
                 error = unreadable
-            yield from outbox.set_aside(step.unit, entry.shown.source, entry.shown.holder, error, step.now)
+            outbox.set_aside(step.unit, entry.shown.source, entry.shown.holder, error, step.now)
 
     def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
         """Whether these tasks are done; False while some part will be tried again.

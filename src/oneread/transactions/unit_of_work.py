@@ -25,9 +25,10 @@ from oneread.errors import (
     SchemaMismatch,
     UsageError,
 )
+from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
-from oneread.store.requests import Found, Read, Replace, Scan
+from oneread.store.requests import Found, Scan
 from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
@@ -88,7 +89,7 @@ class GroupIndexes(Protocol):
 class ViewFollower(Protocol):
     """Makes the rows that follow from other rows of `views`: the entries of feeds."""
 
-    def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int, /) -> Plan[None]:
+    def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int, /) -> None:
         """Adds to a unit that is about to be written what follows from its changed rows of `views`."""
         ...
 
@@ -229,25 +230,29 @@ def counter_numbers(shards: Sequence[Found]) -> GroupNumbers:
 class UnitOfWork:
     """The overlay. Not for several threads at once.
 
+    `store` is that of the function which reads and writes by this unit. A unit that is made without one gets another
+    for each verb of a transaction's body, so its reads are not of one moment: it is not `is_consistent`.
     `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them, but for
     those of `only_followed`, which were only read because something followed; `followed` are the keys of holders that
     followed a source, in that order; `showing` are those of entities that followed a group. `logs` say how rows of
     watched views are logged, by their prefixes; nothing follows from rows of `views` with a prefix of `unfollowed`.
-    `is_consistent` says that all its reads are of one moment: those of a transaction's body are not.
     """
+
+    store: CountedStore
 
     def __init__(
         self,
+        store: CountedStore | None = None,
         name_of: Callable[[bytes], object] = bytes.hex,
         claim_facts: ClaimFacts = no_claim_facts,
         logs: Mapping[bytes, LoggedAs] = NO_LOGS,
-        *,
-        is_consistent: bool = True,
         follower: ViewFollower | None = None,
     ) -> None:
+        self.is_consistent = store is not None
+        if store is not None:
+            self.store = store
         self.name_of = name_of
         self._logs = logs
-        self.is_consistent = is_consistent
         self._claim_facts = claim_facts
         self._follower = follower
         self.tasks: list[bytes] = []
@@ -256,11 +261,12 @@ class UnitOfWork:
         self.followed: dict[bytes, None] = {}
         self.showing: set[bytes] = set()
         self.only_followed: dict[bytes, Row | None] = {}
-        self._known: dict[Table, RowCache] = {
-            "roots": RowCache(),
-            "views": RowCache(),
-            "counts": RowCache(),
-            "system": RowCache(),
+        self.roots = RowCache()
+        self._known: dict[Table, dict[bytes, Row | None]] = {
+            "roots": self.roots,
+            "views": {},
+            "counts": {},
+            "system": {},
         }
         self._changed: dict[Table, dict[bytes, Row | None]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
         self._deltas: dict[bytes, Delta] = {}
@@ -299,44 +305,43 @@ class UnitOfWork:
         if self._log is not None:
             self._log.extend([(mapping, key, mapping.get(key, _ABSENT)) for key in keys])
 
-    def load(self, table: Table, keys: Iterable[bytes]) -> Plan[None]:
+    def load(self, table: Table, keys: Collection[bytes]) -> None:
         """Reads the rows that were not read yet, in one request, or in none."""
-        keys = list(keys)
-        found = yield from self._read(table, keys)
+        found = self._read(table, keys)
         if table == "roots":
             self.loaded.update(found)
             if self.only_followed:
                 self.loaded.update({key: self.only_followed.pop(key) for key in keys if key in self.only_followed})
 
-    def load_new(self, keys: Sequence[bytes]) -> Plan[None]:
+    def load_new(self, keys: Sequence[bytes]) -> None:
         """Loads the root rows at new numbers.
 
         Reads of several moments may find one although the count, read before, does not have it yet: there it counts as
         absent. The commit compares the root's row, which has changed then.
         """
         if self.is_consistent:
-            yield from self.load("roots", keys)
+            self.load("roots", keys)
             return
-        known = self._known["roots"]
+        known = self.roots
         self._log_values(known, keys)
         for key in keys:
             known[key] = None
             known.made.pop(key, None)
 
-    def load_followers(self, keys: Iterable[bytes]) -> Plan[None]:
+    def load_followers(self, keys: Iterable[bytes]) -> None:
         """`load` of root rows that only follow: a transaction does not depend on what they were."""
-        self.only_followed.update((yield from self._read("roots", keys)))
+        self.only_followed.update(self._read("roots", keys))
 
-    def _read(self, table: Table, keys: Iterable[bytes]) -> Plan[dict[bytes, Row | None]]:
+    def _read(self, table: Table, keys: Iterable[bytes]) -> dict[bytes, Row | None]:
         known = self._known[table]
         wanted = [key for key in dict.fromkeys(keys) if key not in known]
         if not wanted:
             return {}
-        found = dict(zip(wanted, (yield from Read(table, wanted, "dm")), strict=True))
+        found = dict(zip(wanted, self.store.read(table, wanted, "dm"), strict=True))
         known.update(found)
         return found
 
-    def read_groups(self, groups: Sequence[Group], now: int) -> Plan[None]:
+    def read_groups(self, groups: Sequence[Group], now: int) -> None:
         """Reads the numbers of groups, this unit's changes included.
 
         One request, and one for each extremum and counter.
@@ -345,29 +350,29 @@ class UnitOfWork:
             HoldersRefused: the deltas of holders that followed a source are refused.
             OnereadError: those of other changes are.
         """
-        yield from self.load("counts", group_keys(groups))
+        self.load("counts", group_keys(groups))
         refused: dict[bytes, Exception] = {}
         self._apply_deltas([each.key for each in groups if each.key in self._deltas], now, refused)
         if refused:
             raise HoldersRefused(refused)
-        numbers = self._known["roots"].groups = {}
+        numbers = self.roots.groups = {}
         for each in groups:
             if each.counter is not None:
-                numbers[each.key] = yield from self._read_counter(each.counter, now)
+                numbers[each.key] = self._read_counter(each.counter, now)
                 continue
             extrema: list[tuple[bytes, ...]] = []
             for first in each.extrema:
-                found = yield from self.scan("views", first.within, first.most)
+                found = self.scan("views", first.within, first.most)
                 extrema.append(values_of(found))
             numbers[each.key] = GroupNumbers(_value_of(self.get("counts", each.key)), tuple(extrema))
 
-    def _read_counter(self, counter: CounterRows, now: int) -> Plan[GroupNumbers]:
+    def _read_counter(self, counter: CounterRows, now: int) -> GroupNumbers:
         """The value of a counter, whose settings were loaded. From this commit on, adds mark it."""
         settings = self.get("counts", counter.settings)
         shown = counter.show(settings)
         if shown is not None:
             self.put("counts", counter.settings, {VALUE: Cell(shown, later(settings, now))})
-        return counter_numbers((yield from self.scan("counts", counter.shards, COUNTER_ROWS)))
+        return counter_numbers(self.scan("counts", counter.shards, COUNTER_ROWS))
 
     def note_indexed(self, group: Group) -> None:
         """Notes a group that a decision changes: its index rows, if any, follow once, when the unit is settled."""
@@ -387,11 +392,10 @@ class UnitOfWork:
         """Stores and removes many rows."""
         self._log_values(self._known[table], rows)
         self._log_values(self._changed[table], rows)
-        known = self._known[table]
-        known.update(rows)
-        if known.made:
+        self._known[table].update(rows)
+        if table == "roots" and self.roots.made:
             for key in rows:
-                known.made.pop(key, None)
+                self.roots.made.pop(key, None)
         self._changed[table].update(rows)
 
     def remove(self, table: Table, key: bytes) -> None:
@@ -402,9 +406,9 @@ class UnitOfWork:
         known, changed = self._known[table], self._changed[table]
         if self._log is not None:
             self._log += ((known, key, known.get(key, _ABSENT)), (changed, key, changed.get(key, _ABSENT)))
-        known[key] = row
-        known.made.pop(key, None)
-        changed[key] = row
+        known[key] = changed[key] = row
+        if table == "roots":
+            self.roots.made.pop(key, None)
 
     def has_put(self, table: Table, key: bytes) -> bool:
         """Whether this unit stores or removes a row."""
@@ -414,19 +418,17 @@ class UnitOfWork:
         """The rows of a table that this unit stores, and None for those that it removes."""
         return self._changed[table]
 
-    def known(self, table: Table) -> RowCache:
+    def known(self, table: Table) -> dict[bytes, Row | None]:
         """Every row of a table that was read or written so far."""
         return self._known[table]
 
-    def scan(
-        self, table: Table, within: RowRange, limit: int, places: Sequence[bytes] | None = None
-    ) -> Plan[list[Found]]:
+    def scan(self, table: Table, within: RowRange, limit: int, places: Sequence[bytes] | None = None) -> list[Found]:
         """The first rows of a range, this unit's changes included. One request.
 
         `places` are the keys of the changes in order, where several ranges are scanned between two changes.
         """
         changed = self._changed_in(table, within, places)
-        stored = yield from Scan(table, within, limit + len(changed), families="dm")
+        stored = self.store.scan(table, within, limit + len(changed), families="dm")
         return _merged(stored, changed)[:limit]
 
     def _changed_in(self, table: Table, within: RowRange, places: Sequence[bytes] | None) -> dict[bytes, Row | None]:
@@ -470,17 +472,19 @@ class UnitOfWork:
     def _delta(self, key: bytes) -> Delta:
         """What is added to a counts row so far; a copy of it when the log keeps the one before."""
         delta = self._deltas.get(key)
-        if delta is None or self._log is not None:
+        if self._log is not None:
             self._log_values(self._deltas, (key,))
             delta = self._deltas[key] = Delta() if delta is None else delta.copy()
+        elif delta is None:
+            delta = self._deltas[key] = Delta()
         return delta
 
-    def flush(self, now: int) -> Plan[None]:
+    def flush(self, now: int) -> None:
         """Settles and writes."""
-        yield from self.settle(now)
-        yield from self.write(now)
+        self.settle(now)
+        self.write(now)
 
-    def settle(self, now: int) -> Plan[None]:
+    def settle(self, now: int) -> None:
         """Makes rows of deltas and claims, and of groups that indexes list; writes nothing.
 
         At most one request, and one for each least or greatest value of a group that an index shows.
@@ -489,17 +493,19 @@ class UnitOfWork:
             HoldersRefused: the deltas and claims of holders that followed a source are refused.
             OnereadError: those of other changes are.
         """
-        changed = [key for key, delta in self._deltas.items() if delta.changes]
-        yield from self.load("counts", [*changed, *self._released, *self._claimed, *self._indexed])
+        changed = [key for key, delta in self._deltas.items() if any(delta.amounts)]
+        self.load("counts", [*changed, *self._released, *self._claimed, *self._indexed])
         refused: dict[bytes, Exception] = {}
-        self._apply_deltas(list(self._deltas), now, refused)
-        self._apply_claims(now, refused)
+        if self._deltas:
+            self._apply_deltas(list(self._deltas), now, refused)
+        if self._claimed or self._released:
+            self._apply_claims(now, refused)
         if self._indexed and not refused:
-            yield from self._index_groups(refused)
+            self._index_groups(refused)
         if refused:
             raise HoldersRefused(refused)
 
-    def write(self, now: int) -> Plan[None]:
+    def write(self, now: int) -> None:
         """Writes everything that changed, the entries of feeds that follow from it, and the logs of watched views.
 
         One request a table; one more to read the logs.
@@ -509,14 +515,14 @@ class UnitOfWork:
             followed = changed
             if self.unfollowed:
                 followed = {key: row for key, row in changed.items() if view_part(key) not in self.unfollowed}
-            yield from self._follower.follow(self, followed, now)
+            self._follower.follow(self, followed, now)
         if self._logs:
-            yield from self._log_changes(now)
+            self._log_changes(now)
         for table in TABLES:
             if self._changed[table]:
-                yield from Replace(table, self._changed[table])
+                self.store.replace(table, self._changed[table])
 
-    def _log_changes(self, now: int) -> Plan[None]:
+    def _log_changes(self, now: int) -> None:
         """Adds the rows of watched views that changed to their logs, removed ones first.
 
         The only place that does so: all rows of views that commits, tasks and repairs change pass through here.
@@ -527,12 +533,12 @@ class UnitOfWork:
             if logged is not None:
                 found.setdefault(logged.log, []).append((row is not None, key[logged.cut :]))
         if found:
-            yield from self.load("system", found)
+            self.load("system", found)
         for log, keys in found.items():
             for key, entry in new_entries(log, self.get("system", log), [each for _is_put, each in sorted(keys)], now):
                 self.put("system", key, entry)
 
-    def check_since(self, mark: Mark) -> Plan[None]:
+    def check_since(self, mark: Mark) -> None:
         """Raises what `settle` would raise for the deltas and claims that were applied after a mark.
 
         One request, and one for each least or greatest value of a group that an index shows.
@@ -541,7 +547,7 @@ class UnitOfWork:
         changed = dict.fromkeys([key for each in applied for key, _amounts, _sign in each.deltas])
         groups = [key for key in changed if key in self._deltas]  # others were settled when they were read
         claims = dict.fromkeys([key for each in applied for key in each.claimed])
-        yield from self.load("counts", [*groups, *claims])
+        self.load("counts", [*groups, *claims])
         refused: dict[bytes, Exception] = {}
         for key in groups:
             self._new_sum(key, self._deltas[key], refused)
@@ -549,18 +555,18 @@ class UnitOfWork:
             self._new_owner(key, refused)
         for key in changed:
             if key in self._indexed and not refused:
-                yield from self._check_indexed(key, refused)
+                self._check_indexed(key, refused)
         if refused:
             raise HoldersRefused(refused)
 
     def _apply_deltas(self, keys: Sequence[bytes], now: int, refused: dict[bytes, Exception]) -> None:
         """Adds the deltas of these groups to their rows, which were loaded, and forgets them."""
         self._log_values(self._deltas, keys)
+        rows = self._known["counts"]
         for key in keys:
             delta = self._deltas.pop(key)
-            if delta.changes:
-                shown = self._new_sum(key, delta, refused)
-                row = self.get("counts", key)
+            if any(delta.amounts):
+                shown, row = self._new_sum(key, delta, refused), rows[key]
                 if key in self._indexed and key not in self._sums_before:
                     self._log_values(self._sums_before, (key,))
                     self._sums_before[key] = _value_of(row)
@@ -568,13 +574,13 @@ class UnitOfWork:
 
     # Indexes over groups.
 
-    def _index_groups(self, refused: dict[bytes, Exception]) -> Plan[None]:
+    def _index_groups(self, refused: dict[bytes, Exception]) -> None:
         """Makes the index rows of every group that changed, whose sums are settled."""
         places = sorted(self._changed["views"])
         for key, indexes in self._indexed.items():
             row = self.get("counts", key)
             sums = _value_of(row)
-            before, after = yield from self._extrema_of(indexes.extrema(key), places)
+            before, after = self._extrema_of(indexes.extrema(key), places)
             was, now = GroupNumbers(self._sums_before.get(key, sums), before), GroupNumbers(sums, after)
             if was == now:
                 continue
@@ -587,7 +593,7 @@ class UnitOfWork:
 
     def _extrema_of(
         self, extrema: Sequence[FirstRows], places: Sequence[bytes]
-    ) -> Plan[tuple[tuple[tuple[bytes, ...], ...], tuple[tuple[bytes, ...], ...]]]:
+    ) -> tuple[tuple[tuple[bytes, ...], ...], tuple[tuple[bytes, ...], ...]]:
         """The values of the first rows of ranges, without this unit's changes and with them. One request each.
 
         `places` are the changed keys of `views` in order.
@@ -596,16 +602,16 @@ class UnitOfWork:
         after: list[tuple[bytes, ...]] = []
         for within, most in extrema:
             own = self._changed_in("views", within, places)
-            stored = yield from Scan("views", within, most + len(own), families="dm")
+            stored = self.store.scan("views", within, most + len(own), families="dm")
             before.append(values_of(stored[:most]))
             after.append(values_of(_merged(stored, own)[:most]))
         return tuple(before), tuple(after)
 
-    def _check_indexed(self, key: bytes, refused: dict[bytes, Exception]) -> Plan[None]:
+    def _check_indexed(self, key: bytes, refused: dict[bytes, Exception]) -> None:
         """Notes what `_index_groups` would refuse of one group, whose row was loaded."""
         indexes, delta = self._indexed[key], self._deltas.get(key)
         sums = _value_of(self.get("counts", key)) if delta is None else self._new_sum(key, delta, refused)
-        _before, after = yield from self._extrema_of(indexes.extrema(key), sorted(self._changed["views"]))
+        _before, after = self._extrema_of(indexes.extrema(key), sorted(self._changed["views"]))
         try:
             indexes.rows(key, GroupNumbers(sums, after))
         except OnereadError as error:
@@ -665,5 +671,7 @@ def later(row: Row | None, now: int) -> int:
     """A stamp newer than those of the row before, even when the clock was set back."""
     if row is None:
         return now
-    newest = max([cell.stamp for cell in row.values()])
-    return now if newest < now else min(MAX_STAMP, newest + 1)
+    for cell in row.values():
+        if cell.stamp >= now:
+            now = min(MAX_STAMP, cell.stamp + 1)
+    return now

@@ -40,6 +40,6 @@ def drop(catalog: Catalog, committer: Committer, faults: Sequence[Fault]) -> Pla
     mender = Mender(keyspaces, Scanner(None, MAX_AGE, no_progress), committer, fence)
     dropped: list[Fault] = []
     for fault in faults:
-        was_removed = yield from committer.together(partial(mender.drop, fault))
+        was_removed = yield from committer.together(partial(mender.drop, fault=fault))
         dropped += [fault] if was_removed else []
     return tuple(dropped)

@@ -16,7 +16,8 @@ import msgspec
 from oneread.feeds.entries import Entries, Kept, kept_row, read_kept
 from oneread.feeds.group_check import GroupCheck, wrong_rows_of
 from oneread.feeds.large_groups import GroupState, LargeGroups, large_groups_of
-from oneread.plans.effects import Now
+from oneread.plans.counted import CountedStore
+from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.plans.scans import scan_all
 from oneread.store.keys import row_part, view_part
@@ -132,7 +133,7 @@ def _number(row: Row | None) -> bytes | None:
 class FeedRowMender:
     """Mends rows of feeds besides entries, inside a transaction."""
 
-    def __init__(self, feeds: Iterable[Entries], new_unit: Callable[[], UnitOfWork]) -> None:
+    def __init__(self, feeds: Iterable[Entries], new_unit: Callable[[CountedStore], UnitOfWork]) -> None:
         self._new_unit = new_unit
         self._kept: dict[bytes, Entries] = {}
         self._large: dict[bytes, LargeGroups] = {}
@@ -143,19 +144,19 @@ class FeedRowMender:
             if large is not None:
                 self._large |= dict.fromkeys((large.groups, large.read, large.written), large)
 
-    def mend(self, key: bytes) -> Plan[bool]:
+    def mend(self, store: CountedStore, key: bytes) -> bool:
         """Makes a row right; a large group that is wrong crosses again, by a task. Returns whether that is done."""
-        unit, now = self._new_unit(), (yield from Now())
-        yield from unit.load("views", [key])
+        unit, now = self._new_unit(store), store.now()
+        unit.load("views", [key])
         feed = self._kept.get(view_part(key))
         if feed is not None:
-            yield from self._count_again(unit, feed, key, now)
+            self._count_again(unit, feed, key, now)
         else:
-            yield from self._serve_again(unit, self._large[view_part(key)], key, now)
-        yield from unit.flush(now)
+            self._serve_again(unit, self._large[view_part(key)], key, now)
+        unit.flush(now)
         return True
 
-    def _count_again(self, unit: UnitOfWork, feed: Entries, key: bytes, now: int) -> Plan[None]:
+    def _count_again(self, unit: UnitOfWork, feed: Entries, key: bytes, now: int) -> None:
         """Counts the entries of a member, and removes what is too much: repair may have brought back trimmed ones.
 
         Where the feed was trimmed stays; if that cannot be read, a full feed counts as trimmed behind its last entry.
@@ -163,7 +164,8 @@ class FeedRowMender:
         entries: list[bytes] = []
         within, most = feed.entries_of(row_part(key)), feed.view.at_most
         assert most is not None, "only feeds with at_most have these rows"
-        yield from scan_all("views", within, lambda found: entries.extend([each for each, _row in found]), BATCH)
+        read = scan_all("views", within, lambda found: entries.extend([each for each, _row in found]), BATCH)
+        run_plan(unit.store, read)
         kept, surplus = entries[:most], entries[most:]
         for each in surplus:
             unit.remove("views", each)
@@ -179,14 +181,15 @@ class FeedRowMender:
         else:
             unit.remove("views", key)
 
-    def _serve_again(self, unit: UnitOfWork, large: LargeGroups, key: bytes, now: int) -> Plan[None]:
+    def _serve_again(self, unit: UnitOfWork, large: LargeGroups, key: bytes, now: int) -> None:
         """Makes a row of a membership right; a group's row by counting, and then it crosses again."""
         if view_part(key) != large.groups:
-            yield from self._mend_membership(unit, large, key)
+            self._mend_membership(unit, large, key)
             return
         group = large.group_of(key)
         members: list[int] = []
-        yield from scan_all("views", large.feed.members_of(group), lambda found: members.append(len(found)), BATCH)
+        count = scan_all("views", large.feed.members_of(group), lambda found: members.append(len(found)), BATCH)
+        run_plan(unit.store, count)
         try:
             state = large.state_of(unit.get("views", key))
         except DAMAGED:
@@ -200,15 +203,15 @@ class FeedRowMender:
         unit.put("views", key, row)
         outbox.add_task(unit, outbox.feed_source(key), now)
 
-    def _mend_membership(self, unit: UnitOfWork, large: LargeGroups, key: bytes) -> Plan[None]:
+    def _mend_membership(self, unit: UnitOfWork, large: LargeGroups, key: bytes) -> None:
         read = partial(_read_through, unit)
         check = GroupCheck(large, read, ())
         membership = check.membership_of(key)
-        (row,) = yield from read([membership])
+        (row,) = run_plan(unit.store, read([membership]))
         if row is None:
             unit.remove("views", key)
             return
-        wrong = yield from check.wrong_rows(large.feed.group_of(membership), [(membership, row)])
+        wrong = run_plan(unit.store, check.wrong_rows(large.feed.group_of(membership), [(membership, row)]))
         for each in wrong:
             if each.key == key:
                 if each.expected is None:
@@ -218,5 +221,6 @@ class FeedRowMender:
 
 
 def _read_through(unit: UnitOfWork, keys: list[bytes]) -> Plan[list[Row | None]]:
-    yield from unit.load("views", keys)
+    yield from ()  # a plan, as reads of a snapshot are
+    unit.load("views", keys)
     return [unit.get("views", key) for key in keys]

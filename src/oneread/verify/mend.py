@@ -14,11 +14,10 @@ from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted_record import COPIED
 from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch, StaleCopies
-from oneread.plans.effects import Now
-from oneread.plans.plan import Plan
+from oneread.plans.counted import CountedStore
+from oneread.plans.inside import run_plan
 from oneread.plans.progress import Fault
 from oneread.store.keys import kind_part
-from oneread.store.requests import Read
 from oneread.store.rows import Cell, Row, Table
 from oneread.transactions import outbox
 from oneread.transactions.commit import Committer
@@ -50,24 +49,24 @@ class Mender:
         self._entries = EntryMaker(keyspaces.feeds.values(), scanner)
         self._feed_entries = frozenset(feed.prefix for feed in keyspaces.feeds.values())
         self._kinds = frozenset(kind.prefix for kind in keyspaces.kinds)
-        self._new_unit = partial(UnitOfWork, self._catalog.name_of, logs=self._catalog.logged)
+        self._new_unit = partial(UnitOfWork, name_of=self._catalog.name_of, logs=self._catalog.logged)
         self._feed_rows = FeedRowMender(keyspaces.feeds.values(), self._new_unit)
 
-    def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
+    def mend(self, store: CountedStore, findings: Sequence[Finding]) -> list[bool]:
         """Mends several in one transaction: whether each is right now. Raises SchemaMismatch if the schema changed."""
-        yield from self._check_schema()
+        self._check_schema(store)
         done: list[bool] = []
         for finding in findings:
-            right = yield from self._repair_for(finding)(finding)
+            right = self._repair_for(finding)(store, finding)
             done.append(right)
         return done
 
-    def _check_schema(self) -> Plan[None]:
-        (fence,) = yield from Read("system", [FENCE_ROW])
+    def _check_schema(self, store: CountedStore) -> None:
+        (fence,) = store.read("system", [FENCE_ROW])
         if fence != self._fence:
             raise SchemaMismatch("the store's schema has changed while it was repaired; repair it again")
 
-    def drop(self, fault: Fault) -> Plan[bool]:
+    def drop(self, store: CountedStore, fault: Fault) -> bool:
         """Removes a row that cannot be mended, if that is still so; returns whether it was removed.
 
         An entity is deleted as `delete` does it: its record says which rows are its, and a task marks copies of it.
@@ -75,24 +74,24 @@ class Mender:
         Raises:
             SchemaMismatch: the schema has changed since the keyspaces were read; nothing was written.
         """
-        yield from self._check_schema()
-        (row,) = yield from self._scanner.read("roots", [fault.key])
+        self._check_schema(store)
+        (row,) = run_plan(store, self._scanner.read("roots", [fault.key]))
         if row is None:
             return False
         if kind_part(fault.key) in self._kinds:
-            return (yield from self._drop_entity(fault.key, row))
+            return self._drop_entity(store, fault.key, row)
         if kind_part(fault.key) in self._keyspaces.known_prefixes("roots"):
             return False
-        return (yield from self._write("roots", fault.key, None))
+        return self._write(store, "roots", fault.key, None)
 
-    def _drop_entity(self, key: bytes, row: Row) -> Plan[bool]:
-        expected = yield from self._reader.expected_rows(key, row)
+    def _drop_entity(self, store: CountedStore, key: bytes, row: Row) -> bool:
+        expected = run_plan(store, self._reader.expected_rows(key, row))
         if not any(fault.what == "entity" and not fault.mendable for fault in expected.faults):
             return False
-        now = yield from Now()
+        now = store.now()
         version, entity_type = next_version(now, _newest_stamp(row, now)), self._catalog.any_type_of(key)
         record = deleted_record(entity_type, row.get(EMITTED))
-        unit = self._new_unit()
+        unit = self._new_unit(store)
         root = Root(version, None, emitted_record.encode_record(record))
         unit.put("roots", key, keep_sequences(encode_root(root), row))
         taken = _taken_back(key, row.get(EMITTED))
@@ -101,20 +100,20 @@ class Mender:
         for group in groups:
             unit.note_indexed(group)
         outbox.add_task(unit, key, version)
-        yield from unit.flush(now)
-        yield from self._committer.show_groups(groups)
+        unit.flush(now)
+        self._committer.show_groups(store, groups)
         return True
 
-    def _repair_for(self, finding: Finding) -> Callable[[Finding], Plan[bool]]:
+    def _repair_for(self, finding: Finding) -> Callable[[CountedStore, Finding], bool]:
         fault = finding.fault
-        by_view: dict[str, Callable[[Finding], Plan[bool]]] = {
+        by_view: dict[str, Callable[[CountedStore, Finding], bool]] = {
             "record": self._rewrite_root,
             "version": self._rewrite_root,
             "copy": self._follow_source,
             "total": self._follow_groups,
             "sequence": self._mend_sequence,
             "task": self._restart_task,
-            "stray": lambda stray: self._write(stray.fault.table, stray.fault.key, None),
+            "stray": lambda store, stray: self._write(store, stray.fault.table, stray.fault.key, None),
         }
         if fault.view in by_view:
             return by_view[fault.view]
@@ -126,18 +125,18 @@ class Mender:
         if keyspace is not None and keyspace.is_joined:
             if keyspace.prefix in self._feed_entries:
                 return self._join_again
-            return lambda found: self._feed_rows.mend(found.fault.key)
+            return lambda store, found: self._feed_rows.mend(store, found.fault.key)
         return self._delete_orphan if fault.kind == "dangling" else self._write_row
 
     # Root rows.
 
-    def _rewrite_root(self, finding: Finding) -> Plan[bool]:
+    def _rewrite_root(self, store: CountedStore, finding: Finding) -> bool:
         """Writes the record that the entity emits, at a new version; adds a task when its holders must follow."""
         key = finding.owner
-        (row,) = yield from self._scanner.read("roots", [key])
+        (row,) = run_plan(store, self._scanner.read("roots", [key]))
         if not row:
             return False
-        expected = yield from self._reader.expected_rows(key, row)
+        expected = run_plan(store, self._reader.expected_rows(key, row))
         if not expected.faults:
             return True
         body = row.get(BODY)
@@ -149,18 +148,18 @@ class Mender:
             entity_type = self._catalog.type_of(expected.entity)
             given = StoredEntity(entity_type, expected.entity, expected.refs, expected.hidden)
             record = emit_again(self._keyspaces, key, given, row.get(EMITTED)).record
-        now = yield from Now()
+        now = store.now()
         version = next_version(now, _newest_stamp(row, now))
         emitted = emitted_record.encode_record(record)
         stored, own = (None, 0) if body is None else (body.value, min(body.stamp, version))
-        unit = self._new_unit()
+        unit = self._new_unit(store)
         unit.put("roots", key, keep_sequences(encode_root(Root(version, stored, emitted, own)), row))
         if recorded_in(row.get(EMITTED)).get(COPIED) != record.get(COPIED):
             outbox.add_task(unit, key, version)
-        yield from unit.flush(now)
+        unit.flush(now)
         return True
 
-    def _mend_sequence(self, finding: Finding) -> Plan[bool]:
+    def _mend_sequence(self, store: CountedStore, finding: Finding) -> bool:
         """Raises the sequence in the root's row to the number of an entity, where the root has a row.
 
         Where the finding is the root's own, counts that cannot be read are removed, and count as 0: each child, deleted
@@ -168,10 +167,10 @@ class Mender:
         """
         taken = self._catalog.taken_number(finding.owner)
         root = finding.owner if taken is None else taken.sequence.root
-        (row,) = yield from self._scanner.read("roots", [root])
+        (row,) = run_plan(store, self._scanner.read("roots", [root]))
         if not row:
             return False
-        now = yield from Now()
+        now = store.now()
         new: Row | None
         if taken is not None:
             new = raised(row, taken, now)
@@ -179,14 +178,14 @@ class Mender:
             readable = without_unreadable(row)
             new = rewritten(readable, now)[0] if len(readable) < len(row) else None
         if new is not None:
-            unit = self._new_unit()
+            unit = self._new_unit(store)
             unit.put("roots", root, new)
-            yield from unit.flush(now)
+            unit.flush(now)
         return True
 
-    def _follow_source(self, finding: Finding) -> Plan[bool]:
+    def _follow_source(self, store: CountedStore, finding: Finding) -> bool:
         """Gives a holder its source's values, with every derived row that follows from them."""
-        refusal = yield from self._committer.follow(finding.source, finding.owner)
+        refusal = self._committer.follow(store, finding.source, finding.owner)
         if refusal is not None:
             raise StaleCopies(
                 "the holder cannot follow its source and is set aside; change the holder or the source",
@@ -196,73 +195,75 @@ class Mender:
             )
         return True
 
-    def _follow_groups(self, finding: Finding) -> Plan[bool]:
+    def _follow_groups(self, store: CountedStore, finding: Finding) -> bool:
         """Gives an entity the numbers of all groups that it shows, with everything that follows from them."""
-        (row,) = yield from self._scanner.read("roots", [finding.owner])
+        (row,) = run_plan(store, self._scanner.read("roots", [finding.owner]))
         if row is not None and (body := row.get(BODY)) is not None:
             entity_type = self._catalog.entity_types[self._catalog.kind_of(finding.owner).layouts.class_of(body.value)]
-            yield from self._committer.show_groups(entity_type.groups(finding.owner, None))
+            self._committer.show_groups(store, entity_type.groups(finding.owner, None))
         return True
 
     # Derived rows.
 
-    def _write_row(self, finding: Finding) -> Plan[bool]:
+    def _write_row(self, store: CountedStore, finding: Finding) -> bool:
         """Writes a row as its entity emits it; a unique value that another entity rightly has stays."""
         table, key = finding.fault.table, finding.fault.key
-        (root,) = yield from self._scanner.read("roots", [finding.owner])
+        (root,) = run_plan(store, self._scanner.read("roots", [finding.owner]))
         if root is None:
             return True
-        expected = yield from self._reader.expected_rows(finding.owner, root)
+        expected = run_plan(store, self._reader.expected_rows(finding.owner, root))
         shown = (expected.writes.puts if table == "views" else expected.writes.claimed).get(key)
         if shown is None:
             return expected.is_known
-        (row,) = yield from self._scanner.read(table, [key])
+        (row,) = run_plan(store, self._scanner.read(table, [key]))
         found = None if row is None else shown_of(row)
         if found == shown:
             return True
         if expected.entity is None and key in expected.digests:
             return False  # the record has only a digest of the row
-        if table == "counts" and found is not None and (yield from self._reader.is_owned_by(found, key)) is not False:
-            return False
-        return (yield from self._write(table, key, {VALUE: Cell(shown, max(cell.stamp for cell in root.values()))}))
+        if table == "counts" and found is not None:
+            is_owned = run_plan(store, self._reader.is_owned_by(found, key))
+            if is_owned is not False:
+                return False
+        return self._write(store, table, key, {VALUE: Cell(shown, max(cell.stamp for cell in root.values()))})
 
-    def _delete_orphan(self, finding: Finding) -> Plan[bool]:
+    def _delete_orphan(self, store: CountedStore, finding: Finding) -> bool:
         """Deletes a derived row unless the entity that it names has it."""
         table, key = finding.fault.table, finding.fault.key
-        (row,) = yield from self._scanner.read(table, [key])
+        (row,) = run_plan(store, self._scanner.read(table, [key]))
         owner = None if row is None else self._keyspaces.owner_of(table, key, shown_of(row))
-        if row is not None and (owner is None or (yield from self._reader.is_owned_by(owner, key)) is False):
-            yield from self._write(table, key, None)
+        if row is not None and (owner is None or run_plan(store, self._reader.is_owned_by(owner, key)) is False):
+            self._write(store, table, key, None)
         return True
 
-    def _follow_group(self, finding: Finding) -> Plan[bool]:
+    def _follow_group(self, store: CountedStore, finding: Finding) -> bool:
         """Makes a row of an index over groups what its group says; removes one that no group has."""
         key = finding.fault.key
-        expected, is_known = yield from self._groups.expected_row(key)
+        expected, is_known = run_plan(store, self._groups.expected_row(key))
         if not is_known:
             return False
-        (row,) = yield from self._scanner.read("views", [key])
+        (row,) = run_plan(store, self._scanner.read("views", [key]))
         is_right = row is None if expected is None else row is not None and shown_of(row) == expected[VALUE].value
-        return True if is_right else (yield from self._write("views", key, expected))
+        return True if is_right else self._write(store, "views", key, expected)
 
-    def _join_again(self, finding: Finding) -> Plan[bool]:
+    def _join_again(self, store: CountedStore, finding: Finding) -> bool:
         """Makes an entry of a feed what the items and memberships say; removes one that none shows."""
-        key, now = finding.fault.key, (yield from Now())
-        (row,) = yield from self._scanner.read("views", [key])
-        expected = yield from self._entries.expected(key, row, finding.membership, now)
+        key, now = finding.fault.key, store.now()
+        (row,) = run_plan(store, self._scanner.read("views", [key]))
+        expected = run_plan(store, self._entries.expected(key, row, finding.membership, now))
         is_right = expected is None if row is None else expected is not None and _shows(row) == _shows(expected)
-        return True if is_right else (yield from self._write("views", key, expected))
+        return True if is_right else self._write(store, "views", key, expected)
 
-    def _write(self, table: Table, key: bytes, row: Row | None) -> Plan[bool]:
-        unit = self._new_unit()
+    def _write(self, store: CountedStore, table: Table, key: bytes, row: Row | None) -> bool:
+        unit = self._new_unit(store)
         if row is None:
             unit.remove(table, key)
         else:
             unit.put(table, key, row)
-        yield from unit.write((yield from Now()))
+        unit.write(store.now())
         return True
 
-    def _correct_group(self, finding: Finding) -> Plan[bool]:
+    def _correct_group(self, store: CountedStore, finding: Finding) -> bool:
         """Adds to a group what it was off by in the snapshot.
 
         A row that could not be read is replaced by the sum of that snapshot: commits that would have changed it since
@@ -271,11 +272,11 @@ class Mender:
         key = finding.fault.key
         keyspace = self._keyspaces.keyspace_of("counts", key)
         assert keyspace is not None
-        (row,) = yield from self._scanner.read("counts", [key])
+        (row,) = run_plan(store, self._scanner.read("counts", [key]))
         before, now = _numbers(finding.found), amounts_of(row) if row else []
         if before is None or now is None:
             unchanged = row is not None and shown_of(row) == finding.found
-            return (yield from self._write_group(key, list(finding.amounts), row)) if unchanged else False
+            return self._write_group(store, key, list(finding.amounts), row) if unchanged else False
         error, total = Delta(), Delta()
         error.add(finding.amounts, 1)
         error.add(before, -1)
@@ -284,30 +285,30 @@ class Mender:
         amounts = total.amounts[: keyspace.width]
         if amounts and type(amounts[0]) is int and amounts[0] < 0:
             return False
-        return (yield from self._write_group(key, amounts, row))
+        return self._write_group(store, key, amounts, row)
 
-    def _write_group(self, key: bytes, amounts: list[Number], row: Row | None) -> Plan[bool]:
-        stamp = yield from Now()
+    def _write_group(self, store: CountedStore, key: bytes, amounts: list[Number], row: Row | None) -> bool:
+        stamp = store.now()
         if row:
             stamp = max(stamp, *(cell.stamp + 1 for cell in row.values()))
         written: Row | None = {VALUE: Cell(encode_amounts(amounts), stamp)} if amounts and amounts[0] else None
-        return (yield from self._write("counts", key, written))
+        return self._write(store, "counts", key, written)
 
     # The outbox.
 
-    def _restart_task(self, finding: Finding) -> Plan[bool]:
+    def _restart_task(self, store: CountedStore, finding: Finding) -> bool:
         """Starts a task again from its beginning, or deletes one whose source was never written."""
         key, source = finding.fault.key, finding.owner
-        (root,) = yield from self._scanner.read("roots", [source or b"\x00"])
-        now = yield from Now()
-        unit = self._new_unit()
+        (root,) = run_plan(store, self._scanner.read("roots", [source or b"\x00"]))
+        now = store.now()
+        unit = self._new_unit(store)
         unit.remove("system", key)
         if outbox.kind_of(source) == outbox.FEED:
             if self._keyspaces.keyspace_of("views", outbox.feed_row(source)) is not None:
                 outbox.add_task(unit, source, now, again=True)
         elif root is not None:
             outbox.add_task(unit, source, now)
-        yield from unit.flush(now)
+        unit.flush(now)
         return True
 
 

@@ -112,7 +112,7 @@ class Repairer:
     def _mend_batch(self, mender: Mender, batch: Sequence[Finding]) -> Plan[None]:
         """Mends several in one transaction; when one of them is refused, each in its own."""
         try:
-            right = yield from self._committer.together(lambda: mender.mend(batch))
+            right = yield from self._committer.together(lambda store: mender.mend(store, batch))
         except SchemaMismatch:
             raise
         except OnereadError as failure:

@@ -19,7 +19,7 @@ from oneread.counters.rows import (
 from oneread.counters.wanted import check_token
 from oneread.errors import Corrupt
 from oneread.plans.effects import Atomically
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import Cell
 from oneread.transactions.deltas import encode_amounts
 from tests.unit.counters.handles import SCHEMA
@@ -74,7 +74,7 @@ def test_other_numbers_are_refused(amounts):
 
 
 def replace(db, changes):
-    db.run(Atomically(lambda: Replace("counts", changes).__iter__()).__iter__())
+    db.run(Atomically(lambda store: store.replace("counts", changes)).__iter__())
 
 
 DAMAGES = [

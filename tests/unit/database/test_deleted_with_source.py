@@ -22,7 +22,6 @@ from oneread import (
 from oneread.costs.budgets import budget
 from oneread.errors import Conflict, InvalidDeclaration, NotFound, StillReferenced
 from oneread.plans.effects import Atomically
-from oneread.store.requests import Replace, Scan
 from oneread.transactions.outbox import TASKS
 from oneread.transfer.load import DumpReader, parse_head
 from tests.unit.database.faces import FACES
@@ -528,9 +527,9 @@ def test_repair_deletes_a_holder_whose_task_was_lost():
 
 
 def forget_tasks():
-    def forget():
-        tasks = yield from Scan("system", TASKS, 10)
-        yield from Replace("system", dict.fromkeys([key for key, _row in tasks]))
+    def forget(store):
+        tasks = store.scan("system", TASKS, 10)
+        store.replace("system", dict.fromkeys([key for key, _row in tasks]))
 
     return Atomically(forget).__iter__()
 

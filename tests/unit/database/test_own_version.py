@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from oneread import Copy, Index, Key, Model, Schema, by, connect, shown
 from oneread.errors import Conflict, UsageError
-from oneread.store.requests import Read, Replace
 from oneread.transactions.root import BODY, EMITTED, parse_root
 from tests.properties.test_dump_round_trip import dumped, load
 from tests.unit.database.faces import Awaited
@@ -64,8 +63,8 @@ def key_of(db, number=1):
 
 
 def row_of(db):
-    def plan():
-        return (yield from Read("roots", [key_of(db)], "dm"))[0]
+    def plan(store):
+        return store.read("roots", [key_of(db)], "dm")[0]
 
     return db.run(plan())
 
@@ -124,8 +123,8 @@ def test_a_backfill_keeps_versions(url):
 def damage(db, **columns):
     row = {**row_of(db), **{{"body": BODY, "record": EMITTED}[name]: cell for name, cell in columns.items()}}
 
-    def plan():
-        yield from Replace("roots", {key_of(db): row})
+    def plan(store):
+        store.replace("roots", {key_of(db): row})
 
     db.run(db.operations.committer.together(plan))
 

@@ -18,7 +18,7 @@ from oneread.errors import (
     StillReferenced,
     UsageError,
 )
-from oneread.store.requests import Read, Replace
+from oneread.store.requests import Read
 from oneread.store.rows import Cell
 from oneread.verify import sequence_check
 from tests.properties.test_dump_round_trip import dumped, load
@@ -326,9 +326,9 @@ def test_a_count_behind_its_children_refuses_to_number():
         db.create(badge(title="a"))
         root = db.operations.root(User, ("ada",))
 
-        def lose_the_count():
-            (row,) = yield from Read("roots", [root], "dm")
-            yield from Replace("roots", {root: {name: cell for name, cell in row.items() if name[:3] != b"m:s"}})
+        def lose_the_count(store):
+            (row,) = store.read("roots", [root], "dm")
+            store.replace("roots", {root: {name: cell for name, cell in row.items() if name[:3] != b"m:s"}})
 
         db.run(db.operations.committer.together(lose_the_count))
         with pytest.raises(Corrupt, match="behind"):
@@ -358,9 +358,9 @@ def damage_count(db, value, kind=Badge):
     """Another value in place of the count of ada's children of a kind."""
     root, column = db.operations.root(User, ("ada",)), b"m:s" + db.operations.kind(kind).prefix
 
-    def write():
-        (row,) = yield from Read("roots", [root], "dm")
-        yield from Replace("roots", {root: row | {column: Cell(value, row[b"d:v"].stamp)}})
+    def write(store):
+        (row,) = store.read("roots", [root], "dm")
+        store.replace("roots", {root: row | {column: Cell(value, row[b"d:v"].stamp)}})
 
     db.run(db.operations.committer.together(write))
 

@@ -5,7 +5,7 @@ import pytest
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, connect, count, field, total, within
 from oneread.errors import InvalidValue, LimitExceeded, StaleCopies, Unavailable
 from oneread.plans.effects import Atomically
-from oneread.store.requests import Mutate, Replace, Scan
+from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions import outbox
 
@@ -366,7 +366,7 @@ class TestDamage:
 
 
 def whole_again(key, row):
-    return Atomically(lambda: Replace("roots", {key: row}).__iter__()).__iter__()
+    return Atomically(lambda store: store.replace("roots", {key: row})).__iter__()
 
 
 def test_a_store_that_cannot_answer_is_nobodys_fault():

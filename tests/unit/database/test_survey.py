@@ -11,7 +11,6 @@ from oneread.errors import Closed
 from oneread.plans.effects import Atomically
 from oneread.plans.progress import Progress
 from oneread.store.engine import Measured, TableSize
-from oneread.store.requests import Replace
 from oneread.store.rows import TABLES, Cell
 from oneread.transactions import outbox
 from oneread.transactions.unit_of_work import UnitOfWork
@@ -49,7 +48,7 @@ def school(url):
 
 def put(db, table, **rows):
     wanted = {key.encode(): {b"d:b": Cell(value, 1)} for key, value in rows.items()}
-    db.run(Atomically(lambda: Replace(table, wanted).__iter__()).__iter__())
+    db.run(Atomically(lambda store: store.replace(table, wanted)).__iter__())
 
 
 def parts(db):
@@ -117,12 +116,12 @@ def test_tasks_are_counted_beyond_one_scan(school):
 
 def test_a_task_is_named_by_its_source(school):
     key = school.operations.catalog.kinds[Pupil].key((3,))
-    unit = UnitOfWork(school.operations.catalog.name_of)
 
-    def leave():
-        yield from unit.load("system", [b"task:x"])
+    def leave(store):
+        unit = UnitOfWork(store, school.operations.catalog.name_of)
+        unit.load("system", [b"task:x"])
         outbox.save_task(unit, b"task:x", outbox.Task(key, b"", 7), 1)
-        yield from unit.flush(1)
+        unit.flush(1)
 
     school.run(Atomically(leave).__iter__())
     (task,) = school.run(waiting_tasks(school.operations.catalog, 9))

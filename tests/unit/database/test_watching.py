@@ -323,7 +323,7 @@ def test_a_repair_is_logged(url):
         db.save(post(1, title="one"))
         view = db.operations.catalog.views[PostsOfRoom]
         (row,) = db.run(Scan("views", RowRange.under(view.prefix), 10).__iter__())
-        db.run(Atomically(lambda: iter(Replace("views", {row[0]: None}))).__iter__())
+        db.run(Atomically(lambda store: store.replace("views", {row[0]: None})).__iter__())
         cursor = db.changes_cursor(PostsOfRoom)
         db.repair()
         assert read(changes(db, PostsOfRoom, cursor=cursor)) == [(1, "one")]

@@ -23,7 +23,7 @@ from oneread import (
 from oneread.counters.dumping import RestoreCounter
 from oneread.counters.rows import MARKED, SETTINGS, name_key, settings_of
 from oneread.errors import InvalidDeclaration, InvalidValue
-from oneread.store.requests import Read, Replace, Scan
+from oneread.store.requests import Read, Scan
 from oneread.store.rows import Cell
 from oneread.transfer.load import DumpReader, parse_head
 from tests.properties.pages_and_views import (
@@ -250,8 +250,8 @@ def test_an_entity_that_cannot_show_its_counter_delays_no_others(url, caplog):
 
 
 def put(db, key, row):
-    def write():
-        yield from Replace("counts", {key: row})
+    def write(store):
+        store.replace("counts", {key: row})
 
     db.run(db.operations.committer.together(write))
 

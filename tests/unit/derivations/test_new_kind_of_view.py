@@ -23,7 +23,7 @@ from oneread.errors import InvalidDeclaration, NotReady
 from oneread.models.paths import path_of
 from oneread.plans.plan import Plan
 from oneread.store.keys import row_part
-from oneread.store.requests import Read, Replace
+from oneread.store.requests import Read
 from oneread.store.rows import Cell
 from oneread.testing import oracle as naive
 from oneread.testing.proof import prove
@@ -183,7 +183,7 @@ def test_verify_finds_a_wrong_row_and_repair_mends_it(db):
     view = db.operations.catalog.views[VisitorsOfPage]
     key = view.prefix + view.key.codec.encode(("a",))
     wrong = {VALUE: Cell(encode_amounts([2, 1, 1, 0, 0, 0, 0, 0, 0]), 1)}
-    db._driver.engine.transaction(lambda answer: answer(Replace("counts", {key: wrong})), 5)
+    db._driver.engine.transaction(lambda inside: inside.replace("counts", {key: wrong}), 5)
     (fault,) = db.verify().faults
     assert (fault.view, fault.kind) == ("VisitorsOfPage", "different")
     assert db.repair().clean

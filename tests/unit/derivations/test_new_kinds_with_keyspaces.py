@@ -17,7 +17,7 @@ from oneread.errors import AlreadyExists, InvalidDeclaration, NotReady
 from oneread.models.paths import path_of
 from oneread.plans.plan import Plan
 from oneread.store.keys import row_part
-from oneread.store.requests import Read, Replace, Scan
+from oneread.store.requests import Read, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.testing import oracle as naive
 from oneread.testing.proof import prove
@@ -288,8 +288,7 @@ def test_verify_and_repair_know_every_keyspace(db):
         "counts": {claim: None, peaks.prefix + group: None},
     }
     for table, rows in broken.items():
-        asked = Replace(table, rows)
-        db._driver.engine.transaction(lambda answer, asked=asked: answer(asked), 5)
+        db._driver.engine.transaction(lambda inside, table=table, rows=rows: inside.replace(table, rows), 5)
     assert sorted((fault.view, fault.kind) for fault in db.verify().faults) == [
         ("BestOfDesk", "missing"), ("BestOfDesk.best", "dangling"), ("TicketByCode", "missing"),
     ]  # fmt: skip

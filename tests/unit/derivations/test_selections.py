@@ -192,14 +192,14 @@ def test_a_stale_copy_waits_for_a_task_only_if_the_task_is_for_it(url):
         db.drain()
         db.patch(Author, 1, karma=7)
         assert db.verify().clean
-        unit = UnitOfWork()
         ((key, row),) = rows_of(db, "system", outbox.TASKS.start)
         task = outbox.read_task(row)
         everything = tuple(db.operations.catalog.entity_types[Author].copied.selections)
 
-        def plan():
+        def plan(store):
+            unit = UnitOfWork(store)
             outbox.save_task(unit, key, outbox.Task(task.source, unchanged=everything), 1)
-            yield from unit.write(1)
+            unit.write(1)
 
         db.run(db.operations.committer.together(plan))
         assert [fault.view for fault in db.verify().faults] == ["copy"]

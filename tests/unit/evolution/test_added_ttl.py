@@ -27,7 +27,6 @@ from oneread import (
 from oneread.database.expiry_sweep import Swept
 from oneread.errors import NotReady, SchemaMismatch
 from oneread.plans.effects import Atomically
-from oneread.store.requests import Replace, Scan
 from oneread.store.rows import RowRange
 from oneread.testing.clock import START, Clock
 
@@ -220,9 +219,9 @@ def test_verify_and_repair_see_damaged_rows_of_what_expires(opened, clock, expir
         view = db.operations.catalog.views[named(schema, "PostsOf")]
         prefix = view.prefix
 
-        def remove():
-            rows = yield from Scan("views", RowRange.under(prefix), 1)
-            yield from Replace("views", {rows[0][0]: None})
+        def remove(store):
+            rows = store.scan("views", RowRange.under(prefix), 1)
+            store.replace("views", {rows[0][0]: None})
 
         db.run(Atomically(remove).__iter__())
         assert db.verify().found  # it is in the record, so it must be there until it is swept

@@ -15,10 +15,12 @@ from oneread.encoding.ranges import prefix_range
 from oneread.errors import AlreadyExists, Corrupt, LimitExceeded, NotReady, SchemaMismatch, StoreError, UsageError
 from oneread.evolution.backfill import Backfilled, BackfillOptions, position
 from oneread.models.versions import Retired
-from oneread.plans.effects import Atomically, Now, Random, Sleep
-from oneread.plans.performer import drive
+from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Atomically, Now, Sleep
+from oneread.plans.inside import run_plan
+from oneread.plans.plan import drive
 from oneread.plans.trace import Trace
-from oneread.store.requests import Mutate, Read, Replace, Request, Scan
+from oneread.store.requests import Mutate, Read, Request, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions.outbox import TASKS
 from oneread.transactions.root import BODY, VERSION, parse_root
@@ -217,7 +219,7 @@ class TestOldCode:
         (row,) = old.run(Read("roots", [key], "dm").__iter__())
         late = {column: Cell(cell.value, ahead) for column, cell in row.items()}
         late[VERSION] = Cell(ahead.to_bytes(8, "big"), ahead)
-        store.engine.transaction(lambda answer: answer(Replace("roots", {key: late})), 1.0)
+        store.engine.transaction(lambda inside: inside.replace("roots", {key: late}), 1.0)
         began = store.now
         assert new.backfill(wait=25).done
         assert store.now - began < 25_000
@@ -556,19 +558,39 @@ def test_documents_of_an_older_layout_are_written_again(store):
 def dropped(store, view):
     """What dropping a view comes to."""
 
-    def dropping():
-        stored = yield from stored_schema()
+    def dropping(inside):
+        stored = run_plan(inside, stored_schema())
         name = view.__name__
         gone = Retired(name, stored.views[name].number, stored.views[name].generation)
         views = {other: each for other, each in stored.views.items() if other != name}
         changed = replace(stored, version=stored.version + 1, views=views, retired=(gone,))
-        yield from replace_schema(changed, START)
+        replace_schema(inside, changed, START)
 
     store.program(NEW).run(Atomically(dropping).__iter__())
 
 
 class Killed(Exception):
     """The process is dead."""
+
+
+class Dying(CountedStore):
+    """Meets what may kill the process at each request."""
+
+    def __init__(self, rows, now, meet):
+        super().__init__(rows, now, lambda: 0.5, Trace())
+        self.meet = meet
+
+    def read(self, *asked, **options):
+        self.meet()
+        return super().read(*asked, **options)
+
+    def scan(self, *asked, **options):
+        self.meet()
+        return super().scan(*asked, **options)
+
+    def replace(self, *asked):
+        self.meet()
+        super().replace(*asked)
 
 
 def killed(store, database, requests):
@@ -579,22 +601,17 @@ def killed(store, database, requests):
         if type(asked) is Sleep:
             return None
         if type(asked) is Atomically:
-            return store.engine.transaction(lambda answer: drive(asked.plan(), within(answer)), 1.0)
-        return within(store.engine.answer)(asked)
+            return store.engine.transaction(lambda rows: asked.run(Dying(rows, lambda: store.now, meet)), 1.0)
+        if type(asked) is Now:
+            return store.now
+        assert isinstance(asked, Request)
+        meet()
+        return store.engine.answer(asked)
 
-    def within(answer):
-        def one(asked):
-            if type(asked) is Now:
-                return store.now
-            if type(asked) is Random:
-                return 0.5
-            assert isinstance(asked, Request)
-            left[0] -= 1
-            if left[0] < 0:
-                raise Killed
-            return answer(asked)
-
-        return one
+    def meet():
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
 
     plan = database.operations.backfill(BackfillOptions(fence=True)).run()
     return drive(plan, perform)

@@ -68,8 +68,8 @@ def test_members_join_and_leave_while_groups_are_counted(world, counted, monkeyp
     ]
     count = counting.count_members
 
-    def count_and_change(large, cursor):
-        found = yield from count(large, cursor)
+    def count_and_change(store, large, cursor):
+        found = count(store, large, cursor)
         waiting.append(1)
         return found
 
@@ -93,7 +93,7 @@ def test_a_count_that_was_broken_off_begins_at_the_first_membership(world):
     before = world.rows(world.large.groups)
 
     def count():
-        return (yield from Atomically(partial(counting.count_members, world.large, b"")))
+        return (yield from Atomically(partial(counting.count_members, large=world.large, cursor=b"")))
 
     assert world.db.run(count()) is None
     assert world.rows(world.large.groups) == before

@@ -6,7 +6,7 @@ from oneread.feeds.group_check import GroupCheck
 from oneread.feeds.large_groups import EMPTIES, GroupState
 from oneread.feeds.placing import Placing
 from oneread.plans.effects import Atomically
-from oneread.store.requests import Read, Replace
+from oneread.store.requests import Read
 from oneread.store.rows import Cell
 from oneread.transactions.unit_of_work import VALUE
 from tests.properties.large_groups import World
@@ -29,8 +29,8 @@ def world():
 
 
 def store(world, rows):
-    def plan():
-        yield from Replace("views", rows)
+    def plan(store):
+        store.replace("views", rows)
 
     world.db.run(Atomically(plan).__iter__())
 
@@ -107,8 +107,8 @@ def test_a_group_that_crosses_again_is_right(world, name):
     groups = {world.large.group_of(each.key) for each in world.wrong_rows()}
 
     def cross(step):
-        yield from step.begin()
-        yield from step.unit.load("views", [world.large.group_key(group) for group in groups])
+        step.begin()
+        step.unit.load("views", [world.large.group_key(group) for group in groups])
         for group in groups:
             Placing(step.unit, step.now, 10, None).begin_again(world.large, group)
 

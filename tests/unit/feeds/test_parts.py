@@ -6,7 +6,7 @@ import pytest
 
 from oneread import Feed, Key, Model, Schema, by, connect, expires, newest, on, shown
 from oneread.engines.memory import forget
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.testing.clock import START, Clock
 
@@ -143,7 +143,7 @@ def test_repair_makes_what_an_expired_membership_shows(db, clock):
     clock.tick(61)
     engine = db._driver.engine
     for key, _row in rows_of(db, Notes)[0][:2]:
-        engine.transaction(lambda answer, key=key: answer(Replace("views", {key: None})), 30)
+        engine.transaction(lambda inside, key=key: inside.replace("views", {key: None}), 30)
     assert not db.verify().clean
     assert db.repair().mended == 2
     assert db.verify().clean

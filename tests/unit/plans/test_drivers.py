@@ -10,7 +10,8 @@ from oneread.caches.memory import MemoryCache
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Closed, Conflict, Unsupported, UsageError
 from oneread.plans.async_driver import AsyncDriver
-from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
+from oneread.plans.effects import Atomically, Now, Random, Separately, Sleep, Snapshot, Together
+from oneread.plans.inside import run_plan
 from oneread.plans.performer import wall_clock
 from oneread.plans.retry import backoff, retrying
 from oneread.plans.sync_driver import SyncDriver
@@ -133,13 +134,13 @@ def test_an_uncaught_error_reaches_the_caller_and_the_plan_has_cleaned_up(run):
     assert cleaned == [1]
 
 
-def restating():
-    (row,) = yield from Read("roots", [b"a"])
-    yield from Replace("roots", {b"a": {b"d:b": CELL}, b"gone": None})
-    return row, (yield from Now()), (yield from Random())
+def restating(store):
+    (row,) = store.read("roots", [b"a"])
+    store.replace("roots", {b"a": {b"d:b": CELL}, b"gone": None})
+    return row, store.now(), store.chance()
 
 
-def test_a_sub_plan_runs_in_one_transaction_and_is_counted_once(run, engine):
+def test_a_function_runs_in_one_transaction_and_is_counted_once(run, engine):
     trace = Trace()
     assert run(iter(Atomically(restating)), trace) == (None, 77, 0.0)
     assert engine.answer(Read("roots", [b"a"])) == [{b"d:b": CELL}]
@@ -147,12 +148,55 @@ def test_a_sub_plan_runs_in_one_transaction_and_is_counted_once(run, engine):
 
 
 @pytest.mark.parametrize("asked", [Sleep(0), Together([]), Atomically(restating)])
-def test_a_sub_plan_asks_only_for_rows_time_and_chance(run, asked):
+def test_a_plan_inside_a_transaction_asks_only_for_reads_time_and_chance(run, asked):
     def plan():
         yield from asked
 
     with pytest.raises(Unsupported, match=type(asked).__name__):
-        run(iter(Atomically(plan)), Trace())
+        run(iter(Atomically(lambda store: run_plan(store, plan()))), Trace())
+
+
+def test_a_plan_inside_a_transaction_is_sent_its_answers_and_counted(run, engine):
+    engine.answer(Mutate("roots", [RowMutation(b"a", {b"d:b": CELL})]))
+
+    def plan():
+        (row,) = yield from Read("roots", [b"a"])
+        found = yield from Scan("roots", ALL, 10)
+        try:
+            yield from Sleep(0)
+        except Unsupported:
+            return row, found, (yield from Now()), (yield from Random())
+
+    trace, row = Trace(), {b"d:b": CELL}
+    assert run(iter(Atomically(lambda store: run_plan(store, plan()))), trace) == (row, [(b"a", row)], 77, 0.0)
+    assert trace.cost == Cost(requests=2, rows=2, bytes=11)
+
+
+def looking(store):
+    (row,) = store.read("roots", [b"a"])
+    return row, store.scan("roots", ALL, 10, families="dm"), store.now(), store.chance()
+
+
+def test_a_function_outside_of_transactions_reads_and_is_counted(run, engine):
+    engine.answer(Mutate("roots", [RowMutation(b"a", {b"d:b": CELL})]))
+    trace, seen, row = Trace((lambda request, answer: seen.append((request, answer)),)), [], {b"d:b": CELL}
+    assert run(iter(Separately(looking)), trace) == (row, [(b"a", row)], 77, 0.0)
+    assert trace.cost == Cost(requests=2, rows=2, bytes=11)
+    assert seen == [
+        (Read("roots", [b"a"]), [row]),
+        (Scan("roots", ALL, 10, families="dm"), [(b"a", row)]),
+    ]
+
+
+def test_a_function_outside_of_transactions_does_not_write(run):
+    with pytest.raises(Unsupported):
+        run(iter(Separately(restating)), Trace())
+
+
+def test_observers_see_the_requests_of_a_transaction(run):
+    seen, row = [], {b"d:b": CELL}
+    run(iter(Atomically(restating)), Trace((lambda request, answer: seen.append((request, answer)),)))
+    assert seen == [(Read("roots", [b"a"]), [None]), (Replace("roots", {b"a": row, b"gone": None}), None)]
 
 
 class Rerun(MemoryEngine):
@@ -160,7 +204,7 @@ class Rerun(MemoryEngine):
 
     def transaction(self, run, timeout):
         with pytest.raises(ZeroDivisionError):
-            super().transaction(lambda answer: (run(answer), 1 / 0), timeout)
+            super().transaction(lambda rows: (run(rows), 1 / 0), timeout)
         return super().transaction(run, timeout)
 
 

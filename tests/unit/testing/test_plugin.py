@@ -192,19 +192,16 @@ def test_it(oneread_bounds, schema):
 
 
 DAMAGED = """
-from oneread.store.requests import Replace
-from oneread.plans.effects import Atomically
 
 def damage(db):
     prefix = db.operations.catalog.views[AuthorUse].prefix
     engine = db._driver.engine
-    key = engine.transaction(lambda answer: lose(answer, prefix), 1)
+    key = engine.transaction(lambda transaction: lose(transaction, prefix), 1)
 
-def lose(answer, prefix):
-    from oneread.store.requests import Scan
+def lose(transaction, prefix):
     from oneread.store.rows import RowRange
-    (found,) = answer(Scan("counts", RowRange(prefix, prefix + b"\\xff"), 10))
-    answer(Replace("counts", {found[0]: None}))
+    (found,) = transaction.scan("counts", RowRange(prefix, prefix + b"\\xff"), 10)
+    transaction.replace("counts", {found[0]: None})
 
 def test_whole(oneread_db):
     filled(oneread_db)

@@ -150,7 +150,7 @@ def test_a_job_that_fails_lets_the_others_have_their_turns(store):
 
 def test_an_unreadable_lease_is_replaced(store):
     store.driver.run(
-        Atomically(lambda: Replace("system", {ROW: {b"d:b": Cell(b"?", 1)}}).__iter__()).__iter__(), Trace()
+        Atomically(lambda store: store.replace("system", {ROW: {b"d:b": Cell(b"?", 1)}})).__iter__(), Trace()
     )
     assert store.run(store.worker("a", Sweep(2)).step())
     assert b"a" in store.lease()

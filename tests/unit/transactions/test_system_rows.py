@@ -25,7 +25,7 @@ class Store:
         self.driver = SyncDriver(MemoryEngine())
 
     def swap(self, *swaps):
-        self.driver.run(NATIVE_SYSTEM.together(lambda: iter(()), swaps), Trace())
+        self.driver.run(NATIVE_SYSTEM.together(lambda _store: None, swaps), Trace())
 
     def value(self, key):
         (row,) = self.driver.run(Read("system", [key]).__iter__(), Trace())

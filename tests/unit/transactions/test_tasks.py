@@ -293,7 +293,7 @@ def test_a_lease_that_cannot_be_read_binds_no_worker(store):
     store.step(store.worker("one"))
     ((key, row),) = store.tasks()
     damaged = row | {LEASE: Cell(b"\xc1", 5)}
-    store.db.run(Atomically(lambda: Replace("system", {key: damaged}).__iter__()).__iter__())
+    store.db.run(Atomically(lambda store: store.replace("system", {key: damaged})).__iter__())
     assert store.db.verify().clean
     assert store.step(store.worker("two")) is TaskStepResult.DONE
     assert store.owners() == ["two"]
@@ -326,7 +326,7 @@ def test_what_another_worker_has_tried_meanwhile_is_not_tried_again(store):
     with_error = tried(2)
     key = outbox.aside_key(with_error.source, with_error.holder)
     newer = {b"d:b": Cell(outbox._encode(with_error), 7)}
-    store.db.run(Atomically(lambda: Replace("system", {key: newer}).__iter__()).__iter__())
+    store.db.run(Atomically(lambda store: store.replace("system", {key: newer})).__iter__())
     stale = outbox.AsideEntry(key, tried(1))
     store.requests.clear()
     store.db.run(store.worker("two")._retry([stale]))

@@ -22,10 +22,10 @@ def driver():
 def run(driver, body):
     """One unit in one transaction: the body applies, the end is flushed."""
 
-    def plan():
-        unit = UnitOfWork()
-        yield from body(unit)
-        yield from unit.flush(100)
+    def plan(store):
+        unit = UnitOfWork(store)
+        body(unit)
+        unit.flush(100)
 
     return driver.run(Atomically(plan).__iter__(), Trace())
 
@@ -34,8 +34,6 @@ def applied(driver, *several):
     def body(unit):
         for operations in several:
             unit.apply(operations, 7)
-        return
-        yield
 
     run(driver, body)
 
@@ -50,9 +48,9 @@ def test_a_scan_sees_what_the_unit_put_and_took_away(driver):
 
     def body(unit):
         unit.apply(DerivedWrites({b"b": b"2"}, [b"c"]), 8)
-        found = yield from unit.scan("views", RowRange(b"a", b""), 2)
+        found = unit.scan("views", RowRange(b"a", b""), 2)
         assert [key for key, _row in found] == [b"a", b"b"]
-        found = yield from unit.scan("views", RowRange(b"b", b"e"), 9)
+        found = unit.scan("views", RowRange(b"b", b"e"), 9)
         assert [key for key, _row in found] == [b"b"]
 
     run(driver, body)
@@ -114,8 +112,6 @@ def test_tasks_lie_in_the_outbox_until_they_are_done(driver):
     def body(unit):
         key = outbox.add_task(unit, b"source", 5)
         assert unit.tasks == [key]
-        return
-        yield
 
     run(driver, body)
     ((key, row),) = driver.run(Scan("system", outbox.TASKS, 9).__iter__(), Trace())

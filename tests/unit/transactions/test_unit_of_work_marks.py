@@ -1,6 +1,7 @@
 """A unit that goes back to a mark is as if nothing had been put or applied since, whatever that was."""
 
 from decimal import Decimal
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -62,14 +63,24 @@ def written(driver):
     }
 
 
+def flush(unit, store):
+    unit.store = store
+    unit.flush(100)
+
+
+def check(unit, mark, store):
+    unit.store = store
+    unit.check_since(mark)
+
+
 def outcome(before, parts):
     """What a unit says of itself and leaves in the store; a part that is not kept, or is refused, is taken back."""
     driver = SyncDriver(MemoryEngine())
     seen = []
 
-    def plan(several):
-        unit = UnitOfWork()
-        yield from unit.load("roots", [b"k", b"l", b"m"])
+    def run(several, store):
+        unit = UnitOfWork(store)
+        unit.load("roots", [b"k", b"l", b"m"])
         for part, kept in several:
             mark = unit.mark()
             try:
@@ -79,12 +90,12 @@ def outcome(before, parts):
             else:
                 if not kept:
                     unit.restore(mark)
-        seen.append((unit.tasks, list(unit.followed), dict(unit.known("roots"))))
-        yield from unit.flush(100)
+        seen.append((unit.tasks, list(unit.followed), dict(unit.roots)))
+        unit.flush(100)
 
     for several in ([(before, True)], parts):
         try:
-            driver.run(Atomically(lambda several=several: plan(several)).__iter__(), Trace())
+            driver.run(Atomically(partial(run, several)).__iter__(), Trace())
         except AlreadyExists:
             seen.append("taken")
     return seen, written(driver)
@@ -105,11 +116,11 @@ def test_marks_nest():
     outbox.add_task(unit, b"source", 8)
     unit.restore(inner)
     driver = SyncDriver(MemoryEngine())
-    driver.run(Atomically(lambda: unit.flush(100)).__iter__(), Trace())
+    driver.run(Atomically(partial(flush, unit)).__iter__(), Trace())
     assert [len(rows) for rows in written(driver).values()] == [0, 1, 1, 0]
     unit.restore(outer)
     driver = SyncDriver(MemoryEngine())
-    driver.run(Atomically(lambda: unit.flush(100)).__iter__(), Trace())
+    driver.run(Atomically(partial(flush, unit)).__iter__(), Trace())
     assert not any(written(driver).values())
     assert unit.tasks == []
 
@@ -121,9 +132,9 @@ def test_a_claim_is_taken_back_with_what_it_released():
     unit.apply(DerivedWrites(puts={b"a": b"1"}, released={b"own": b"two"}, claimed={b"taken": b"two"}), 8)
     driver = SyncDriver(MemoryEngine())
     with pytest.raises(NotUnique):
-        driver.run(Atomically(lambda: unit.check_since(mark)).__iter__(), Trace())
+        driver.run(Atomically(partial(check, unit, mark)).__iter__(), Trace())
     unit.restore(mark)
     unit.apply(DerivedWrites(claimed={b"own": b"two"}), 9)
-    driver.run(Atomically(lambda: unit.flush(100)).__iter__(), Trace())
+    driver.run(Atomically(partial(flush, unit)).__iter__(), Trace())
     assert sorted(key for key, _row in written(driver)["counts"]) == [b"own", b"taken"]
     assert written(driver)["views"] == []

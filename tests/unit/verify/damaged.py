@@ -7,7 +7,7 @@ import msgspec
 from oneread import connect
 from oneread.derivations import emitted_record
 from oneread.store.keys import holder_part
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
@@ -62,7 +62,7 @@ class Damaged:
         return {key: row for key, row in found if key.startswith(prefix)}
 
     def put(self, table, key, row):
-        self.engine.transaction(lambda answer: answer(Replace(table, {key: row})), 30)
+        self.engine.transaction(lambda inside: inside.replace(table, {key: row}), 30)
 
     def show(self, table, key, value, stamp=1):
         self.put(table, key, {VALUE: Cell(value, stamp)})

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from oneread.errors import Corrupt
+from oneread.store.engine import read_by
 from oneread.store.requests import Read, Scan
 from oneread.transactions.outbox import BACK_REFERENCES
 from tests.simulation.schema import City, CustomersOfEmail, Product, Purchase, PurchasesOfTown, SalesOfTown
@@ -65,17 +66,29 @@ def lost(key):
     return answered
 
 
+class Lying:
+    """Rows whose answers for one table are changed."""
+
+    def __init__(self, rows, table, answered):
+        self.rows, self.table, self.answered = rows, table, answered
+
+    def read(self, table, keys, families="d"):
+        return self.said(Read(table, keys, families))
+
+    def scan(self, table, within, limit, *, reverse=False, families="d"):
+        return self.said(Scan(table, within, limit, reverse, families))
+
+    def said(self, request):
+        answer = read_by(self.rows, request)
+        return self.answered(request, answer) if request.table == self.table else answer
+
+
 def lying(store, monkeypatch, table, answered):
     """Lets snapshots answer each request to a table as `answered(request, answer)` says."""
     snapshot = store.engine.snapshot
 
     def lies(run):
-        def through(answer):
-            return run(
-                lambda request: answered(request, answer(request)) if request.table == table else answer(request)
-            )
-
-        return snapshot(through)
+        return snapshot(lambda rows: run(Lying(rows, table, answered)))
 
     monkeypatch.setattr(store.engine, "snapshot", lies)
 

@@ -7,7 +7,7 @@ import pytest
 
 from oneread import Feed, Ref, Schema, by, connect, newest, on
 from oneread.feeds.entries import SHOWN_BY, Entries
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.testing.audit import Audit
 from oneread.testing.clock import START, Clock
@@ -76,7 +76,7 @@ class Store:
         return {key: {column: cell.value for column, cell in row.items()} for key, row in self.views().items()}
 
     def put(self, key, row):
-        self.engine.transaction(lambda answer: answer(Replace("views", {key: row})), 30)
+        self.engine.transaction(lambda inside: inside.replace("views", {key: row}), 30)
 
     def feed(self, view):
         return Entries(self.db.operations.catalog.views[view])
@@ -270,7 +270,7 @@ def test_a_task_lost_is_found_and_mended():
     store = Store("memory://", Schema(Membership, Member, Group, Post, HomeFeed, inline=0)).fill_members()
     store.db.save(Post(number=1, group=A, groups=[]))
     for key, _row in store.engine.answer(Scan("system", outbox.TASKS, 100)):
-        store.engine.transaction(lambda answer, key=key: answer(Replace("system", {key: None})), 30)
+        store.engine.transaction(lambda inside, key=key: inside.replace("system", {key: None}), 30)
     assert [kind for _view, kind in store.faults()] == ["missing"] * 4
     assert store.db.repair().mended == 4
     assert store.db.verify().clean

@@ -7,7 +7,7 @@ import pytest
 from oneread import Feed, Ref, Schema, by, connect, newest, on
 from oneread.feeds.entries import Entries
 from oneread.feeds.large_groups import large_groups_of
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.testing.clock import Clock
 from oneread.transactions.unit_of_work import VALUE
@@ -54,7 +54,7 @@ class Store:
         }
 
     def put(self, key, row):
-        self.db._driver.engine.transaction(lambda answer: answer(Replace("views", {key: row})), 30)
+        self.db._driver.engine.transaction(lambda inside: inside.replace("views", {key: row}), 30)
 
 
 @pytest.fixture(params=["memory", "lmdb"])

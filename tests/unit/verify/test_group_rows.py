@@ -25,7 +25,7 @@ from oneread import (
     rollup,
     shown,
 )
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions.deltas import encode_amounts
 from oneread.transactions.unit_of_work import VALUE
@@ -103,8 +103,8 @@ def values(db):
 
 
 def put(db, table, key, row):
-    def write():
-        yield from Replace(table, {key: row})
+    def write(store):
+        store.replace(table, {key: row})
 
     db.run(db.operations.committer.together(write))
 

@@ -5,7 +5,7 @@ import pytest
 
 from oneread import connect
 from oneread.derivations.entity_type import EntityType
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions.deltas import encode_amounts
 from oneread.transactions.root import encode_root, parse_root
@@ -57,8 +57,8 @@ def rows(db, table, prefix):
 
 
 def put(db, table, key, row):
-    def write():
-        yield from Replace(table, {key: row})
+    def write(store):
+        store.replace(table, {key: row})
 
     db.run(db.operations.committer.together(write))
 

@@ -13,7 +13,7 @@ from oneread.models.versions import decode, encode
 from oneread.plans.effects import Sleep, Snapshot
 from oneread.plans.progress import no_progress
 from oneread.plans.trace import Trace
-from oneread.store.requests import Read, Replace, Scan
+from oneread.store.requests import Read, Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.deltas import encode_amounts
 from oneread.verify.digest_pass import BUCKETS, DigestPass, Digests, residue
@@ -141,7 +141,7 @@ def answered(engine, plan, slept):
         while True:
             asked = plan.send(answer)
             if isinstance(asked, Snapshot):
-                answer = engine.snapshot(lambda _answer, asked=asked: answered(engine, asked.plan(), slept))
+                answer = engine.snapshot(lambda _rows, asked=asked: answered(engine, asked.plan(), slept))
             elif isinstance(asked, Sleep):
                 slept.append(asked.seconds)
                 answer = None
@@ -195,7 +195,7 @@ def test_both_faces_find_and_mend_the_same():
     engine = db.db._driver.engine
     rows = engine.answer(Scan("views", RowRange(b"", b""), 10_000))
     key = next(key for key, _row in rows if key.startswith(db.operations.catalog.views[PurchasesOfBuyer].prefix))
-    engine.transaction(lambda answer: answer(Replace("views", {key: None})), 30)
+    engine.transaction(lambda inside: inside.replace("views", {key: None}), 30)
     assert db.verify().found == {"PurchasesOfBuyer": {"missing": 1}}
     assert db.repair().clean
     db.close()

@@ -10,7 +10,7 @@ from oneread.derivations import emitted_record
 from oneread.derivations.emitted_record import COPIED, LAST_VALUES
 from oneread.errors import Corrupt
 from oneread.plans.progress import no_progress
-from oneread.store.requests import Read, Replace, Scan
+from oneread.store.requests import Read, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions.deltas import encode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES
@@ -306,7 +306,7 @@ def test_a_fault_that_another_program_mended_is_left_alone(monkeypatch):
     def mended_before(engine, work, timeout):
         monkeypatch.setattr(type(store.engine), "transaction", run)
         for table, rows in whole.items():
-            run(engine, lambda answer, table=table, rows=rows: answer(Replace(table, rows)), 30)
+            run(engine, lambda inside, table=table, rows=rows: inside.replace(table, rows), 30)
         store.put("views", stray[:-1] + b"\x63", None)
         return run(engine, work, timeout)
 

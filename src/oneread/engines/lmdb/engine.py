@@ -22,13 +22,13 @@ from oneread.engines.lmdb.environment import Environment, Settings
 from oneread.engines.lmdb.options import LmdbOptions
 from oneread.engines.lmdb.row_format import decode_cell
 from oneread.engines.lmdb.statistics import measure
-from oneread.engines.lmdb.transaction import Database, JobWork, Tables, first_under
+from oneread.engines.lmdb.transaction import Attempt, Database, JobWork, Tables, first_under
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
-from oneread.store.engine import Answerer, Capabilities, Column, FirstUnder, Statistics
-from oneread.store.requests import Read, Replace, Request, Scan
-from oneread.store.rows import RowRange, Table
+from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, Statistics
+from oneread.store.requests import Found, Read, Replace, Request, Scan
+from oneread.store.rows import Families, Row, RowRange, Table
 from oneread.store.uninterrupted import run_uninterrupted
 
 T = TypeVar("T")
@@ -83,8 +83,8 @@ class LmdbEngine:
         if kind in _READS:
             return self._reading(_READS[kind], request)
         if kind is Replace:
-            raise Unsupported("Replace needs a transaction: yield it inside Atomically")
-        return self.transaction(lambda answer: answer(request), self._timeout)
+            raise Unsupported(embedded.NEEDS_TRANSACTION)
+        return self.transaction(lambda attempt: attempt.write(request), self._timeout)
 
     def point(self, table: Table, key: bytes, column: bytes) -> tuple[bytes, int] | None:
         reading = None
@@ -125,7 +125,7 @@ class LmdbEngine:
         found: Column = self._reading(column_of, Scan(table, within, limit, reverse), column)
         return found
 
-    def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
+    def transaction(self, run: Callable[[Attempt], T], timeout: float) -> T:
         environment, tables = self._opened()
         writer = environment.writer
         if writer is None:
@@ -133,21 +133,12 @@ class LmdbEngine:
         result: T = writer.transaction(JobWork(run, tables), timeout)
         return result
 
-    def snapshot(self, run: Callable[[Answerer], T]) -> T:
+    def snapshot(self, run: Callable[[RowReads], T]) -> T:
         _environment, tables = self._opened()
         self._check_files()
         reading = self._begin_snapshot()
-
-        def answer(request: Any) -> Any:
-            if type(request) not in _READS:
-                raise Unsupported(embedded.ONLY_READS, asked=type(request).__name__)
-            try:
-                return _READS[type(request)](reading, tables[request.table], request)
-            except lmdb.Error as failure:
-                raise self._failed(failure, None) from failure
-
         try:
-            return run(answer)
+            return run(_SnapshotRows(reading, tables, self._failed))
         finally:
             reading.abort()
 
@@ -283,6 +274,34 @@ class LmdbEngine:
 
 
 _READS: Final[dict[type[Any], Callable[[Any, Database, Any], Any]]] = {Read: transaction.read, Scan: transaction.scan}
+
+
+class _SnapshotRows:
+    """The rows of one moment; `failed` makes the error to raise."""
+
+    def __init__(
+        self,
+        reading: lmdb.Transaction[bytes],
+        tables: Tables,
+        failed: Callable[[lmdb.Error, None], OnereadError],
+    ) -> None:
+        self._reading = reading
+        self._tables = tables
+        self._failed = failed
+
+    def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
+        return self._answer(transaction.read, Read(table, keys, families))
+
+    def scan(
+        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
+    ) -> list[Found]:
+        return self._answer(transaction.scan, Scan(table, within, limit, reverse, families))
+
+    def _answer(self, read: Callable[..., T], asked: Read | Scan) -> T:
+        try:
+            return read(self._reading, self._tables[asked.table], asked)
+        except lmdb.Error as failure:
+            raise self._failed(failure, None) from failure
 
 
 class _Visit:

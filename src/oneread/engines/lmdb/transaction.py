@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Final, TypeAlias
 
@@ -21,9 +22,9 @@ from oneread.engines.lmdb.runs import put_sorted
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import Job
 from oneread.errors import OutcomeUnknown, StoreReplaced
-from oneread.store.engine import Answerer, Column, FirstUnder
-from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
-from oneread.store.rows import Row, RowRange, Table
+from oneread.store.engine import Column, FirstUnder
+from oneread.store.requests import Found, Read, Request, Scan
+from oneread.store.rows import Families, Row, RowRange, Table
 
 LmdbCursor: TypeAlias = "lmdb.Cursor[bytes]"
 Database: TypeAlias = "lmdb._Database"  # noqa: SLF001 - py-lmdb has no public name for it
@@ -42,11 +43,11 @@ OVERWRITTEN: Final = (
 
 
 class JobWork:
-    """What a job runs: a function of an answerer, and the tables of the engine it came from."""
+    """What a job runs: a function of a transaction, and the tables of the engine it came from."""
 
     __slots__ = ("run", "tables")
 
-    def __init__(self, run: Callable[[Answerer], Any], tables: Tables) -> None:
+    def __init__(self, run: Callable[[Any], Any], tables: Tables) -> None:
         self.run = run
         self.tables = tables
 
@@ -78,7 +79,7 @@ class WriteGroup:
         """Runs one job. What it raises is its own failure, an error of LMDB fails the group."""
         work: JobWork = job.work
         attempt = Attempt(self._transaction, work.tables, self._path, job)
-        job.run(lambda: job.context.run(work.run, attempt.answer))
+        job.run(lambda: job.context.run(work.run, attempt))
         if job.failure is not None or job.abandoned:
             return
         try:
@@ -119,11 +120,9 @@ class Attempt(embedded.RowWrites):
         self._job = job
         self._written: dict[Table, dict[bytes, bytes | None]] = {}
 
-    def answer(self, request: Request[Any]) -> Any:
-        if self._job.abandoned:
-            raise _Abandoned
+    def write(self, asked: Request[Any]) -> Any:
         try:
-            return _ANSWERS[type(request)](self, request)
+            return super().write(asked)
         except lmdb.Error as failure:
             raise translate(failure, self._path) from failure
 
@@ -160,50 +159,50 @@ class Attempt(embedded.RowWrites):
             written = self._written[table] = {}
         written[key] = row_format.encode(table, key, row) if row else None
 
-    def read(self, asked: Read) -> list[Row | None]:
-        if asked.table not in self._written:
-            return read(self._transaction, self._tables[asked.table], asked)
-        return [
-            None
-            if (value := self._bytes(asked.table, key)) is None
-            else row_format.decode(asked.table, key, value, asked.families)
-            for key in asked.keys
-        ]
+    def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
+        if self._job.abandoned:
+            raise _Abandoned
+        try:
+            if table in self._written:
+                get: Callable[[bytes], bytes | None] = partial(self._bytes, table)
+            else:
+                get = partial(self._transaction.get, db=self._tables[table])
+            found: list[Row | None] = []
+            for key in keys:
+                value = get(key)
+                found.append(None if value is None else row_format.decode(table, key, value, families))
+            return found
+        except lmdb.Error as failure:
+            raise translate(failure, self._path) from failure
 
-    def scan(self, asked: Scan) -> list[Found]:
-        written = self._written.get(asked.table)
-        if written is None:
-            return scan(self._transaction, self._tables[asked.table], asked)
-        own = {
-            key: None if value is None else row_format.decode(asked.table, key, value, "dm")
-            for key, value in written.items()
-        }
-        stored = (
-            (key, row)
-            for key, value in between(self._transaction, self._tables[asked.table], asked.range, reverse=asked.reverse)
-            if (row := row_format.decode(asked.table, key, value, "dm"))
-        )
-        return embedded.first(
-            embedded.merged(stored, own, asked.range, reverse=asked.reverse), asked.limit, asked.families
-        )
+    def scan(
+        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
+    ) -> list[Found]:
+        if self._job.abandoned:
+            raise _Abandoned
+        try:
+            stored = between(self._transaction, self._tables[table], within, reverse=reverse)
+            written = self._written.get(table)
+            if written is None:
+                return first_rows(stored, table, limit, families)
+            own = {
+                key: None if value is None else row_format.decode(table, key, value, "dm")
+                for key, value in written.items()
+            }
+            rows = ((key, row) for key, value in stored if (row := row_format.decode(table, key, value, "dm")))
+            return embedded.first(embedded.merged(rows, own, within, reverse=reverse), limit, families)
+        except lmdb.Error as failure:
+            raise translate(failure, self._path) from failure
 
-    def replace(self, asked: Replace) -> None:
-        table, encode, longest = asked.table, row_format.encode, embedded.MAX_KEY
+    def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
+        if self._job.abandoned:
+            raise _Abandoned
+        encode, longest = row_format.encode, embedded.MAX_KEY
         written = self._written.setdefault(table, {})
-        for key, row in asked.rows.items():
+        for key, row in rows.items():
             if not 0 < len(key) <= longest:
                 embedded.check_key(table, key)
             written[key] = encode(table, key, row) if row else None
-
-
-_ANSWERS: Final[dict[type[Any], Callable[[Attempt, Any], Any]]] = {
-    Read: Attempt.read,
-    Scan: Attempt.scan,
-    Mutate: Attempt.mutate,
-    CheckAndMutate: Attempt.check_and_mutate,
-    Increment: Attempt.increment,
-    Replace: Attempt.replace,
-}
 
 
 def read(transaction: lmdb.Transaction[bytes], database: Database, asked: Read) -> list[Row | None]:
@@ -217,11 +216,17 @@ def read(transaction: lmdb.Transaction[bytes], database: Database, asked: Read) 
 
 def scan(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) -> list[Found]:
     """The first rows of a range that a reader of the wanted families sees."""
+    entries = between(transaction, database, asked.range, reverse=asked.reverse)
+    return first_rows(entries, asked.table, asked.limit, asked.families)
+
+
+def first_rows(entries: Iterator[tuple[bytes, bytes]], table: Table, limit: int, families: Families) -> list[Found]:
+    """The first rows, of keys and values in order, that a reader of these families sees."""
     found: list[Found] = []
-    decode, table, families, limit = row_format.decode, asked.table, asked.families, asked.limit
+    decode = row_format.decode
     if limit <= 0:
         return found
-    for key, value in between(transaction, database, asked.range, reverse=asked.reverse):
+    for key, value in entries:
         row = decode(table, key, value, families)
         if row is not None:
             found.append((key, row))

@@ -5,7 +5,7 @@ import pytest
 from oneread.engines.lmdb import LmdbEngine, engine, environment
 from oneread.engines.lmdb.environment import Settings, acquire, release
 from oneread.errors import Closed, Corrupt, InvalidKey, InvalidUrl, LimitExceeded, OutcomeUnknown, Unavailable
-from oneread.store.requests import Increment, Mutate, Read, Replace, Scan
+from oneread.store.requests import Increment, Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 
 ALL = RowRange(b"", b"")
@@ -20,7 +20,7 @@ def store(tmp_path):
 
 
 def replace(store, rows):
-    store.transaction(lambda answer: answer(Replace("roots", rows)), 5)
+    store.transaction(lambda inside: inside.replace("roots", rows), 5)
 
 
 def test_reading_an_empty_key_is_a_usage_error_and_leaves_no_snapshot(store):
@@ -32,7 +32,7 @@ def test_reading_an_empty_key_is_a_usage_error_and_leaves_no_snapshot(store):
 
 def test_an_empty_key_inside_a_transaction_is_that_jobs_error(store):
     with pytest.raises(InvalidKey):
-        store.transaction(lambda answer: answer(Read("roots", [b""])), 5)
+        store.transaction(lambda inside: inside.read("roots", [b""]), 5)
     replace(store, {b"a": ROW})
     assert store.point("roots", b"a", b"d:b") == (ROW[b"d:b"].value, ROW[b"d:b"].stamp)
 
@@ -51,7 +51,7 @@ def test_a_read_that_meets_a_closing_engine_says_closed(store):
 def test_a_transaction_that_meets_a_closed_environment_says_so(store):
     store._environment.lmdb.close()
     with pytest.raises(Unavailable):
-        store.transaction(lambda answer: answer(Read("roots", [b"a"])), 5)
+        store.transaction(lambda inside: inside.read("roots", [b"a"]), 5)
 
 
 def test_a_failing_commit_is_an_unknown_outcome(store, monkeypatch):
@@ -76,8 +76,8 @@ def test_a_failing_commit_is_an_unknown_outcome(store, monkeypatch):
 
 
 def test_what_a_job_raises_goes_to_its_caller_and_leaves_nothing(store):
-    def interrupted(answer):
-        answer(Replace("roots", {b"a": ROW}))
+    def interrupted(transaction):
+        transaction.replace("roots", {b"a": ROW})
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -110,10 +110,13 @@ def test_a_torn_row_behind_whole_ones_of_its_form_is_corrupt(store, size):
 def test_what_a_transaction_wrote_stands_before_the_store_in_its_scans(store):
     replace(store, {bytes([key]): ROW for key in b"aceg"})
 
-    def work(answer):
-        answer(Replace("roots", {b"b": ROW, b"c": None, b"g": {b"m:e": Cell(b"", 1)}}))
+    def work(transaction):
+        transaction.replace("roots", {b"b": ROW, b"c": None, b"g": {b"m:e": Cell(b"", 1)}})
         return [
-            b"".join(key for key, _ in answer(Scan("roots", RowRange(b"a\x00", b"h"), 3, reverse, families)))
+            b"".join(
+                key
+                for key, _ in transaction.scan("roots", RowRange(b"a\x00", b"h"), 3, reverse=reverse, families=families)
+            )
             for reverse in (False, True)
             for families in ("d", "dm")
         ]

@@ -1,0 +1,93 @@
+"""The store as a function sees it inside a transaction, or outside of one: each request is a call, and is counted.
+
+`Atomically` and `Separately` run such functions. See "Plans" of the architecture page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from oneread.plans.trace import Trace
+from oneread.store.engine import Engine, RowTransaction
+from oneread.store.requests import Found, Read, Replace, Scan
+from oneread.store.rows import Families, Row, RowRange, Table
+
+
+class CountedStore:
+    """Rows, and the time and chance of the driver.
+
+    `now` is the database's clock in milliseconds since 1970, `chance` a number from 0 (included) to 1 (excluded).
+    """
+
+    __slots__ = ("_rows", "_trace", "chance", "now")
+
+    def __init__(self, rows: RowTransaction, now: Callable[[], int], chance: Callable[[], float], trace: Trace) -> None:
+        self._rows = rows
+        self._trace = trace
+        self.now = now
+        self.chance = chance
+
+    def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
+        """`Read`: one request, a row for each key."""
+        found = self._rows.read(table, keys, families)
+        size = sum([len(cell.value) for row in found if row is not None for cell in row.values()])
+        trace = self._trace
+        if trace.observers:
+            trace.show(Read(table, keys, families), found)
+        trace.requests += 1
+        trace.rows += len(keys)
+        trace.bytes += size
+        if trace.allowance is not None:
+            trace.charge(len(keys), size)
+        return found
+
+    def scan(
+        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
+    ) -> list[Found]:
+        """`Scan`: one request, as many rows as it finds."""
+        found = self._rows.scan(table, within, limit, reverse=reverse, families=families)
+        size = 0
+        for key, row in found:
+            size += len(key)
+            for cell in row.values():
+                size += len(cell.value)
+        trace = self._trace
+        if trace.observers:
+            trace.show(Scan(table, within, limit, reverse, families), found)
+        trace.count(len(found), size)
+        return found
+
+    def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
+        """`Replace`: one request, a row for each; Unsupported outside of a transaction."""
+        self._rows.replace(table, rows)
+        size = sum(map(len, rows))
+        size += sum([len(cell.value) for row in rows.values() if row is not None for cell in row.values()])
+        trace = self._trace
+        if trace.observers:
+            trace.show(Replace(table, rows), None)
+        trace.requests += 1
+        trace.rows += len(rows)
+        trace.bytes += size
+        if trace.allowance is not None:
+            trace.charge(len(rows), size)
+
+
+class SingleRequests:
+    """The rows of an engine outside of a transaction: each read is by itself."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
+        found: list[Row | None] = self._engine.answer(Read(table, keys, families))
+        return found
+
+    def scan(
+        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
+    ) -> list[Found]:
+        found: list[Found] = self._engine.answer(Scan(table, within, limit, reverse, families))
+        return found
+
+    def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
+        """Raises Unsupported."""
+        self._engine.answer(Replace(table, rows))
