@@ -101,6 +101,15 @@ class Notice(Model[int]):
     ttl = expires("until")
 
 
+class Told(Model[int]):
+    """An item whose time is another entity's."""
+
+    number: Key[int]
+    groups: Groups = reference(missing_ok=True)
+    of: Ref[Notice] = reference(missing_ok=True)
+    text: str = ""
+
+
 class JoinsOfDay(Aggregate[Membership]):
     group: Ref[Group] = by(Membership.group)
     day: datetime = bucket(Membership.at, "day")
@@ -166,6 +175,16 @@ class RecentFeed(Feed[Post]):
     joined = on(Post.group, Membership.group)
 
 
+class ToldFeed(Feed[Told]):
+    """By the time of another entity, with which it expires."""
+
+    expires_after = timedelta(seconds=30)
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(within(Told.of, Notice.at))
+    text: str = shown(Told.text)
+    joined = on(each(Told.groups), Membership.group)
+
+
 class NoticeFeed(Feed[Notice]):
     expires_after = None
     member: Ref[Member] = by(Membership.member)
@@ -229,10 +248,10 @@ class BusyFeed(Feed[Post]):
     joined = on(each(Post.groups), Membership.group)
 
 
-MODELS = (Member, Group, Membership, Pass, Post, Photo, Notice)
+MODELS = (Member, Group, Membership, Pass, Post, Photo, Notice, Told)
 FEEDS = (
-    HomeFeed, BareFeed, EachFeed, PhotoFeed, PopularFeed, RecentFeed, NoticeFeed, PassFeed, JoinFeed, FullFeed,
-    MergedFeed, BusyFeed,
+    HomeFeed, BareFeed, EachFeed, PhotoFeed, PopularFeed, RecentFeed, ToldFeed, NoticeFeed, PassFeed, JoinFeed,
+    FullFeed, MergedFeed, BusyFeed,
 )  # fmt: skip
 FEED_SCHEMA = Schema(*MODELS, JoinsOfDay, *FEEDS)
 
@@ -256,5 +275,7 @@ GIVEN = {
     Notice.group: GROUP_NAMES,
     Notice.at: _MINUTES,
     Notice.until: st.none() | _MINUTES,
+    Told.groups: st.lists(_GROUP, max_size=3),
+    Told.of: st.integers(1, 3).map(lambda number: Ref((number,))),
 }
 """Few groups, members and instants, so that items and memberships meet."""

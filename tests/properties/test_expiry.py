@@ -30,6 +30,7 @@ from oneread import (
     rollup,
     shown,
     total,
+    within,
 )
 from oneread.database import lists
 from oneread.derivations.catalog import Catalog
@@ -107,6 +108,7 @@ class Note(Model[int]):
 
 class SeenSession(Copy[Session]):
     hits: int
+    until: datetime | None
 
 
 class Seen(Model[int]):
@@ -116,10 +118,24 @@ class Seen(Model[int]):
     session: SeenSession
 
 
+class RecentlySeen(Index[Seen]):
+    """Its rows end with a copied time, and follow it."""
+
+    ttl = expires(within(Seen.session, SeenSession.until), after=timedelta(seconds=20))
+    hits: int = by(within(Seen.session, SeenSession.hits))
+
+
 class Lock(Model[int]):
     number: Key[int]
     session: Ref[Session] = reference(on_delete="refuse")
     made_at: datetime = CREATED
+
+
+class LocksOfLiving(Index[Lock]):
+    """Its rows end with a time of another entity, which no copy shows."""
+
+    ttl = expires(within(Lock.session, Session.until))
+    made_at: datetime = oldest(Lock.made_at)
 
 
 class RecentLocks(Index[Lock]):
@@ -129,7 +145,8 @@ class RecentLocks(Index[Lock]):
 
 
 SCHEMA = Schema(
-    User, Session, WebSession, Nick, SessionsOf, RecentSessions, SessionsOfUser, Note, Seen, Lock, RecentLocks
+    User, Session, WebSession, Nick, SessionsOf, RecentSessions, SessionsOfUser, Note, Seen, RecentlySeen, Lock,
+    RecentLocks, LocksOfLiving,
 )  # fmt: skip
 
 SOON = st.integers(-10, 300).map(lambda seconds: START + timedelta(seconds=seconds))
@@ -170,7 +187,19 @@ def test_a_dump_holds_what_is_stored_and_a_sweep_does_the_same_to_it(history, la
                     db.drain()
             assert entities(loaded) == entities(proof.database)
             assert loaded.verify().faults == ()
-            for view in (User, Session, Note, Seen, Lock, SessionsOf, RecentSessions, SessionsOfUser, RecentLocks):
+            for view in (
+                User,
+                Session,
+                Note,
+                Seen,
+                Lock,
+                SessionsOf,
+                RecentSessions,
+                SessionsOfUser,
+                RecentLocks,
+                RecentlySeen,
+                LocksOfLiving,
+            ):
                 assert rows(loaded, view) == rows(proof.database, view)
 
 

@@ -30,8 +30,8 @@ from oneread.testing.audit import Audit
 from oneread.testing.clock import START, Clock
 from oneread.testing.comparison import Disagreement
 from oneread.testing.crashes import survive
-from oneread.testing.proof import prove
-from oneread.testing.steps import SaveStep, TickStep
+from oneread.testing.proof import Proof, prove
+from oneread.testing.steps import DrainStep, SaveStep, TickStep
 from oneread.transactions import outbox
 from oneread.transactions.leases import ANY_LEASE, lease_in
 from tests.properties.schema_of_feeds import (
@@ -45,6 +45,7 @@ from tests.properties.schema_of_feeds import (
     NoticeFeed,
     Post,
     RecentFeed,
+    ToldFeed,
 )
 
 FEW = settings(max_examples=max(10, settings().max_examples // 4), deadline=None)
@@ -61,6 +62,25 @@ def small_batches():
 @given(strategies.histories(FEED_SCHEMA, GIVEN))
 def test_the_oracle_agrees_after_any_history(history):
     prove(FEED_SCHEMA, history)
+
+
+@FEW
+@given(strategies.histories(FEED_SCHEMA, GIVEN, longest=15))
+def test_a_sweep_removes_every_entry_that_has_expired(history):
+    """A clock that is set back shows what is stored."""
+    with Proof(FEED_SCHEMA) as proof:
+        for step in [*history, TickStep(1000), DrainStep()]:
+            proof.do(step)
+        assert proof.database.verify().faults == ()
+        while proof.database.sweep().deleted:
+            proof.do(DrainStep())
+        proof.do(DrainStep())
+        proof.oracle.drop_swept(proof._is_stored)
+        proof.look()
+        assert proof.database.verify().faults == ()
+        proof.clock.tick(-1_000_000)
+        for feed in (RecentFeed, ToldFeed):
+            assert [entry for member in (1, 2, 3) for entry in proof.database.page(feed, member)] == []
 
 
 @settings(max_examples=10, deadline=None)

@@ -57,6 +57,7 @@ class Days(Feed[PostsOfDay]):
     day: datetime = newest(PostsOfDay.day)
     posts: int = shown(PostsOfDay.posts)
     joined = on(PostsOfDay.group, Membership.group)
+    at_most = 500
 
 
 def read(db: Database) -> None:

@@ -12,11 +12,13 @@ from datetime import datetime, timedelta
 from types import MemberDescriptorType, new_class
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from oneread.derivations.access import Accesses
 from oneread.derivations.rules import oldest
 from oneread.derivations.views import Index, View
 from oneread.errors import InvalidDeclaration, perhaps
 from oneread.models.expiry import Expiry, ExpiryRule, rule_of
 from oneread.models.model import Model, stored_name
+from oneread.models.paths import Path, path_of
 from oneread.models.registry import root_model
 from oneread.models.types import Names, types_of
 from oneread.models.versions import Description
@@ -29,7 +31,8 @@ _WRITE_MODEL: Final = (
     'expires("made_at", after=timedelta(days=30)), with the name of a field'
 )
 _WRITE_VIEW: Final = (
-    "ttl: expected when a row expires, by a field of the model: ttl = expires(Post.made_at, after=timedelta(days=7))"
+    "ttl: expected when a row expires, by a field of the model or within(...): "
+    "ttl = expires(Post.made_at, after=timedelta(days=7))"
 )
 
 
@@ -51,7 +54,11 @@ def check_model_ttl(model: type[Model[Any]], names: Names) -> None:
         return
     if not isinstance(given, Expiry) or not isinstance(given.field, str):
         raise InvalidDeclaration(_WRITE_MODEL, model=model, ttl=given)
-    _check_field(model, model, given, names)
+    types = types_of(model, names)
+    if given.field not in types:
+        near = perhaps(given.field, types)
+        raise InvalidDeclaration("ttl: the model has no such field", declaration=model, field=given.field, **near)
+    _check_time(model, given, given.field, types[given.field].present.bare)
 
 
 def check_view_ttl(view: type[Index[Any]], model: type[Any], names: Names) -> None:
@@ -67,26 +74,23 @@ def check_view_ttl(view: type[Index[Any]], model: type[Any], names: Names) -> No
             "model a ttl",
             view=view,
         )
-    if not isinstance(given, Expiry) or not isinstance(given.field, MemberDescriptorType):
+    if not isinstance(given, Expiry) or not isinstance(given.field, (MemberDescriptorType, Path)):
         raise InvalidDeclaration(_WRITE_VIEW, view=view, ttl=given)
-    if not issubclass(model, given.field.__objclass__):
+    path = path_of(given.field)
+    if not issubclass(model, path.declared_in):
         raise InvalidDeclaration(
-            "the field of a ttl is one of the index's model", view=view, model=model, field=repr(given.field)
+            "the field of a ttl is one of the index's model", view=view, model=model, field=str(path)
         )
-    _check_field(view, model, given, names)
+    access = Accesses(names).of_path(view, "ttl", path, model)
+    _check_time(view, given, str(path), list[access.type] if access.many else access.type)  # type: ignore[name-defined]
 
 
-def _check_field(declaration: type, model: type[Model[Any]], given: Expiry, names: Names) -> None:
+def _check_time(declaration: type, given: Expiry, field: str, found: object) -> None:
     """Refuses a field that is not a time, and a life that is not a positive one."""
-    name = given.field if isinstance(given.field, str) else given.field.__name__
-    types = types_of(model, names)
-    if name not in types:
-        near = perhaps(name, types)
-        raise InvalidDeclaration("ttl: the model has no such field", declaration=declaration, field=name, **near)
-    if types[name].present.bare is not datetime:
+    if found is not datetime:
         raise InvalidDeclaration(
             "ttl: expected a field of the type datetime, or datetime | None",
-            declaration=declaration, field=name, type=types[name].present.bare,
+            declaration=declaration, field=field, type=found,
         )  # fmt: skip
     if given.after is None:
         return
@@ -165,7 +169,7 @@ def expiry_indexes(
 
 
 def _index_of(lists: Any, model: type[Model[Any]], where: Any) -> type[ExpiryIndex[Any]]:
-    rule = rule_of(lists.ttl)
+    since = lists.ttl.field
     name = f"{stored_name(lists)}.expiry"
 
     def declare(space: dict[str, Any]) -> None:
@@ -173,7 +177,7 @@ def _index_of(lists: Any, model: type[Model[Any]], where: Any) -> type[ExpiryInd
             "__module__": lists.__module__,
             "__annotations__": {"since": datetime},
             "__doc__": f"{lists.__name__} in the order in which it expires.",
-            "since": oldest(getattr(model, rule.field)),
+            "since": oldest(getattr(model, since) if isinstance(since, str) else since),
             "stored_as": name,
             "where": where,
             "lists": lists,

@@ -83,6 +83,9 @@ class IndexView(ShownRows):
         self.tokens: tuple[int, ...] = (rows, claims) if self.unique else (rows,)
         self._row = _row_code(self, self._source, accesses)
         self._where = compile_where(cls, self._source, accesses)
+        own = own_expiry(cls)
+        expiries = self._expiries or (() if own is None else (own,))
+        self._since = [(rule, accesses.of_route(self._source, rule.path).code) for rule in expiries]
 
     def _with_bucket(self, rule: Rule) -> Rule:
         """A rule that takes a time bucket of groups, as one of that size: any instant finds its bucket."""
@@ -118,11 +121,10 @@ class IndexView(ShownRows):
 
     def _expiry_lines(self, code: EmissionCode) -> list[str]:
         """The statements that end those of the view where the entity's row has expired."""
-        own = own_expiry(self.cls)
+        ends = [f"{code.name('until', rule.until)}({since})" for rule, since in self._since]
         if self._expiries:
-            first = ", ".join(f"{code.name('expiry', rule.of)}(e)" for rule in self._expiries)
-            return [f"until = min({first}, {NEVER})", "if until <= now: break"]
-        return [] if own is None else [f"if {code.name('expiry', own.of)}(e) <= now: break"]
+            return [f"until = min({', '.join(ends)}, {NEVER})", "if until <= now: break"]
+        return [f"if {end} <= now: break" for end in ends]
 
     def _refuse_long(self, length: int) -> NoReturn:
         raise InvalidKey(
@@ -161,7 +163,7 @@ class IndexView(ShownRows):
     def forms(self) -> tuple[RowForm, ...]:
         place = key_paths(self.key)
         shown = frozenset(path_of(rule.field).names for rule in rules_of(self.cls).values() if rule.kind == "shown")
-        shown |= {(rule.field,) for rule in self._expiries}
+        shown |= {rule.path for rule in self._expiries}
         name = self.cls.__name__
         rows = RowForm(
             name, "index rows", "index row", "index rows", "views", place, shown, "row",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from types import MemberDescriptorType, new_class
+from types import new_class
 from typing import Any
 
 from oneread.derivations.access import Accesses
@@ -57,17 +57,22 @@ def _check_items(feed: type[Feed[Any]], of: type[Any], rules: FeedRules, accesse
             "the time of a feed is an instant: made_at: datetime = newest(Post.made_at)",
             view=feed, field=rules.time, type=given,
         )  # fmt: skip
+    if feed.expires_after is not None and feed.at_most is None and not issubclass(of, Model):
+        raise InvalidDeclaration(
+            "groups of an aggregate are not swept, so a feed of them says what bounds it: at_most = 500, or "
+            "expires_after = None to keep and show all",
+            view=feed, expires_after=feed.expires_after,
+        )  # fmt: skip
 
 
 def _options(feed: type[Feed[Any]], rules: FeedRules, of: type[Any]) -> dict[str, Any]:
-    """The class options of a feed's items. They expire as the rows of an index do, if their time is a field of theirs.
+    """The class options of a feed's items, whose rows expire as those of an index do.
 
-    Entries whose time is another entity's, or a group's, are masked when they have expired, and not swept.
+    Those of an aggregate's groups do not: pages leave out what is too old, and `at_most` bounds what is stored.
     """
     options: dict[str, Any] = {"where": feed.where}
-    time = rules.item[rules.time].field
-    if feed.expires_after is not None and isinstance(time, MemberDescriptorType) and issubclass(of, Model):
-        options["ttl"] = expires(time, after=feed.expires_after)  # type: ignore[arg-type]
+    if feed.expires_after is not None and issubclass(of, Model):
+        options["ttl"] = expires(rules.item[rules.time].field, after=feed.expires_after)
     return options
 
 

@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from oneread.models.paths import path_of
+
 NEVER: Final = 2**64 - 1
 """The expiry of what does not expire."""
 EXPIRY_BYTES: Final = 8
@@ -32,8 +34,9 @@ class Expiry(msgspec.Struct, frozen=True):
 def expires(field: str | datetime | None, *, after: timedelta | None = None) -> Expiry:
     """The class option `ttl`: when the entities of a model, or the rows of an index, expire.
 
-    In a model, `field` is the name of a field: `ttl = expires("expires_at")`. In an index it is a field of its model:
-    `ttl = expires(Post.made_at, after=timedelta(days=7))`. An entity with None in it does not expire. A mistake raises
+    In a model, `field` is the name of a field: `ttl = expires("expires_at")`. In an index it is a field of its model,
+    or of another entity that it refers to: `ttl = expires(Post.made_at, after=timedelta(days=7))`,
+    `ttl = expires(within(Seat.event, Event.ends_at))`. What has None in it does not expire. A mistake raises
     InvalidDeclaration when the schema is built.
 
     Arguments:
@@ -44,18 +47,25 @@ def expires(field: str | datetime | None, *, after: timedelta | None = None) -> 
 
 
 class ExpiryRule(NamedTuple):
-    """A checked `ttl`: the instant of a field, and microseconds."""
+    """A checked `ttl`: where the instant is that it is counted from, and microseconds.
 
-    field: str
+    Of a model, the instant is a field of its own; of an index, it may be a copied field.
+    """
+
+    path: tuple[str, ...]
     after: int
 
     def of(self, entity: object) -> int:
-        """The instant from which an entity counts as absent."""
-        at: datetime | None = getattr(entity, self.field)
-        return NEVER if at is None else self.end(at)
+        """The instant from which an entity counts as absent, by the ttl of its model."""
+        (field,) = self.path
+        return self.until(getattr(entity, field))
+
+    def until(self, since: datetime | None) -> int:
+        """The expiry of what has this instant; never for None."""
+        return NEVER if since is None else self.end(since)
 
     def end(self, since: datetime) -> int:
-        """The expiry of an entity whose field has this instant."""
+        """The expiry of what has this instant."""
         return max(0, ((since - _EPOCH) // _MICROSECOND + self.after) // _MILLISECOND)
 
     def is_expired(self, entity: object, now: int) -> bool:
@@ -63,20 +73,20 @@ class ExpiryRule(NamedTuple):
         return self.of(entity) <= now
 
     def first_living(self, now: int) -> datetime | None:
-        """The least instant that the field of a living entity can have; None if that is before the year 1."""
+        """The least instant of what has not expired; None if that is before the year 1."""
         try:
             return _EPOCH + timedelta(microseconds=(now + 1) * _MILLISECOND - self.after)
         except OverflowError:
             return None
 
     def __str__(self) -> str:
-        return f"{self.field} {self.after}"
+        return f"{'.'.join(self.path)} {self.after}"
 
 
 def rule_of(given: Expiry) -> ExpiryRule:
     """The rule of a checked option."""
-    name = given.field if isinstance(given.field, str) else given.field.__name__
-    return ExpiryRule(name, 0 if given.after is None else given.after // _MICROSECOND)
+    path = (given.field,) if isinstance(given.field, str) else path_of(given.field).names
+    return ExpiryRule(path, 0 if given.after is None else given.after // _MICROSECOND)
 
 
 def row_expiry(row: bytes) -> int:

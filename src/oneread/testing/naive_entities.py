@@ -80,11 +80,14 @@ def referring_fields(cls: type, names: Names) -> Referring:
 
 
 def has_expired(ttl: Expiry | None, entity: object, now: int) -> bool:
-    """Whether the life that a class option gives has ended by the clock."""
+    """Whether the life that the class option of a model gives has ended by the clock."""
     if ttl is None:
         return False
-    name = ttl.field if isinstance(ttl.field, str) else ttl.field.__name__
-    since: datetime | None = getattr(entity, name)
+    return has_ended(ttl, getattr(entity, ttl.field), now)
+
+
+def has_ended(ttl: Expiry, since: datetime | None, now: int) -> bool:
+    """Whether a life that is counted from this instant has ended by the clock."""
     if since is None:
         return False
     end: datetime = since if ttl.after is None else since + ttl.after

@@ -19,6 +19,7 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
+from oneread.models.expiry import Expiry
 from oneread.models.fields import GENERATED
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -39,6 +40,7 @@ from oneread.testing.naive_entities import (
     Referring,
     Route,
     as_held,
+    has_ended,
     has_expired,
     numbered_part,
     place_name,
@@ -441,8 +443,13 @@ class Oracle:
         if self.lists_groups(view):
             return self.entries(view)
         ttl = view.ttl if issubclass(view, Index) else None
-        entries = [(entry, self.held[entry[1]].entity) for entry in self.entries(view)]
-        return [entry for entry, of in entries if not (self.is_expired(of) or has_expired(ttl, of, self.now))]
+        entries = [(entry, self.held[entry[1]]) for entry in self.entries(view)]
+        return [entry for entry, of in entries if not (self.is_expired(of.entity) or self._has_ended(ttl, of))]
+
+    def _has_ended(self, ttl: Expiry | None, held: Held) -> bool:
+        """Whether a row of an index has left it by the index's own ttl."""
+        found = [] if ttl is None else self._keys(held, {"": Rule("key", ttl.field)})
+        return any(ttl is not None and has_ended(ttl, values[""], self.now) for values in found)
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
         """Whether a view lists the groups of an aggregate."""

@@ -4,7 +4,8 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from oneread import Aggregate, Index, Key, Model, Ref, Schema, by, count, expires, newest
+from oneread import Aggregate, Index, Key, Model, Ref, Schema, by, count, each, expires, newest, within
+from oneread.derivations.expiry import expiry_options
 from oneread.errors import InvalidDeclaration
 
 
@@ -81,6 +82,45 @@ def test_a_wrong_ttl_of_an_index_is_refused(ttl, text):
     with pytest.raises(InvalidDeclaration, match=text) as refused:
         Schema(Post, Other, Recent)
     assert "Recent" in str(refused.value)
+
+
+class Reply(Model[int]):
+    number: Key[int]
+    post: Ref[Post]
+    read_at: list[datetime] | None = None
+
+
+def replies(given):
+    class Replies(Index[Reply]):
+        ttl = given
+        post: Ref[Post] = by(Reply.post)
+
+    return Replies
+
+
+@pytest.mark.parametrize(
+    ("ttl", "text"),
+    [
+        (
+            expires(within(Reply.post, Post.day)),
+            r"type datetime.*field='within\(Reply.post, Post.day\)'",
+        ),
+        (expires(within(Post.made_at, Post.day)), "one of the index's model"),
+        (expires(each(Reply.read_at)), "a field of the type datetime"),
+        (expires(each(Reply.number)), "expected a list or a set"),
+        (expires(within(Reply.post, Post.made_at), after=timedelta()), "at least a millisecond"),
+    ],
+)
+def test_a_wrong_path_of_a_ttl_is_refused(ttl, text):
+    with pytest.raises(InvalidDeclaration, match=text) as refused:
+        Schema(Post, Reply, replies(ttl))
+    assert "Replies" in str(refused.value)
+
+
+def test_the_store_knows_a_ttl_by_its_path():
+    view = replies(expires(within(Reply.post, Post.made_at), after=WEEK))
+    assert Schema(Post, Reply, view).views[0] is view
+    assert expiry_options(view, Reply) == (("ttl", "post.made_at 604800000000"),)
 
 
 def test_what_cannot_have_a_ttl():

@@ -128,7 +128,28 @@ class Days(Feed[NotesOfDay]):
     day: datetime = newest(NotesOfDay.day)
     notes: int = shown(NotesOfDay.notes)
     joined = on(NotesOfDay.group, Membership.group)
+    expires_after = None
 
 
 def test_copies_and_groups_of_aggregates_may_be_items():
     assert Schema(Member, Group, Membership, Note, Notes, NotesOfDay, Days).views
+
+
+def test_a_feed_of_groups_says_what_bounds_it():
+    """Groups are not swept, so the expiry of every feed would only hide their entries."""
+
+    def days(**options):
+        space = {
+            "__annotations__": {"member": int, "day": datetime},
+            "member": by(Membership.of_member),
+            "day": newest(NotesOfDay.day),
+            "joined": on(NotesOfDay.group, Membership.group),
+        }
+        return new_class("Days", (Feed[NotesOfDay],), {}, lambda made: made.update(space | options))
+
+    declared = (Member, Group, Membership, Note, NotesOfDay)
+    for options in ({}, {"expires_after": timedelta(days=1)}):
+        with pytest.raises(InvalidDeclaration, match="groups of an aggregate are not swept"):
+            Schema(*declared, days(**options))
+    for options in ({"expires_after": None}, {"at_most": 500}):
+        assert Schema(*declared, days(**options)).views

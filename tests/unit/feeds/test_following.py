@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oneread import Aggregate, Feed, Key, Model, Ref, Schema, bucket, by, connect, count, newest, on, shown
+from oneread import Aggregate, Feed, Key, Model, Ref, Schema, bucket, by, connect, count, newest, on, shown, within
 from oneread.costs.declared import of as costs_of
 from oneread.errors import InvalidQuery
 from oneread.feeds import following
@@ -170,6 +170,59 @@ def test_an_expired_item_is_not_shown_and_a_sweep_removes_its_entries(db, clock)
     assert db.get(Post, 1).number == 1
     clock.tick(7200)
     assert posts(db, 1) == []
+
+
+class Meeting(Model[int]):
+    number: Key[int]
+    begins: datetime
+
+
+class Comment(Model[int]):
+    number: Key[int]
+    group: Ref[Group]
+    meeting: Ref[Meeting]
+
+
+class Agenda(Feed[Comment]):
+    """By the time of another entity."""
+
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(within(Comment.meeting, Meeting.begins))
+    joined = on(Comment.group, Membership.group)
+    expires_after = timedelta(hours=2)
+
+
+def test_entries_by_the_time_of_another_entity_are_swept_and_follow_it(face, url, clock):
+    """The clock that is set back shows what is stored: a sweep has removed the entries, a mask alone has not."""
+    db = face(url, Schema(Member, Group, Membership, Meeting, Comment, Agenda), workers=0, clock=clock)
+    fill(db)
+    db.save_all([Meeting(number=number, begins=START + timedelta(hours=number)) for number in (0, 1)])
+    db.save_all([Comment(number=n, group=Group.at(1), meeting=Meeting.at(n % 2)) for n in range(4)])
+
+    def shown(seconds_ago=0):
+        clock.tick(-seconds_ago)
+        found = [entry.source.key[0] for entry in db.page(Agenda, 1)]
+        clock.tick(seconds_ago)
+        return found
+
+    assert shown() == [1, 3, 0, 2]
+    clock.tick(2 * 3600)
+    assert (shown(), shown(7000)) == ([1, 3], [1, 3, 0, 2])
+    assert db.verify().faults == ()
+    assert db.sweep().removed == 2
+    assert (shown(), shown(7000)) == ([1, 3], [1, 3])
+    assert db.verify().faults == ()
+
+    db.patch(Meeting, 0, begins=START + timedelta(hours=3))
+    db.patch(Meeting, 1, begins=START - timedelta(hours=3))
+    db.drain()
+    assert shown() == [0, 2]
+    assert db.verify().faults == ()
+    assert db.sweep().removed == 0
+    clock.tick(4 * 3600)
+    assert (shown(), db.sweep().removed, shown(7200)) == ([], 2, [])
+    assert db.verify().faults == ()
+    db.close()
 
 
 def test_an_item_that_is_too_old_is_in_no_feed(db):
@@ -347,6 +400,7 @@ class Hours(Feed[VisitsOfHour]):
     hour: datetime = newest(VisitsOfHour.hour)
     visits: int = shown(VisitsOfHour.visits)
     joined = on(VisitsOfHour.group, Membership.group)
+    at_most = 100
 
 
 def test_the_groups_of_an_aggregate_are_items(face, url, clock):

@@ -66,7 +66,8 @@ class FeedVerbs:
         Raises:
             InvalidQuery: the feed has no marks, or something else was given than an entry of this member's feed.
             InvalidKey: the member is not whole.
-            MissingReference: there is no such member.
+            MissingReference: there is no such member. With True of a feed without entries nothing is marked, so the
+                member is not looked for.
             NotReady: the feed is still being built.
 
         Examples:
