@@ -13,6 +13,37 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, ClassVar, cast
 
+__all__ = [
+    "AlreadyExists",
+    "BudgetExceeded",
+    "Closed",
+    "Conflict",
+    "Corrupt",
+    "Expired",
+    "InvalidCursor",
+    "InvalidDeclaration",
+    "InvalidFields",
+    "InvalidKey",
+    "InvalidQuery",
+    "InvalidUrl",
+    "InvalidValue",
+    "LimitExceeded",
+    "MissingReference",
+    "NotFound",
+    "NotReady",
+    "NotUnique",
+    "OnereadError",
+    "OutcomeUnknown",
+    "SchemaMismatch",
+    "StaleCopies",
+    "StillReferenced",
+    "StoreError",
+    "StoreReplaced",
+    "Unavailable",
+    "Unsupported",
+    "UsageError",
+]
+
 _SHOWN = 200
 """The most characters shown of one fact, or of one value inside it."""
 _DEPTH = 4

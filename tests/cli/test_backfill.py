@@ -95,8 +95,9 @@ def test_an_option_that_cannot_be_is_wrong_use(oneread, arguments):
 
 
 def test_a_verification_says_which_views_are_being_built(run, older):
-    with connect(older, notes.NOTES, workers=0):
-        pass  # opened for writing once, so that the store has the schema
+    with connect(older, notes.NOTES, workers=0) as db:  # for writing, so that the store has the schema
+        assert db.verify().building == ("People", "PersonByEmail")
+        assert db.verify(notes.People).building == ("People",)
     note = "not compared, since they are being built: People, PersonByEmail; run `oneread backfill`\n"
     assert note in run("verify").err
     assert run("backfill", "--quiet-for", "0").code == 0

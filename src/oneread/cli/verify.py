@@ -50,6 +50,7 @@ class Verified(msgspec.Struct, frozen=True):
     resume: str
     ahead: tuple[Ahead, ...] = ()
     ahead_count: int = 0
+    building: tuple[str, ...] = ()
 
 
 @with_shared_options
@@ -88,14 +89,15 @@ def command(
             keep=limit,
             resume=resume or None,
         )
-        unbuilt = [name for name, state in database.survey().views.items() if state == "building"]
     seconds = monotonic() - before
     same = {name: getattr(found, name) for name in Verified.__struct_fields__ if hasattr(found, name)}
     output.document(Verified(**same, seconds=round(seconds, 3), resume=found.cursor))
     if not output.as_json:
         _show(output, found, seconds)
-        if unbuilt:
-            output.note(f"not compared, since they are being built: {', '.join(unbuilt)}; run `oneread backfill`")
+        if found.building:
+            output.note(
+                f"not compared, since they are being built: {', '.join(found.building)}; run `oneread backfill`"
+            )
     if not found.clean:
         raise typer.Exit(FOUND)
 

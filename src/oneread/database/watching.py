@@ -250,7 +250,10 @@ class Watcher:
 
     def _opened(self, text: str) -> _Position:
         of = self._of
-        cursor = self._cipher.decrypt(text)
+        try:
+            cursor = self._cipher.decrypt(text)
+        except InvalidCursor as error:
+            raise InvalidCursor(_OTHER, view=of.cls, reason=error.message) from None
         if cursor.view != of.view or cursor.equality != _PURPOSE:
             raise InvalidCursor(_OTHER, view=of.cls)
         if cursor.generation != of.generation:

@@ -5,6 +5,7 @@ See "Semantics" of the decisions page.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -79,16 +80,10 @@ def referring_fields(cls: type, names: Names) -> Referring:
     return found
 
 
-def has_expired(ttl: Expiry | None, entity: object, now: int) -> bool:
-    """Whether the life that the class option of a model gives has ended by the clock."""
-    if ttl is None:
-        return False
-    return has_ended(ttl, getattr(entity, ttl.field), now)
-
-
-def has_ended(ttl: Expiry, since: datetime | None, now: int) -> bool:
-    """Whether a life that is counted from this instant has ended by the clock."""
-    if since is None:
+def has_ended(ttl: Expiry | None, value: Callable[[Any], datetime | None], now: int) -> bool:
+    """Whether the life that a class option gives has ended by the clock; `value` reads the field that it names."""
+    since = None if ttl is None else value(ttl.field)
+    if ttl is None or since is None:
         return False
     end: datetime = since if ttl.after is None else since + ttl.after
     return end < _EPOCH + timedelta(milliseconds=now + 1)

@@ -19,7 +19,6 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
-from oneread.models.expiry import Expiry
 from oneread.models.fields import GENERATED
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -41,7 +40,6 @@ from oneread.testing.naive_entities import (
     Route,
     as_held,
     has_ended,
-    has_expired,
     numbered_part,
     place_name,
     place_of,
@@ -207,7 +205,7 @@ class Oracle:
 
     def is_expired(self, entity: object) -> bool:
         """Whether an entity counts as absent."""
-        return has_expired(root_model(type(entity)).ttl, entity, self.now)
+        return has_ended(root_model(type(entity)).ttl, lambda field: getattr(entity, field), self.now)
 
     def drop_swept(self, is_stored: Callable[[Place], bool]) -> None:
         """Deletes the expired entities that a sweep has deleted from the store."""
@@ -442,14 +440,11 @@ class Oracle:
             return [each for each in recent if self.lists_groups(view) or self._present(each[1]) is not None]
         if self.lists_groups(view):
             return self.entries(view)
-        ttl = view.ttl if issubclass(view, Index) else None
-        entries = [(entry, self.held[entry[1]]) for entry in self.entries(view)]
-        return [entry for entry, of in entries if not (self.is_expired(of.entity) or self._has_ended(ttl, of))]
+        return [entry for entry in self.entries(view) if not self._has_left(view, self.held[entry[1]])]
 
-    def _has_ended(self, ttl: Expiry | None, held: Held) -> bool:
-        """Whether a row of an index has left it by the index's own ttl."""
-        found = [] if ttl is None else self._keys(held, {"": Rule("key", ttl.field)})
-        return any(ttl is not None and has_ended(ttl, values[""], self.now) for values in found)
+    def _has_left(self, view: Any, held: Held) -> bool:
+        ttl = view.ttl if issubclass(view, Index) else None
+        return self.is_expired(held.entity) or has_ended(ttl, lambda of: self.value(held, path_of(of).names), self.now)
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
         """Whether a view lists the groups of an aggregate."""

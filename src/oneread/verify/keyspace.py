@@ -94,10 +94,21 @@ class StoreKeyspaces:
             if known is None or known.prefix != view.prefix:
                 raise SchemaMismatch(_CHANGED, view=view.cls)
 
+    @property
+    def building(self) -> tuple[str, ...]:
+        """The wanted views that are not compared, by name."""
+        wanted = [view.cls for view in self.catalog.views.values() if self._is_wanted(view)]
+        known = {cls: self.stored.views.get(stored_name(cls)) for cls in wanted}
+        return tuple(
+            sorted(cls.__name__ for cls, view in known.items() if view is not None and view.state == "building")
+        )
+
+    def _is_wanted(self, view: CompiledView) -> bool:
+        return not self._wanted or view.cls in self._wanted or self.covers_kind(self.catalog.kinds[view.model])
+
     def _covers_view(self, view: CompiledView) -> bool:
-        wanted = not self._wanted or view.cls in self._wanted or self.covers_kind(self.catalog.kinds[view.model])
         known = self.stored.views.get(stored_name(view.cls))
-        return wanted and (known is None or known.state == "readable")
+        return self._is_wanted(view) and (known is None or known.state == "readable")
 
     def covers_kind(self, kind: EntityKind) -> bool:
         """Whether the entities of this kind are compared themselves, not only some of their views."""

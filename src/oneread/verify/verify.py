@@ -52,6 +52,7 @@ class Verification(msgspec.Struct, frozen=True):
         cursor: for `resume=`, to compare what was skipped; empty when nothing was.
         ahead: entities whose versions are more than a minute ahead of the clock, the first of each model; no faults.
         ahead_count: how many there are.
+        building: views that were not compared because a backfill has not built them yet; `clean` says nothing of them.
     """
 
     faults: tuple[Fault, ...]
@@ -62,10 +63,11 @@ class Verification(msgspec.Struct, frozen=True):
     cursor: str
     ahead: tuple[Ahead, ...] = ()
     ahead_count: int = 0
+    building: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
-        """Whether everything was compared and nothing is wrong."""
+        """Whether everything that is built was compared and nothing is wrong."""
         return not self.found and not self.skipped
 
     @property
@@ -127,7 +129,8 @@ class Verifier:
         done = self._done
         cursor = "" if set(parts) <= set(done.parts) else _encode_cursor(done)
         faults, skipped, ahead = tuple(self._faults), tuple(self._skipped), tuple(self._ahead)
-        return Verification(faults, done.found, done.entities, done.rows, skipped, cursor, ahead, done.ahead)
+        found = Verification(faults, done.found, done.entities, done.rows, skipped, cursor, ahead, done.ahead)
+        return msgspec.structs.replace(found, building=keyspaces.building)
 
     def _report_totals(self, keyspaces: StoreKeyspaces) -> None:
         """Reports totals that differ from their groups, unless the groups are wrong: those were reported."""

@@ -97,6 +97,12 @@ def test_true_marks_the_newest_entry(db):
     assert numbers(db.unread(Home, 1)) == (0, 1)
 
 
+def test_true_of_a_feed_without_entries_marks_nothing_and_looks_for_no_member(db):
+    assert db.mark(Home, 999, seen=True, read=True) == Marks()
+    assert db.marks(Home, 999) == Marks()
+    assert (len(db.page(Home, 999)), numbers(db.unread(Home, 999))) == (0, (0, 0))
+
+
 def test_a_mark_only_moves_forwards_unless_asked(db):
     publish(db, "a", "b", "c")
     first, _second, last = db.page(Home, 1)

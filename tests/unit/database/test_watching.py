@@ -397,6 +397,8 @@ def test_a_cursor_is_good_for_each_range_of_its_view_and_no_other(plain):
         with pytest.raises(InvalidCursor) as refusal:
             changes(plain, PostsOfRoom, cursor=wrong)
         assert not isinstance(refusal.value, Expired)
+        assert "not a cursor of the changes of this view" in str(refusal.value)
+        assert "PostsOfRoom" in str(refusal.value)
     with pytest.raises(InvalidCursor):
         plain.page(PostsOfRoom, cursor=cursor)
 
