@@ -28,7 +28,7 @@ def function(
 ) -> Callable[..., Any]:
     """Compiles the function `name(arguments)` with these lines as its body; tracebacks show `owner` and the lines."""
     text = "\n".join([f"def {name}({arguments}):", *indented(lines)])
-    # Not in angle brackets: Python looks for no lines behind such a name. The number tells two of one owner apart.
+    # Not in angle brackets: Python looks for no lines behind such a name. The number keeps two of one owner apart.
     place = f"{name} of {owner or 'oneread'}, generated {next(_made)}"
     space = {**scope, "__name__": place, "__loader__": _Text(text)}
     exec(compile(text, place, "exec"), space)  # noqa: S102 - see above

@@ -422,12 +422,12 @@ class Oracle:
                 for values, place, held in self.sides(view).entries()
             ]
         rules = self._sized(view)
-        found: list[Entry] = []
-        for place, held in self._subjects(view):
-            for values in self._keys(held, {name: rule for name, rule in rules.items() if rule.kind == "key"}):
-                row = self._row(view, (place, held), values)
-                found.append((tuple(values.values()), place, row))
-        return found
+        keyed = {name: rule for name, rule in rules.items() if rule.kind == "key"}
+        return [
+            (tuple(values.values()), place, self._row(view, (place, held), values))
+            for place, held in self._subjects(view)
+            for values in self._keys(held, keyed)
+        ]
 
     def sides(self, feed: type[Feed[Any]]) -> FeedSides:
         """What a feed joins."""
