@@ -438,9 +438,8 @@ class Oracle:
         if issubclass(view, Feed):
             recent = [each for each in self.entries(view) if not has_left(view, each[0][-1], self.now)]
             return [each for each in recent if self.lists_groups(view) or self._present(each[1]) is not None]
-        if self.lists_groups(view):
-            return self.entries(view)
-        return [entry for entry in self.entries(view) if not self._has_left(view, self.held[entry[1]])]
+        are_groups = self.lists_groups(view)
+        return [each for each in self.entries(view) if are_groups or not self._has_left(view, self.held[each[1]])]
 
     def _has_left(self, view: Any, held: Held) -> bool:
         ttl = view.ttl if issubclass(view, Index) else None
