@@ -80,9 +80,7 @@ class Comparison:
         self.differences: list[Difference] = []
         self.origins: dict[str, Origin] = {}
         self.touched: set[str] = set()
-        self._old_nested = Nested(
-            frozenset(), frozenset(stored.arrays if stored.is_known else declared.arrays), aliases
-        )
+        self._old_nested = Nested(frozenset(), frozenset(stored.arrays), aliases)
         self._new_nested = Nested(declared.nested, frozenset(declared.arrays), aliases)
         self.old = fields_of(stored.fields)
         self.new = fields_of(declared.fields)
@@ -160,7 +158,7 @@ class Comparison:
 
     def _refuse_other_target(self, before: str, name: str) -> None:
         old, new = dict(self.stored.targets).get(before), dict(self.declared.targets).get(name)
-        if self.stored.is_known and old and new and old != new:
+        if old and new and old != new:
             refused = "a field cannot change the model it refers to; add another field"
             self._report("changed", name, old, new, refused)
 
@@ -279,8 +277,6 @@ class Comparison:
             self.report_lacking(f"{name}.{inner}")
 
     def _compare_promises(self) -> None:
-        if not self.stored.is_known:
-            return
         before = {self.names[name]: text for name, text in self.stored.promises if name in self.names}
         rollups = {each.field for each in self.declared.rollups}
         for name, text in self.declared.promises:

@@ -469,8 +469,7 @@ def _why_breaking(each: Comparison, *, renew: bool, notify_again: bool) -> list[
 
 
 def _layout(number: int, model: DeclaredModel) -> StoredLayout:
-    promised = model.promises, model.targets, model.arrays
-    return StoredLayout(number, model.kind, model.fields, model.cls, *promised, is_known=True)
+    return StoredLayout(number, model.kind, model.fields, model.cls, model.promises, model.targets, model.arrays)
 
 
 def _behind(layout: StoredLayout, step: Comparison, *, renew: bool, notify_again: bool) -> StoredLayout:

@@ -96,9 +96,9 @@ class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     """A layout of an entity class; `number` is in the first two bytes of every document.
 
     `promises` are the options of plain references and `targets` the stored names of the models referred to, by field;
-    `arrays` are nested classes stored as arrays; `is_known` says whether these three are recorded. An older layout has
-    `origins`, without the fields that get their default; `renew`, when hidden copies in its rows may be stale; and
-    `notify_again`, when holders of copies from its rows must be notified; its stored name is `retell`.
+    `arrays` are nested classes stored as arrays. An older layout has `origins`, without the fields that get their
+    default; `renew`, when hidden copies in its rows may be stale; and `notify_again`, when holders of copies from its
+    rows must be notified; its stored name is `retell`.
     """
 
     number: int
@@ -108,7 +108,6 @@ class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     promises: Description = ()
     targets: Description = ()
     arrays: tuple[str, ...] = ()
-    is_known: bool = False
     origins: tuple[Origin, ...] = ()
     renew: bool = False
     notify_again: bool = msgspec.field(default=False, name="retell")
