@@ -49,6 +49,7 @@ class Verified(msgspec.Struct, forbid_unknown_fields=True):
     resume: str
     ahead: list[dict[str, object]]
     ahead_count: int
+    building: list[str]
 
 
 class Mended(msgspec.Struct, forbid_unknown_fields=True):
