@@ -151,7 +151,7 @@ def _feeds(db: Database, data: Data) -> Iterator[Compared]:
         f"{FEEDS}joins",
         joining.joins(data),
         lambda member: [
-            (each.last, each.group.key[0], each.people, each.actors) for each in _whole(db, schema.Joins, member)
+            (each.last, each.group.key[0], each.people, tuple(each.actors)) for each in _whole(db, schema.Joins, member)
         ],
     )
 

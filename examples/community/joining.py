@@ -22,7 +22,7 @@ Entry = tuple[datetime, str, str, str, str | None]
 Line = tuple[datetime, int, str, str]
 """A thread in the notifications: when its last message was sent, its number, stream and title."""
 
-Joins = tuple[datetime, str, int, list[str]]
+Joins = tuple[datetime, str, int, tuple[str, ...]]
 """A day of a group: when the last one joined, the group, how many did, and the last three."""
 
 
@@ -69,7 +69,7 @@ def joins(data: Data) -> Iterator[Joined]:
     lines: dict[str, list[tuple[date, Joins]]] = defaultdict(list)
     for (group, day), several in days.items():
         newest = sorted(sorted(several, key=lambda each: each[1]), key=lambda each: each[0], reverse=True)
-        lines[group].append((day, (newest[0][0], group, len(newest), [member for _, member in newest[:3]])))
+        lines[group].append((day, (newest[0][0], group, len(newest), tuple(member for _, member in newest[:3]))))
     for member in members(data):
         found = sorted((line[1], day, line) for group in groups.get(member, ()) for day, line in lines[group])
         found.sort(key=lambda each: each[2][0], reverse=True)
