@@ -20,9 +20,10 @@ from oneread import Database
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.encoding.ranges import prefix_range
+from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
-from oneread.store.requests import Read, Replace, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
@@ -57,7 +58,7 @@ def damage(db: Database, faults: int, seed: int) -> list[Planted]:
     """Plants that many faults in one transaction."""
     planting = _Planting(db.operations.catalog, Random(seed))
     db.run(planting.choose(faults))
-    plan: Plan[list[Planted]] = Atomically(lambda: planting.plant(faults)).__iter__()
+    plan: Plan[list[Planted]] = Atomically(lambda store: planting.plant(store, faults)).__iter__()
     return db.run(plan)
 
 
@@ -73,11 +74,13 @@ def write(planted: list[Planted], file: Path) -> None:
     file.write_bytes(b"".join(encode(each) + b"\n" for each in planted))
 
 
-Way = Callable[["_Planting"], Plan[Planted]]
+Way = Callable[["_Planting"], Planted]
 
 
 class _Planting:
     """Chooses entities and groups, each for one fault only, and spoils them."""
+
+    _store: CountedStore
 
     def __init__(self, catalog: Catalog, chance: Random) -> None:
         self.catalog = catalog
@@ -99,32 +102,37 @@ class _Planting:
         self._purchases, self._others = iter(drawn[:faults]), drawn[faults:]
         self._groups = iter(self.chance.sample(groups, len(groups)))
 
-    def plant(self, faults: int) -> Plan[list[Planted]]:
+    def plant(self, store: CountedStore, faults: int) -> list[Planted]:
         """Goes round the ways to spoil something until there are enough faults."""
-        planted: list[Planted] = []
-        for place in range(faults):
-            fault = yield from WAYS[place % len(WAYS)](self)
-            planted.append(fault)
-        return planted
+        self._store = store
+        return [WAYS[place % len(WAYS)](self) for place in range(faults)]
 
-    def purchase(self, key: bytes | None = None) -> Plan[Purchased]:
+    def put(self, table: Table, key: bytes, row: Row | None) -> None:
+        """Stores a row past the library."""
+        self._store.replace(table, {key: row})
+
+    def show(self, table: Table, key: bytes, shown: bytes) -> None:
+        """Stores a row of one cell past the library."""
+        self.put(table, key, {VALUE: Cell(shown, 1)})
+
+    def purchase(self, key: bytes | None = None) -> Purchased:
         """The next purchase that nothing was done to, or a given one."""
         key = next(self._purchases) if key is None else key
-        (row,) = yield from Read("roots", [key], "dm")
+        (row,) = self._store.read("roots", [key], "dm")
         assert row is not None
         entity: Any = self.catalog.state(key, parse_root(row)).entity
         entity_type = self.catalog.type_of(entity)
         puts = emitted_record.first_writes(key, entity_type.emission(entity, {}, key, entity_type.refs(entity))).puts
         return Purchased(key, row, entity, puts)
 
-    def another(self) -> Plan[Purchased]:
+    def another(self) -> Purchased:
         """A purchase that is only looked at."""
         return self.purchase(self.chance.choice(self._others))
 
-    def group(self) -> Plan[tuple[str, bytes, bytes]]:
+    def group(self) -> tuple[str, bytes, bytes]:
         """The next group: its view, its key, what its row shows."""
         key = next(self._groups)
-        (row,) = yield from Read("counts", [key])
+        (row,) = self._store.read("counts", [key])
         assert row is not None
         return (
             ("ProductSales" if key.startswith(self.catalog.views[ProductSales].prefix) else "BuyerTotals"),
@@ -159,61 +167,53 @@ def _keys(table: Table, prefix: bytes) -> Plan[list[bytes]]:
         start = keys[-1] + b"\x00"
 
 
-def _put(table: Table, key: bytes, row: Row | None) -> Plan[None]:
-    yield from Replace(table, {key: row})
-
-
-def _show(table: Table, key: bytes, shown: bytes) -> Plan[None]:
-    return _put(table, key, {VALUE: Cell(shown, 1)})
-
-
 # Lists.
 
 
-def _row_missing(at: _Planting) -> Plan[Planted]:
-    purchase = yield from at.purchase()
+def _row_missing(at: _Planting) -> Planted:
+    purchase = at.purchase()
     view, key = at.list_of(purchase)
-    yield from _put("views", key, None)
+    at.put("views", key, None)
     return at.found("missing", view, "views", key, purchase.key)
 
 
-def _row_different(at: _Planting) -> Plan[Planted]:
-    purchase, other = (yield from at.purchase()), (yield from at.another())
+def _row_different(at: _Planting) -> Planted:
+    purchase, other = at.purchase(), at.another()
     view, key = at.list_of(purchase)
     prefix = at.catalog.views[PurchasesOfProduct].prefix
-    yield from _show("views", key, next(shown for place, shown in other.puts.items() if place.startswith(prefix)))
+    at.show("views", key, next(shown for place, shown in other.puts.items() if place.startswith(prefix)))
     return at.found("different", view, "views", key, purchase.key)
 
 
-def _row_without_cell(at: _Planting) -> Plan[Planted]:
-    purchase = yield from at.purchase()
+def _row_without_cell(at: _Planting) -> Planted:
+    purchase = at.purchase()
     view, key = at.list_of(purchase)
-    yield from _put("views", key, {b"d:x": Cell(purchase.puts[key], 1)})
+    at.put("views", key, {b"d:x": Cell(purchase.puts[key], 1)})
     return at.found("unreadable", view, "views", key, purchase.key)
 
 
-def _row_without_source(at: _Planting) -> Plan[Planted]:
-    other = yield from at.another()
+def _row_without_source(at: _Planting) -> Planted:
+    other = at.another()
     view, key = at.list_of(other)
     missing = at.catalog.kinds[Purchase].key((f"missing{at.number()}", 1))
     stray = key[: len(key) - len(other.key) + 2] + missing[2:]
-    yield from _show("views", stray, other.puts[key])
+    at.show("views", stray, other.puts[key])
     return at.found("dangling", view, "views", stray, missing)
 
 
-def _greatest_missing(at: _Planting) -> Plan[Planted]:
-    purchase = yield from at.purchase()
+def _greatest_missing(at: _Planting) -> Planted:
+    purchase = at.purchase()
     key = next(place for place in purchase.puts if place.startswith(_dearest(at)))
-    yield from _put("views", key, None)
+    at.put("views", key, None)
     return at.found("missing", "ProductSales.dearest", "views", key, purchase.key)
 
 
-def _greatest_without_source(at: _Planting) -> Plan[Planted]:
-    other = yield from at.another()
+def _greatest_without_source(at: _Planting) -> Planted:
+    other = at.another()
     key = next(place for place in other.puts if place.startswith(_dearest(at)))
     missing = at.catalog.kinds[Purchase].key((f"missing{at.number()}", 1))
     stray = key[: len(key) - len(other.key) + 2] + missing[2:]
-    yield from _show("views", stray, other.puts[key])
+    at.show("views", stray, other.puts[key])
     return at.found("dangling", "ProductSales.dearest", "views", stray, missing)
 
 
@@ -228,107 +228,110 @@ def _pointer(purchase: Purchased) -> bytes:
     return next(place for place in purchase.puts if place.startswith(outbox.BACK_REFERENCES))
 
 
-def _pointer_missing(at: _Planting) -> Plan[Planted]:
-    purchase = yield from at.purchase()
+def _pointer_missing(at: _Planting) -> Planted:
+    purchase = at.purchase()
     key = _pointer(purchase)
-    yield from _put("views", key, None)
+    at.put("views", key, None)
     return at.found("missing", "back-reference", "views", key, purchase.key)
 
 
-def _pointer_different(at: _Planting) -> Plan[Planted]:
-    purchase = yield from at.purchase()
+def _pointer_different(at: _Planting) -> Planted:
+    purchase = at.purchase()
     key = _pointer(purchase)
-    yield from _show("views", key, b"\xc3")
+    at.show("views", key, b"\xc3")
     return at.found("different", "back-reference", "views", key, purchase.key)
 
 
-def _pointer_of_another(at: _Planting) -> Plan[Planted]:
-    purchase = yield from at.purchase()
+def _pointer_of_another(at: _Planting) -> Planted:
+    purchase = at.purchase()
     source = at.catalog.kinds[Customer].key((at.number(),))
     key = outbox.back_reference_key(source, purchase.key)
-    yield from _show("views", key, b"\xc0")
+    at.show("views", key, b"\xc0")
     return at.found("dangling", "back-reference", "views", key, purchase.key)
 
 
 # Groups.
 
 
-def _group_different(at: _Planting) -> Plan[Planted]:
-    view, key, shown = yield from at.group()
+def _group_different(at: _Planting) -> Planted:
+    view, key, shown = at.group()
     numbers = decode_amounts(shown)
     place = at.chance.randrange(len(numbers))
     numbers[place] += at.chance.randint(1, 9)
-    yield from _show("counts", key, encode_amounts(numbers))
+    at.show("counts", key, encode_amounts(numbers))
     return at.found("different", view, "counts", key)
 
 
-def _group_missing(at: _Planting) -> Plan[Planted]:
-    view, key, _shown = yield from at.group()
-    yield from _put("counts", key, None)
+def _group_missing(at: _Planting) -> Planted:
+    view, key, _shown = at.group()
+    at.put("counts", key, None)
     return at.found("missing", view, "counts", key)
 
 
-def _group_unreadable(at: _Planting) -> Plan[Planted]:
-    view, key, shown = yield from at.group()
-    yield from _show("counts", key, b"\xc1" + shown[1:])
+def _group_unreadable(at: _Planting) -> Planted:
+    view, key, shown = at.group()
+    at.show("counts", key, b"\xc1" + shown[1:])
     return at.found("unreadable", view, "counts", key)
 
 
-def _group_without_source(at: _Planting) -> Plan[Planted]:
+def _group_without_source(at: _Planting) -> Planted:
     view = at.catalog.views[BuyerTotals]
     key = view.prefix + view.key.codec.encode((at.number(),))
-    yield from _show("counts", key, encode_amounts([1, 2, 3]))
+    at.show("counts", key, encode_amounts([1, 2, 3]))
     return at.found("dangling", "BuyerTotals", "counts", key)
 
 
 # Root rows.
 
 
-def _record(at: _Planting, kind: str, change: Callable[[bytes], bytes | None]) -> Plan[Planted]:
-    purchase = yield from at.purchase()
+def _record(at: _Planting, kind: str, change: Callable[[bytes], bytes | None]) -> Planted:
+    purchase = at.purchase()
     cell = purchase.row.pop(EMITTED)
     record = change(cell.value)
     if record is not None:
         purchase.row[EMITTED] = Cell(record, cell.stamp)
-    yield from _put("roots", purchase.key, purchase.row)
+    at.put("roots", purchase.key, purchase.row)
     return at.found(kind, "record", "roots", purchase.key, purchase.key)
 
 
-def _record_missing(at: _Planting) -> Plan[Planted]:
+def _record_missing(at: _Planting) -> Planted:
     return _record(at, "missing", lambda _record: None)
 
 
-def _record_unreadable(at: _Planting) -> Plan[Planted]:
+def _record_unreadable(at: _Planting) -> Planted:
     return _record(at, "unreadable", lambda record: record[:-1])
 
 
-def _record_different(at: _Planting) -> Plan[Planted]:
+def _record_different(at: _Planting) -> Planted:
     def forgetful(record: bytes) -> bytes:
         remembered = emitted_record.decode_record(record)
         return emitted_record.encode_record(
-            {token: [] if token[:1] == emitted_record.ROWS else each for token, each in remembered.items()}
+            {
+                token: [] if emitted_record.form_of(token) == emitted_record.ROWS else each
+                for token, each in remembered.items()
+            }
         )
 
     return _record(at, "different", forgetful)
 
 
-def _version_missing(at: _Planting) -> Plan[Planted]:
-    purchase = yield from at.purchase()
+def _version_missing(at: _Planting) -> Planted:
+    purchase = at.purchase()
     del purchase.row[VERSION]
-    yield from _put("roots", purchase.key, purchase.row)
+    at.put("roots", purchase.key, purchase.row)
     return at.found("missing", "version", "roots", purchase.key, purchase.key)
 
 
-def _version_different(at: _Planting) -> Plan[Planted]:
-    purchase = yield from at.purchase()
+def _version_different(at: _Planting) -> Planted:
+    purchase = at.purchase()
     purchase.row[VERSION] = Cell(bytes(8), purchase.row[VERSION].stamp)
-    yield from _put("roots", purchase.key, purchase.row)
+    at.put("roots", purchase.key, purchase.row)
     return at.found("different", "version", "roots", purchase.key, purchase.key)
 
 
-def _copy_different(at: _Planting) -> Plan[Planted]:
+def _copy_different(at: _Planting) -> Planted:
     """A purchase that missed a rename: its row, its record and its rows in the lists agree, all with an old name."""
-    purchase = yield from at.purchase()
+    purchase = at.purchase()
     entity = purchase.entity
     product = msgspec.structs.replace(entity.product, name=f"{entity.product.name} (old)")
     entity_type = at.catalog.type_of(entity)
@@ -336,41 +339,41 @@ def _copy_different(at: _Planting) -> Plan[Planted]:
     emission = entity_type.emission(late, {}, purchase.key, entity_type.refs(late))
     for place, shown in emission.shown.items():
         if purchase.puts[place] != shown:
-            yield from _show("views", place, shown)
+            at.show("views", place, shown)
     stamp = purchase.row[VERSION].stamp
     row = {BODY: Cell(body, stamp), EMITTED: Cell(emitted_record.encode_record(emission.record), stamp)}
-    yield from _put("roots", purchase.key, purchase.row | row)
+    at.put("roots", purchase.key, purchase.row | row)
     return at.found("different", "copy", "roots", purchase.key, purchase.key)
 
 
 # The outbox, and rows without a source.
 
 
-def _task_unreadable(at: _Planting) -> Plan[Planted]:
+def _task_unreadable(at: _Planting) -> Planted:
     source = at.catalog.kinds[Customer].key((at.number(),))
     key = outbox.task_key(source)
-    yield from _show("system", key, b"\xc1")
+    at.show("system", key, b"\xc1")
     return at.found("unreadable", "task", "system", key, source)
 
 
-def _task_without_source(at: _Planting) -> Plan[Planted]:
+def _task_without_source(at: _Planting) -> Planted:
     source = at.catalog.kinds[Customer].key((at.number(),))
     key = outbox.task_key(source)
-    yield from _show("system", key, msgspec.msgpack.encode(outbox.Task(source)))
+    at.show("system", key, msgspec.msgpack.encode(outbox.Task(source)))
     return at.found("dangling", "task", "system", key, source)
 
 
-def _stray(at: _Planting, table: Table) -> Plan[Planted]:
+def _stray(at: _Planting, table: Table) -> Planted:
     key = NOWHERE + at.number().to_bytes(4, "big")
-    yield from _show(table, key, b"\xc0")
+    at.show(table, key, b"\xc0")
     return at.found("dangling", "stray", table, key)
 
 
-def _stray_in_views(at: _Planting) -> Plan[Planted]:
+def _stray_in_views(at: _Planting) -> Planted:
     return _stray(at, "views")
 
 
-def _stray_in_counts(at: _Planting) -> Plan[Planted]:
+def _stray_in_counts(at: _Planting) -> Planted:
     return _stray(at, "counts")
 
 
