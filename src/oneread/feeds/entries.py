@@ -13,13 +13,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from oneread.encoding.codec import Codec
 from oneread.errors import Corrupt
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.parts import frame, header, rest_of
 from oneread.models.expiry import EXPIRY_BYTES
 from oneread.store.keys import VIEW_BYTES
-from oneread.store.limits import VALUES_BYTES
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
 
@@ -96,8 +94,7 @@ class Entries:
         self.prefix = view.prefix
         self.items = view.items.prefix
         self.members = view.members.prefix
-        group = view.members.key.parts[0]
-        self._group = Codec(group.elements, max_length=VALUES_BYTES).decode_prefix
+        self._group = view.group_codec.decode_prefix
         self._member = view.member_codec.decode_prefix
         self._cuts_expiry = view.items_expire and not view.has_expiries
         self._header = header(len(view.cls.__struct_fields__))

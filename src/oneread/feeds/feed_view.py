@@ -76,9 +76,11 @@ class FeedView(ShownRows):
         self.key = ViewKey(cls, about, keyed, compiling.accesses, compiling.kinds)
         width = len(self.key.codec.elements) - 1
         self.member_codec = Codec(self.key.codec.elements[:width], max_length=VALUES_BYTES)
+        self.group_codec = Codec(self.members.key.parts[0].elements, max_length=VALUES_BYTES)
         self.expires_after, self.at_most = cls.expires_after, cls.at_most
         self.kept = compiling.prefixes.get(KEPT)
         self.large = _large_options(cls, compiling.prefixes)
+        self._further = self._further_rows()
         self.merged: tuple[bytes, ...] = () if self.large is None else (self.items.prefix, self.large.read)
         self.items_expire = bool(row_expiries(self.items.cls, source))
         has_expiries = issubclass(source, Model) and model_expiry(source) is not None
@@ -93,20 +95,24 @@ class FeedView(ShownRows):
         entries = Keyspace(
             self.prefix, "views", name, kind, key_values(self.key), offset, fields=self.named_values, is_joined=True
         )
-        elements, width = self.members.key.codec.elements, len(self.members.key.parts[0].elements)
-        group, member = elements[:width], elements[width:]
-        further = [] if self.kept is None else [(KEPT, self.kept, member)]
-        if self.large is not None:
-            keys = (group, member + group, group + member)
-            prefixes = self.large.groups, self.large.read, self.large.written
-            further += zip(LARGE_ROWS, prefixes, keys, strict=True)
         return (
             entries,
             *(
-                Keyspace(prefix, "views", f"{name}.{field}", kind, _decoder(key), is_joined=True)
-                for field, prefix, key in further
+                Keyspace(prefix, "views", f"{name}.{field}", kind, decode, is_joined=True)
+                for field, prefix, decode in self._further
             ),
         )
+
+    def _further_rows(self) -> list[tuple[str, bytes, Callable[[bytes], tuple[Any, ...]]]]:
+        """The keyspaces besides that of the entries: what each is called, its prefix, what decodes its keys."""
+        elements, width = self.members.key.codec.elements, len(self.members.key.parts[0].elements)
+        group, member = elements[:width], elements[width:]
+        further = [] if self.kept is None else [(KEPT, self.kept, _decoder(member))]
+        if self.large is not None:
+            prefixes = self.large.groups, self.large.read, self.large.written
+            decoders = [_decoder(key) for key in (group, member + group, group + member)]
+            further += zip(LARGE_ROWS, prefixes, decoders, strict=True)
+        return further
 
     def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         return ()
