@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from oneread import Copy, Index, Key, Model, Schema, by, connect, shown
 from oneread.errors import Conflict, UsageError
+from oneread.store.requests import Read
 from oneread.transactions.root import BODY, EMITTED, parse_root
 from tests.properties.test_dump_round_trip import dumped, load
 from tests.unit.database.faces import Awaited
@@ -63,10 +64,7 @@ def key_of(db, number=1):
 
 
 def row_of(db):
-    def plan(store):
-        return store.read("roots", [key_of(db)], "dm")[0]
-
-    return db.run(plan())
+    return db.run(iter(Read("roots", [key_of(db)], "dm")))[0]
 
 
 @pytest.mark.parametrize("schema", [PLAIN, VIEWED], ids=["leaf", "dependent"])
