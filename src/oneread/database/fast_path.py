@@ -153,6 +153,8 @@ class LocalPages:
             return None
         bound = BoundQuery(of, query, self._cipher)
         (within,) = bound.ranges(0 if of.feed is None else self._clock())
+        if within.is_empty:  # the plan reads nothing
+            return None
         keys, values = self._engine.column(of.table, within, query.limit + 1, VALUE, reverse=bound.backward)
         counted = ColumnCost(keys, values)
         _charge(counted)
@@ -184,6 +186,8 @@ class LocalPages:
             if oldest is not None and feed is not None:
                 expired = prefix + encoders[feed.members](equal[: feed.members]) + oldest
                 until = min(stop, expired) if stop else expired
+                if until <= start:
+                    return None
             keys, values = fetch(table, RowRange(start, until), limit + 1, VALUE)
             counted = ColumnCost(keys, values)
             _charge(counted)

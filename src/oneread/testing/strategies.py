@@ -28,6 +28,7 @@ from oneread.evolution.schema import Schema
 from oneread.models.fields import GENERATED, Marker, defaults_of, is_counter
 from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
+from oneread.models.references import ref_class
 from oneread.models.registry import child_of, reference_target, root_model
 from oneread.models.types import FieldType, Names, type_of, types_of
 from oneread.models.variants import is_variants_only
@@ -180,8 +181,9 @@ class _Makers:
         if found is None:
             return None
         target, copy = found
-        make = target.at if copy is None else copy.of
-        return _called(make, self.keys(target))
+        if copy is not None:
+            return _called(copy.of, self.keys(target))
+        return self.keys(target).map(ref_class(target))  # `target.at` may be a field
 
     def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
         """Keys from the pool, or made up."""
