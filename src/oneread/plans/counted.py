@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from oneread.plans.trace import Trace
+from oneread.plans.trace import Trace, bytes_of, bytes_of_found, bytes_of_rows
 from oneread.store.engine import Engine, RowTransaction
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import Families, Row, RowRange, Table
@@ -30,15 +30,10 @@ class CountedStore:
     def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
         """`Read`: one request, a row for each key."""
         found = self._rows.read(table, keys, families)
-        size = sum([len(cell.value) for row in found if row is not None for cell in row.values()])
         trace = self._trace
         if trace.observers:
             trace.show(Read(table, keys, families), found)
-        trace.requests += 1
-        trace.rows += len(keys)
-        trace.bytes += size
-        if trace.allowance is not None:
-            trace.charge(len(keys), size)
+        trace.count(len(keys), bytes_of(found))
         return found
 
     def scan(
@@ -46,30 +41,19 @@ class CountedStore:
     ) -> list[Found]:
         """`Scan`: one request, as many rows as it finds."""
         found = self._rows.scan(table, within, limit, reverse=reverse, families=families)
-        size = 0
-        for key, row in found:
-            size += len(key)
-            for cell in row.values():
-                size += len(cell.value)
         trace = self._trace
         if trace.observers:
             trace.show(Scan(table, within, limit, reverse, families), found)
-        trace.count(len(found), size)
+        trace.count(len(found), bytes_of_found(found))
         return found
 
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         """`Replace`: one request, a row for each; Unsupported outside of a transaction."""
         self._rows.replace(table, rows)
-        size = sum(map(len, rows))
-        size += sum([len(cell.value) for row in rows.values() if row is not None for cell in row.values()])
         trace = self._trace
         if trace.observers:
             trace.show(Replace(table, rows), None)
-        trace.requests += 1
-        trace.rows += len(rows)
-        trace.bytes += size
-        if trace.allowance is not None:
-            trace.charge(len(rows), size)
+        trace.count(len(rows), bytes_of_rows(rows))
 
 
 class SingleRequests:

@@ -5,13 +5,13 @@ See "Nothing is fetched that you did not ask for" of the API page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 from oneread.plans.allowance import CURRENT, Allowance
-from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
+from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Row
 
 Observer: TypeAlias = Callable[[Request[Any], Any], None]
@@ -75,11 +75,6 @@ class Trace:
         self.rows += rows
         self.bytes += size
         if self.allowance is not None:
-            self.charge(rows, size)
-
-    def charge(self, rows: int, size: int) -> None:
-        """Raises BudgetExceeded when the request that was just counted exceeds the budget."""
-        if self.allowance is not None:
             if self._whole:
                 self.allowance.charge(1, rows, size)
             else:
@@ -105,22 +100,29 @@ class Trace:
         return Cost(self.requests, self.rows, self.bytes, self.skipped)
 
 
-def _values(rows: Iterable[Row | None]) -> int:
+def bytes_of(rows: Iterable[Row | None]) -> int:
     """Bytes of all values; one loop for all rows, because most have one cell and there are thousands."""
     return sum([len(cell.value) for row in rows if row is not None for cell in row.values()])
 
 
+def bytes_of_found(found: Sequence[Found]) -> int:
+    """Bytes of the keys and values of a scan."""
+    return sum([len(key) for key, _row in found]) + bytes_of([row for _key, row in found])
+
+
+def bytes_of_rows(rows: Mapping[bytes, Row | None]) -> int:
+    """Bytes of the keys and values of rows that are stored or removed."""
+    return sum(map(len, rows)) + bytes_of(rows.values())
+
+
 _MEASURES: dict[type[Request[Any]], Callable[[Any, Any], tuple[int, int]]] = {
-    Read: lambda asked, answer: (len(asked.keys), _values(answer)),
-    Scan: lambda _asked, answer: (
-        len(answer),
-        sum([len(key) for key, _row in answer]) + _values([row for _key, row in answer]),
-    ),
+    Read: lambda asked, answer: (len(asked.keys), bytes_of(answer)),
+    Scan: lambda _asked, answer: (len(answer), bytes_of_found(answer)),
     Mutate: lambda asked, _answer: (
         len(asked.rows),
-        sum([len(row.key) for row in asked.rows]) + _values([row.puts for row in asked.rows]),
+        sum([len(row.key) for row in asked.rows]) + bytes_of([row.puts for row in asked.rows]),
     ),
-    CheckAndMutate: lambda asked, _answer: (1, len(asked.mutation.key) + _values([asked.mutation.puts])),
+    CheckAndMutate: lambda asked, _answer: (1, len(asked.mutation.key) + bytes_of([asked.mutation.puts])),
     Increment: lambda asked, _answer: (1, len(asked.key) + 8),
-    Replace: lambda asked, _answer: (len(asked.rows), sum(map(len, asked.rows)) + _values(asked.rows.values())),
+    Replace: lambda asked, _answer: (len(asked.rows), bytes_of_rows(asked.rows)),
 }
