@@ -106,7 +106,6 @@ def _find_group(view: CompiledView, find_values: LocalFind, operations: Operatio
     cls, flat, width = view.cls, view.key.flat, len(view.key.codec.elements)
     is_readable, current_allowance = operations.fence.is_readable, CURRENT.get
     requests, metadata = sum(form.found is not None for form in view.forms()), METADATA_ATTRIBUTE
-
     plain = view.key.plain[-1]
 
     def find(key: tuple[Any, ...]) -> Any:

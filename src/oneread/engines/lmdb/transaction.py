@@ -167,11 +167,7 @@ class Attempt(embedded.RowWrites):
                 get: Callable[[bytes], bytes | None] = partial(self._bytes, table)
             else:
                 get = partial(self._transaction.get, db=self._tables[table])
-            found: list[Row | None] = []
-            for key in keys:
-                value = get(key)
-                found.append(None if value is None else row_format.decode(table, key, value, families))
-            return found
+            return rows_of(get, table, keys, families)
         except lmdb.Error as failure:
             raise translate(failure, self._path) from failure
 
@@ -207,11 +203,15 @@ class Attempt(embedded.RowWrites):
 
 def read(transaction: lmdb.Transaction[bytes], database: Database, asked: Read) -> list[Row | None]:
     """Rows by key, in the order of the keys."""
-    get, decode, table, families = transaction.get, row_format.decode, asked.table, asked.families
-    return [
-        None if (value := get(key, None, database)) is None else decode(table, key, value, families)
-        for key in asked.keys
-    ]
+    return rows_of(partial(transaction.get, db=database), asked.table, asked.keys, asked.families)
+
+
+def rows_of(
+    get: Callable[[bytes], bytes | None], table: Table, keys: list[bytes], families: Families
+) -> list[Row | None]:
+    """The rows whose bytes `get` gives, as a reader of these families sees them."""
+    decode = row_format.decode
+    return [None if (value := get(key)) is None else decode(table, key, value, families) for key in keys]
 
 
 def scan(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) -> list[Found]:
