@@ -61,22 +61,14 @@ class NativeCommitter(NativeSystem):
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
-        return Atomically(partial(self._run, commit)).__iter__()
+        return Atomically(lambda store: _until_written(partial(self._attempt_freeing, store, commit))).__iter__()
 
-    def _run(self, commit: Commit, store: CountedStore) -> list[bytes]:
-        """Attempts a commit; again without the holders with which it could not be written.
-
-        And again when an entity that has expired had a unique value, which it gives up before.
-        """
-        refused: dict[bytes, Exception] = {}
+    def _attempt_freeing(self, store: CountedStore, commit: Commit, refused: RefusedHolders) -> list[bytes]:
+        """An attempt; again when an entity that has expired had a unique value, which it gives up before."""
         freeing: dict[bytes, Change] = {}
         while True:
-            changes = [*freeing.values(), *commit.changes] if freeing else commit.changes
             try:
-                return self._attempt(store, commit, changes, refused)
-            except HoldersRefused as found:
-                refused |= found.holders
-                freeing = {}
+                return self._attempt(store, commit, [*freeing.values(), *commit.changes], refused)
             except NotUnique as error:
                 if not self._frees(error, freeing):
                     raise
