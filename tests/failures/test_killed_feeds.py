@@ -10,35 +10,15 @@ import signal
 import time
 from datetime import UTC, datetime, timedelta
 
-from oneread import Feed, Key, Model, Schema, by, connect, newest, on, shown
+from oneread import Schema, connect
 from oneread.errors import OnereadError
+from tests.failures.feed_models import Home, Membership, Post
 from tests.failures.stores import until
 
 MEMBERS = 3_000
 WORKERS, TURNS, BATCH = 3, 30, 50
 LEASE = 0.25
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
-
-
-class Membership(Model[int]):
-    number: Key[int]
-    member: int
-    group: str
-
-
-class Post(Model[int]):
-    number: Key[int]
-    group: str
-    at: datetime
-    text: str = ""
-
-
-class Home(Feed[Post]):
-    expires_after = None
-    member: int = by(Membership.member)
-    at: datetime = newest(Post.at)
-    text: str = shown(Post.text)
-    joined = on(Post.group, Membership.group)
 
 
 SCHEMA = Schema(Membership, Post, Home, inline=10)

@@ -11,40 +11,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from oneread import Feed, Key, Model, Schema, by, connect, newest, on, shown
+from oneread import Feed, Schema, by, connect, newest, on, shown
 from oneread.errors import OnereadError
 from oneread.feeds.entries import Entries, Kept, kept_row
 from oneread.feeds.large_groups import GroupState, large_groups_of
 from oneread.store.requests import Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions.unit_of_work import VALUE
+from tests.failures.feed_models import Home, Membership, Post
 from tests.failures.stores import until
 
 PROCESSES, LOOKS = 3, 12
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 STILL = range(100, 112)
 """Members of a group that no process writes to."""
-
-
-class Membership(Model[int]):
-    number: Key[int]
-    member: int
-    group: str
-
-
-class Post(Model[int]):
-    number: Key[int]
-    group: str
-    at: datetime
-    text: str = ""
-
-
-class Home(Feed[Post]):
-    expires_after = None
-    member: int = by(Membership.member)
-    at: datetime = newest(Post.at)
-    text: str = shown(Post.text)
-    joined = on(Post.group, Membership.group)
 
 
 class Few(Feed[Post]):

@@ -6,47 +6,32 @@ After every commit each pair of an item and a membership that has no task is whe
 """
 
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 from random import Random
-from typing import Annotated
 
-import msgspec
 import pytest
 
-from oneread import Feed, Key, Model, Schema, by, each, newest, on, shown
+from oneread import Feed, Schema, by, each, newest, on, shown
 from oneread.feeds import following
 from oneread.feeds.following import FeedFollower, FeedHandler
 from oneread.testing.schedules import Fate
-from oneread.testing.simulator import START, Simulation, Violation
+from oneread.testing.simulator import Simulation, Violation
 from oneread.testing.steps import DeleteStep, DrainStep, PageStep, PatchStep, SaveAllStep, SaveStep, TransactStep
 from oneread.transactions import outbox
 from oneread.transactions.tasks import TaskRows
+from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.test_every_request_crashes import FATES, AtPoint
 from tests.simulation.workers import leased, populate
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 10)
 MUTATION_SEEDS = 60
 WRITERS = 2
-BEGINNING = datetime.fromtimestamp(START / 1000, UTC)
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     monkeypatch.setattr(following, "_ROWS_OF_A_PART", 1)
-
-
-class Membership(Model[int]):
-    number: Key[int]
-    member: int
-    group: str
-
-
-class Post(Model[int]):
-    number: Key[int]
-    groups: Annotated[list[str], msgspec.Meta(max_length=2)]
-    at: datetime = BEGINNING
-    text: str = ""
 
 
 class Home(Feed[Post]):

@@ -7,14 +7,12 @@ waits. Every rule that is broken on purpose is found.
 
 import os
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from random import Random
-from typing import Annotated
 
-import msgspec
 import pytest
 
-from oneread import Feed, Key, Model, Schema, by, each, newest, on, shown
+from oneread import Feed, Schema, by, each, newest, on, shown
 from oneread.feeds import crossing, following
 from oneread.feeds.crossing import Crossing
 from oneread.feeds.entries import Entries, Kept, kept_row
@@ -23,34 +21,21 @@ from oneread.feeds.large_groups import Delivery, large_groups_of
 from oneread.feeds.merging import LargeGroupReader
 from oneread.feeds.placing import Placing
 from oneread.store.keys import view_part
-from oneread.testing.simulator import START, Violation
+from oneread.testing.simulator import Violation
 from oneread.testing.steps import DeleteStep, PageStep, PatchStep, SaveAllStep, SaveStep, TransactStep
 from oneread.transactions.tasks import TaskRows
 from tests.properties.test_large_groups import MUTATIONS as BROKEN_GROUPS
+from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.workers import leased, populate
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 10)
 MUTATION_SEEDS = 80
 WRITERS, STEPS = 2, 12
-BEGINNING = datetime.fromtimestamp(START / 1000, UTC)
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     monkeypatch.setattr(following, "_ROWS_OF_A_PART", 1)
-
-
-class Membership(Model[int]):
-    number: Key[int]
-    member: int
-    group: str
-
-
-class Post(Model[int]):
-    number: Key[int]
-    groups: Annotated[list[str], msgspec.Meta(max_length=2)]
-    at: datetime = BEGINNING
-    text: str = ""
 
 
 def schema(chance, *, honest):
