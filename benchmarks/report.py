@@ -13,7 +13,7 @@ from benchmarks import plots
 from benchmarks.measure import number
 from benchmarks.picks import chosen
 from benchmarks.registry import BENCHMARKS
-from benchmarks.remarks import REMARKS
+from benchmarks.remarks import BEYOND_PURE_PYTHON, REMARKS
 from benchmarks.rows import Row
 from benchmarks.run import Run
 
@@ -68,6 +68,7 @@ def generated(run: Run, page: Path, pictures: Path) -> None:
         chosen(run.rows),
         HOW_TO_READ,
         _remarks(run.rows),
+        BEYOND_PURE_PYTHON,
         "## What each one does\n\n" + "\n".join(_titles(run.rows)) + "\n",
     ]
     page.write_text("\n".join(section for section in sections if section.strip()), encoding="utf-8")

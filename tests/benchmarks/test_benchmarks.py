@@ -134,6 +134,7 @@ def test_the_report_says_what_falls_short_and_draws_the_same_pictures_again(tmp_
     assert "- Data: made up, up to 100 rows." in pages[0][0]
     assert "- Note: the machine was busy" in pages[0][0]
     assert "P1, page against floor: 3.00x, where the goal is <= 2.5x." in pages[0][0]
+    assert "\n## Where pure Python ends\n" in pages[0][0]
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path):
