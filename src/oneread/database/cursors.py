@@ -34,6 +34,9 @@ _SIGNED_VERSION: Final = 1  # of release 0.1.0: readable, and signed at most
 _PAD_BEGINS: Final = b"\x80"
 _framed: Final = PUTTERS[bytes]
 _COUNTER: Final = struct.Struct(">I")
+_VERSION_BYTE: Final = bytes((VERSION,))
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
+_EQUALITY: Final = blake2b(digest_size=EQUALITY_BYTES)  # to copy a hash takes a third of making one
 
 _NOT_A_CURSOR: Final = "not a cursor; start from the first page"
 _EXPIRED: Final = "the cursor was made by an earlier release; start from the first page"
@@ -73,8 +76,7 @@ class CursorCipher:
         plain = _HEAD.pack(cursor.view, cursor.generation, cursor.backward, cursor.equality) + cursor.key + _PAD_BEGINS
         plain += bytes(-len(plain) % PAD_BYTES)
         tag = self._tag(plain)
-        raw = bytes((VERSION,)) + tag + self._crypt(tag, plain)
-        return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+        return _spelled(_VERSION_BYTE + tag + self._crypt(tag, plain))
 
     def decode(self, text: object, *, view: int, generation: int, equality: bytes) -> Cursor:
         """The cursor that a client sent for a page of this view, generation and parameters, or InvalidCursor."""
@@ -99,7 +101,7 @@ class CursorCipher:
 
     def _tag(self, plain: bytes) -> bytes:
         mac = self._mac.copy()
-        mac.update(bytes((VERSION,)) + plain)
+        mac.update(_VERSION_BYTE + plain)
         return mac.digest()
 
     def _crypt(self, tag: bytes, text: bytes) -> bytes:
@@ -116,7 +118,9 @@ class CursorCipher:
 def equality_of(parts: Iterable[bytes]) -> bytes:
     """The hash of everything that chose a list, so that a cursor of another page is refused."""
     # As `ordered.encode` frames them, which would ask each one for its type.
-    return blake2b(b"".join([_framed(part, "") for part in parts]), digest_size=EQUALITY_BYTES).digest()
+    hashed = _EQUALITY.copy()
+    hashed.update(b"".join([_framed(part, "") for part in parts]))
+    return hashed.digest()
 
 
 def cipher_of(engine: Engine, secret: bytes | None) -> CursorCipher:
@@ -131,6 +135,11 @@ def _derived(secret: bytes, use: bytes) -> bytes:
     return blake2b(secret, person=use).digest()
 
 
+def _spelled(raw: bytes) -> str:
+    """Bytes as URL-safe base64 without padding."""
+    return binascii.b2a_base64(raw, newline=False).translate(_URL_SAFE, b"=").decode("ascii")
+
+
 def _raw(text: object) -> bytes:
     """The bytes of a text that is spelled as `encode` spells it: one text for one cursor."""
     if not isinstance(text, str) or len(text) > LONGEST or not text.isascii():
@@ -139,11 +148,11 @@ def _raw(text: object) -> bytes:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except binascii.Error:
         raise InvalidCursor(_NOT_A_CURSOR) from None
-    if base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii") != text:
+    if _spelled(raw) != text:
         raise InvalidCursor(_NOT_A_CURSOR)
     if raw[:1] == bytes((_SIGNED_VERSION,)) and len(raw) > _HEAD.size:
         raise InvalidCursor(_EXPIRED)
     hidden = len(raw) - 1 - TAG_BYTES
-    if raw[:1] != bytes((VERSION,)) or hidden < PAD_BYTES or hidden % PAD_BYTES:
+    if raw[:1] != _VERSION_BYTE or hidden < PAD_BYTES or hidden % PAD_BYTES:
         raise InvalidCursor(_NOT_A_CURSOR)
     return raw

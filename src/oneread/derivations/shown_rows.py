@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from oneread.derivations.derivation import Compiling, LocalFind, RowDecoder
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import View
-from oneread.encoding.codegen import function, indented
 from oneread.models.expiry import EXPIRY_BYTES
 from oneread.models.layout import Layout
-from oneread.models.references import Copy, copied_names
+from oneread.models.references import Copy
 from oneread.models.types import Names, types_of
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
@@ -40,7 +39,7 @@ class ShownRows:
         by_key = {name for name, rule in rules_of(cls).items() if rule.kind == "key"}
         self.is_json_of_parsed = self.referring <= by_key  # the JSON form leaves out what is emptied in these
         self.layout: Layout[Any] = Layout(cls, None, nullable=compiling.nullable | set(referring.values()), names=names)
-        self._empty = _emptying(referring)
+        self._settle = self.layout.settler(self.referring)
 
     @property
     def row_decoder(self) -> RowDecoder | None:
@@ -58,8 +57,7 @@ class ShownRows:
         return self.layout.parse_many(self.whole_values(docs))
 
     def settle_rows(self, rows: list[Any]) -> None:
-        self.layout.settle_many(rows)
-        self._empty(rows)
+        self._settle(rows)
 
     def whole_values(self, docs: list[bytes]) -> list[bytes]:
         """Values of rows, without expiries, as the layout knows them."""
@@ -85,17 +83,3 @@ def copy_shown(view: type[View[Any]], field: str, names: Names) -> type[Copy[Any
     present = types_of(view, names)[field].present
     copy: type[Copy[Any]] | None = present.cls if present.kind == "copy" else None
     return copy
-
-
-def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:
-    """Generates the function that removes what no row holds from copies in keys: the copied fields, and `deleted`."""
-    scope: dict[str, Any] = {}
-    lines: list[str] = []
-    for place, (field, copy) in enumerate(referring.items()):
-        names = ("deleted", *copied_names(copy))
-        scope |= {f"out{place}_{number}": getattr(copy, name).__delete__ for number, name in enumerate(names)}
-        lines += [f"copy = row.{field}", "if copy is not None:"]
-        # Threads that share a page may do this at the same time, and an interrupted one is repeated.
-        each = [(f"try: out{place}_{number}(copy)", "except AttributeError: pass") for number in range(len(names))]
-        lines += indented([line for both in each for line in both])
-    return function("empty", "rows", ["for row in rows:", *indented(lines or ["pass"])], scope)

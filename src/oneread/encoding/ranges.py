@@ -4,7 +4,7 @@ See docs/formats/keys.md.
 """
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from oneread.encoding.framing import AFTER_VALUES, FIRST_VALUE
 
@@ -31,9 +31,12 @@ class ByteRange(NamedTuple):
 def successor(prefix: bytes) -> bytes | None:
     """The least bytes above everything that begins with `prefix`; None when there are none (empty, or all 0xFF)."""
     if prefix and prefix[-1] != 0xFF:  # noqa: PLR2004 - the greatest byte
-        return prefix[:-1] + bytes((prefix[-1] + 1,))
+        return prefix[:-1] + _NEXT[prefix[-1]]
     head = prefix.rstrip(b"\xff")
-    return head[:-1] + bytes((head[-1] + 1,)) if head else None
+    return head[:-1] + _NEXT[head[-1]] if head else None
+
+
+_NEXT: Final = tuple(bytes((byte + 1,)) for byte in range(0xFF))
 
 
 def prefix_range(prefix: bytes) -> ByteRange:

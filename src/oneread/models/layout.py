@@ -7,7 +7,7 @@ functions that run per document are generated, because a loop over fields would 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
@@ -17,7 +17,7 @@ import msgspec
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
 from oneread.models.differences import Mismatch, difference, is_abstract
 from oneread.models.fields import FACTORY, Marker, defaults_of
-from oneread.models.layout_code import functions_of
+from oneread.models.layout_code import functions_of, settler
 from oneread.models.model import Model, has_check, key_of
 from oneread.models.paths import Path
 from oneread.models.refusals import spelled
@@ -54,8 +54,6 @@ class Layout(Generic[E]):
     """The document of an entity. Types are not checked. Raises InvalidValue for what cannot be encoded."""
     decode: Callable[[bytes], E]
     """The entity of a document. Raises Corrupt."""
-    settle_many: Callable[[list[E]], list[E]]
-    """Makes what `parse_many` returned entities, in place; returns the list. Again it changes nothing."""
     decode_known: Callable[[bytes], E]
     """`decode` for a document whose first two bytes have been checked."""
 
@@ -121,17 +119,24 @@ class Layout(Generic[E]):
         }
         made = functions_of(self.cls, self.fields, scope, has_id=self.layout_id is not None)
         self.encode, self.decode, self.decode_known = made["encode"], made["decode"], made["decode_known"]
-        self.settle_many = made["settle_many"]
+        self._settle_many = settler(self.cls, self.fields, ())
         self._row, self._take, self._settle, self._same = (made[name] for name in ("row", "take", "settle", "same"))
 
     def decode_many(self, docs: Sequence[bytes]) -> list[E]:
         """The entities of several documents, in one call of msgspec when none of them is wide."""
-        return self.settle_many(self.parse_many(docs))
+        return self._settle_many(self.parse_many(docs))
+
+    def settler(self, emptied: Collection[str]) -> Callable[[list[E]], list[E]]:
+        """Makes the function that makes what `parse_many` returned entities, in place, and returns the list.
+
+        The copies in the fields `emptied` are left with their reference alone. Again it changes nothing.
+        """
+        return settler(self.cls, self.fields, emptied)
 
     def parse_many(self, docs: Sequence[bytes]) -> list[E]:
         """`decode_many` without its last step: the results may be shadows, which have the same values. Raises Corrupt.
 
-        Give them to nothing that asks for their class, before `settle_many` made them entities.
+        Give them to nothing that asks for their class, before a function of `settler` made them entities.
         """
         prefix, size = self.prefix, len(self.prefix)
         if size:

@@ -5,14 +5,16 @@ See encoding/codegen.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from decimal import Decimal
 from keyword import iskeyword
+from types import WrapperDescriptorType
 from typing import Any
 
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration
 from oneread.models.differences import is_exact
+from oneread.models.references import copied_names
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, become
 
@@ -32,7 +34,7 @@ def functions_of(
     space |= {_ref_name(each): each.shadow for field in fields for each in (field, *field.fields) if _is_set(each)}
     copies = [f"copy_{at} = entity.{field.name}" for at, field in enumerate(fields) if field.kind == "copy"]
     row = f"({''.join(_value(at, field) for at, field in enumerate(fields))})"
-    settle = ["become(entity, CLS)", *(line for at, field in enumerate(fields) for line in _settled(at, field))]
+    settle = _settled(cls, fields)
     take = [f"entity = unpack(doc{'[2:]' if has_id else ''})", *settle, "return entity"]
     decode = ["try:", *indented(take), "except FAULTS as error: return decode_beyond(doc, error)"]
     same = " and ".join(_same(field, field.name in scope["loose"]) for field in fields) or "True"
@@ -49,7 +51,6 @@ def functions_of(
         "settle": ("entity", [*settle, "return entity"]),
         "take": ("doc", take),
         "decode_known": ("doc", decode),
-        "settle_many": ("entities", ["for entity in entities:", *indented(settle), "return entities"]),
         "same": ("given, read", [f"return {same}"]),
     }
     if has_id:
@@ -58,6 +59,30 @@ def functions_of(
         name: function(name, arguments, lines, space, cls.__qualname__) for name, (arguments, lines) in bodies.items()
     }
     return {"decode": made["decode_known"]} | made
+
+
+def settler(cls: type, fields: tuple[FieldShape, ...], emptied: Collection[str]) -> Callable[[list[Any]], list[Any]]:
+    """Generates the function that makes parsed shadows instances of the user's classes, in place, and returns the list.
+
+    The copies in the fields `emptied` lose their copied fields and `deleted`, which no document of theirs has.
+    """
+    scope: dict[str, Any] = {"become": become, "CLS": cls}
+    scope |= {f"COPY_{at}": field.cls for at, field in enumerate(fields) if field.kind == "copy"}
+    scope |= {_ref_name(each): each.shadow for field in fields for each in (field, *field.fields) if _is_set(each)}
+    for at, field in enumerate(fields):
+        if field.name in emptied:
+            names = _emptied_names(field)
+            scope |= {f"out_{at}_{place}": getattr(field.cls, name).__delete__ for place, name in enumerate(names)}
+    lines = ["for entity in entities:", *indented(_settled(cls, fields, emptied))]
+    # An instance of a frozen class refuses: another thread that shares the page has settled it, an interrupted call, or
+    # the decoder of one document. `become` sets a class again, and what is empty stays so.
+    again = ["for entity in entities:", *indented(_settled(cls, fields, emptied, again=True))]
+    body = ["try:", *indented(lines), "except AttributeError:", *indented(again), "return entities"]
+    return function("settle_many", "entities", body, scope, cls.__qualname__)
+
+
+def _emptied_names(field: FieldShape) -> tuple[str, ...]:
+    return "deleted", *copied_names(field.cls)
 
 
 def _value(at: int, field: FieldShape) -> str:
@@ -99,17 +124,37 @@ def _same_types(given: str, read: str) -> str:
     return f"[*map(type, {given})] == [*map(type, {read})]"
 
 
-def _settled(at: int, field: FieldShape) -> Iterator[str]:
-    """The statements that turn decoded shadows into instances of the user's classes."""
-    if field.kind == "copy":
-        yield f"copy_{at} = entity.{field.name}"
-        inner = [
-            f"become(copy_{at}, COPY_{at})",
-            *(line for each in field.fields for line in _settled_refs(f"copy_{at}", each)),
-        ]
-        yield from _unless_none(f"copy_{at}", inner, optional=field.optional)
-    else:
-        yield from _settled_refs("entity", field)
+def _settled(
+    cls: type, fields: tuple[FieldShape, ...], emptied: Collection[str] = (), *, again: bool = False
+) -> list[str]:
+    """The statements that turn decoded shadows into instances of the user's classes; `again` if some may be already."""
+    lines: list[str] = []
+    for at, field in enumerate(fields):
+        if field.kind != "copy":
+            lines += _settled_refs("entity", field)
+            continue
+        copy = f"copy_{at}"
+        inner = _emptied(at, field, again=again) if field.name in emptied else []
+        inner += [_become(copy, f"COPY_{at}", field.cls, again=again)]
+        inner += [line for each in field.fields for line in _settled_refs(copy, each)]
+        lines += [f"{copy} = entity.{field.name}", *_unless_none(copy, inner, optional=field.optional)]
+    return [*lines, _become("entity", "CLS", cls, again=again)]
+
+
+def _become(name: str, made: str, cls: type, *, again: bool) -> str:
+    """The statement that sets a class; a class may have a `__setattr__` of its own, which is not asked."""
+    own = type(cls.__setattr__) is not WrapperDescriptorType
+    return f"become({name}, {made})" if again or own else f"{name}.__class__ = {made}"
+
+
+def _emptied(at: int, field: FieldShape, *, again: bool) -> list[str]:
+    """The statements that empty a copy; `again` if parts of it may be empty already."""
+    names = _emptied_names(field)
+    outs = [f"out_{at}_{place}(copy_{at})" for place in range(len(names))]
+    if again:
+        return [line for out in outs for line in (f"try: {out}", "except AttributeError: pass")]
+    own = type(field.cls.__delattr__) is not WrapperDescriptorType
+    return outs if own else [f"del {', '.join(f'copy_{at}.{name}' for name in names)}"]
 
 
 def _settled_refs(owner: str, field: FieldShape) -> Iterator[str]:

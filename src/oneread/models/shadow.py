@@ -1,7 +1,8 @@
 """Shadows: hidden array-like subclasses, with every type resolved, through which documents are decoded.
 
 A user's class is an object in JSON, so it cannot be array-like itself. A shadow adds no slots, so an instance of it can
-be given the user's class after decoding: no second object is made. See "Documents" of docs/formats/rows.md.
+be given the user's class after decoding: no second object is made. It is not frozen, because a statement sets its class
+in less time than a call of `become`. See "Documents" of docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def shadow_of(cls: Any, fields: dict[str, Any]) -> Any:
         "__qualname__": cls.__qualname__,
     }
     made: Any = msgspec.StructMeta.__new__(
-        type(cls), cls.__name__, (cls,), space, array_like=True, forbid_unknown_fields=True, tag=False,
+        type(cls), cls.__name__, (cls,), space, array_like=True, forbid_unknown_fields=True, tag=False, frozen=False,
         rename={name: name for name in fields},  # two names may differ only in what `field(name=...)` makes of them
     )  # fmt: skip
     _try_to_become(made, cls)

@@ -66,7 +66,7 @@ class Held(NamedTuple):
 
 def referring_fields(cls: type, names: Names) -> Referring:
     """The fields of a model that refer, by name; those of a child with the reference to its root."""
-    defaults = {each.name: each.default for each in msgspec.structs.fields(cls)}
+    defaults = defaults_of(cls)
     found: Referring = {}
     for name, given in types_of(cls, names).items():
         target = reference_target(given.present.several or given)
@@ -138,11 +138,11 @@ def source_route(field: OracleField, route: Route) -> Route:
 
 def written_at(entity: AnyModel, version: int) -> int:
     """The clock of an entity's stamps; `version`, which the database returned, if it has no stamps."""
-    fields = msgspec.structs.fields(type(entity))
+    defaults = defaults_of(type(entity))
     for stamp in (UPDATED, CREATED):
-        for each in fields:
-            if each.default == stamp:
-                at: datetime = getattr(entity, each.name)
+        for name, default in defaults.items():
+            if default == stamp:
+                at: datetime = getattr(entity, name)
                 return (at - _EPOCH) // timedelta(milliseconds=1)
     return version
 

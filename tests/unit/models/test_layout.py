@@ -606,3 +606,41 @@ def test_descriptions_differ_where_documents_do():
     ]
     assert texts(one) == texts(same) == [("code", "Key[str]", False), ("a", "int", False), ("b", "str", False)]
     assert len({tuple(describe(each)) for each in (one, *others)}) == 1 + len(others)
+
+
+class Guarded(Copy[Customer]):
+    """Sets and deletes nothing by a statement."""
+
+    name: str
+
+    def __setattr__(self, name, value):
+        raise AssertionError(name)
+
+    def __delattr__(self, name):
+        raise AssertionError(name)
+
+
+class Delivery(Model[int]):
+    number: Key[int]
+    buyer: Buyer | None
+    guarded: Guarded
+
+
+@pytest.mark.parametrize("settled_before", range(4))
+def test_rows_are_settled_again_after_a_call_that_was_interrupted(settled_before):
+    layout = Layout(Delivery, None)
+    settle = layout.settler({"buyer", "guarded"})
+    guarded = Guarded(ref=Customer.at(1), name="Ada")
+    buyer = Buyer(ref=Customer.at(1), name="Ada", country="UK")
+    docs = [layout.encode(Delivery(number=n, buyer=buyer if n else None, guarded=guarded)) for n in range(3)]
+    rows = layout.parse_many(docs)
+    settle(rows[:settled_before])
+    shadow.become(rows[2].buyer, Buyer)  # interrupted between the two
+    for _time in range(2):
+        assert settle(rows) is rows
+        assert [type(row) for row in rows] == [Delivery] * 3
+        assert [type(row.buyer) for row in rows] == [type(None), Buyer, Buyer]
+        assert [(type(row.guarded), row.guarded.ref) for row in rows] == [(Guarded, Customer.at(1))] * 3
+        for copy in (rows[1].buyer, rows[2].buyer, rows[0].guarded):
+            assert not any(hasattr(copy, name) for name in ("deleted", "name", "country"))
+    assert all(hasattr(row.guarded, "name") for row in layout.decode_many(docs))

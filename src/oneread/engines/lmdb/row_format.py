@@ -135,7 +135,7 @@ def decode_column(table: Table, rows: Sequence[tuple[bytes, bytes]], column: byt
     """
     if not rows:
         return (), []
-    keys, values = zip(*rows, strict=True)
+    keys, values = (*map(_take_key, rows),), (*map(_take_value, rows),)
     bodies = _bodies(values) if column == BODY else None
     if bodies is not None:
         return keys, bodies
@@ -161,6 +161,7 @@ def _bodies(values: Sequence[bytes]) -> list[bytes] | None:
     return None
 
 
+_take_key, _take_value = itemgetter(0), itemgetter(1)
 _take_form, _take_one, _take_spelled = itemgetter(0), itemgetter(slice(BODY_AT[ONE], None)), itemgetter(slice(1, None))
 _ONLY_ONE, _ALONE, _ONLY_SPELLED = {ONE}, {ONE, LONG}, {SPELLED}
 
