@@ -80,14 +80,13 @@ class CounterBatch:
             LimitExceeded: a million counters wait, because the store takes none.
             Closed: the batch was closed before this call.
         """
-        if type(amount) is not int or not _LEAST <= amount <= _MOST:
+        if amount is not _ONE and (type(amount) is not int or not _LEAST <= amount <= _MOST):
             check_amount(amount)
         try:
             with self._lock:
-                waiting = self._waiting
-                if name in waiting:
-                    waiting[name] += amount
-                else:
+                try:
+                    self._waiting[name] += amount
+                except KeyError:
                     self._add_first(name, amount)
                 self._adds = adds = self._adds + 1
         except TypeError:  # not hashable
@@ -226,6 +225,8 @@ class AsyncCounterBatch(CounterBatch):
         await self._run_blocking(self.close)
 
 
+_ONE: Final = 1
+"""What most adds add: CPython has one object for it, which needs no check."""
 _MOST: Final = (1 << 63) - 1
 _LEAST: Final = -(1 << 63)
 _OPEN: weakref.WeakSet[CounterBatch] = weakref.WeakSet()

@@ -145,41 +145,51 @@ class NativeCounters:
 
     def add_inside(self, store: CountedStore, adds: Sequence[Add], once: Once | None = None) -> bool:
         work = _Adding(store)
-        _check_moments(adds, work.now)
         chance = store.chance()
+        known = self._settings
         guessed: list[CounterSettings] = []
         places: list[list[bytes]] = []
         keys: list[bytes] = []
         for each in adds:
-            settings = self._settings.get(each.name, each.declared)
+            settings = known.get(each.name, each.declared)
             guessed.append(settings)
-            places.append(work.places(each, settings, chance))
-            keys += (SETTINGS + each.name, *places[-1])
+            several = work.places(each, settings, chance)
+            places.append(several)
+            keys.append(SETTINGS + each.name)
+            keys += several
             if settings.shown:
                 keys.append(mark_key(each.name))
+        guess = self._generations
+        tokens = [] if once is None or guess is None else _token_keys(once, guess)
         if once is not None:
-            keys += [GENERATIONS_ROW, *_token_keys(once, self._generations)]
+            keys += [GENERATIONS_ROW, *tokens]
         work.load(keys)
-        generations = None
-        if once is not None:
-            generations = work.generations(once)
-            work.load(_token_keys(once, generations))
-            self._generations = generations
-            if work.is_counted(once, generations):
-                return False
+        if once is not None and not self._note(work, once, guess, tokens):
+            return False
         found = [work.settings(each) for each in adds]
         if found != guessed:
             places = [work.places(each, settings, chance) for each, settings in zip(adds, found, strict=True)]
             marks = [mark_key(each.name) for each, settings in zip(adds, found, strict=True) if settings.shown]
             work.load([*(key for several in places for key in several), *marks])
-        if len(self._settings) > _KNOWN:
-            self._settings.clear()
+        if len(known) > _KNOWN:
+            known.clear()
         for each, settings, several in zip(adds, found, places, strict=True):
-            self._settings[each.name] = settings
+            known[each.name] = settings
             work.add(each, settings, several)
-        if once is not None and generations is not None:
-            work.note(once, generations)
         store.replace("counts", work.written)
+        return True
+
+    def _note(self, work: _Adding, once: Once, guess: Generations | None, tokens: list[bytes]) -> bool:
+        """Notes a token unless it was counted; returns whether it was noted. `tokens` are its keys by the guess."""
+        generations = work.generations(once)
+        if generations != guess:
+            self._generations = generations
+            tokens = _token_keys(once, generations)
+            work.load(tokens)
+        for key in tokens:
+            if work.rows[key] is not None:
+                return False
+        work.put(tokens[-1], b"1")
         return True
 
     def configure(
@@ -256,19 +266,9 @@ class NativeCounters:
         return self._system.together(attempt)
 
 
-def _check_moments(adds: Sequence[Add], now: int) -> None:
-    for each in adds:
-        if each.at is not None and each.at > now + _AHEAD:
-            raise InvalidValue(
-                "this moment is more than a day ahead of the clock: one of the two is wrong",
-                counter=text_of(each.name),
-                at=datetime.fromtimestamp(each.at // 1000, UTC),
-                clock=datetime.fromtimestamp(now // 1000, UTC),
-            )
-
-
-def _token_keys(once: Once, generations: Generations | None) -> list[bytes]:
-    return [] if generations is None else [token_key(each, once.scope, once.token) for each in generations.living]
+def _token_keys(once: Once, generations: Generations) -> list[bytes]:
+    """Where a token may be, the current generation last."""
+    return [token_key(each, once.scope, once.token) for each in generations.living]
 
 
 class _Adding:
@@ -282,30 +282,40 @@ class _Adding:
 
     def load(self, keys: Iterable[bytes]) -> None:
         """Reads the rows among these that were not read yet; one request or none."""
-        wanted = [key for key in dict.fromkeys(keys) if key not in self.rows]
+        rows = self.rows
+        wanted = [key for key in dict.fromkeys(keys) if key not in rows]
         if wanted:
-            self.rows.update(zip(wanted, self._store.read("counts", wanted), strict=True))
+            rows.update(zip(wanted, self._store.read("counts", wanted), strict=True))
 
     def put(self, key: bytes, value: bytes) -> None:
         self.written[key] = {VALUE: Cell(value, later(self.rows[key], self.now))}
 
     def places(self, wanted: Add, settings: CounterSettings, chance: float) -> list[bytes]:
-        """The rows that an add changes: one shard, drawn by chance, and the window of each size."""
-        moment = self.now if wanted.at is None else wanted.at
-        places = [shard_key(wanted.name, int(chance * settings.shards))]
-        if settings.windows:
-            places += [window_key(wanted.name, size, window_start(size, moment)) for size in settings.windows]
-        return places
+        """The rows that an add changes: a shard, drawn by chance, and the window of each size. Raises InvalidValue."""
+        moment = wanted.at
+        if moment is None:
+            moment = self.now
+        elif moment > self.now + _AHEAD:
+            raise InvalidValue(
+                "this moment is more than a day ahead of the clock: one of the two is wrong",
+                counter=text_of(wanted.name),
+                at=datetime.fromtimestamp(moment // 1000, UTC),
+                clock=datetime.fromtimestamp(self.now // 1000, UTC),
+            )
+        shard = shard_key(wanted.name, int(chance * settings.shards))
+        if not settings.windows:
+            return [shard]
+        return [shard, *(window_key(wanted.name, size, window_start(size, moment)) for size in settings.windows)]
 
     def settings(self, wanted: Add) -> CounterSettings:
         """How a counter is kept: as stored, and with the windows that are declared and not stored yet."""
         key = SETTINGS + wanted.name
         stored = settings_of(self.rows[key])
         settings = kept(stored, wanted.declared)
-        if not wanted.declared.windows.keys() <= settings.windows.keys():
-            windows = {**wanted.declared.windows, **settings.windows}
-            settings = msgspec.structs.replace(settings, windows=windows)
-        if settings != stored:
+        declared = wanted.declared.windows
+        if declared and not declared.keys() <= settings.windows.keys():
+            settings = msgspec.structs.replace(settings, windows={**declared, **settings.windows})
+        if settings is not stored:
             self.put(key, encode_struct(settings))
         return settings
 
@@ -316,6 +326,8 @@ class _Adding:
 
     def add(self, wanted: Add, settings: CounterSettings, places: Sequence[bytes]) -> None:
         self._add_to(places[0], wanted.amount)
+        if not settings.windows and not settings.shown:  # most
+            return
         for size, key in zip(settings.windows, places[1:], strict=True):
             if self.rows[key] is None:
                 newest = start_of(key) if wanted.at is None else self._newest(wanted.name, size, key)
@@ -353,12 +365,6 @@ class _Adding:
         generations = Generations(0, 0, once.seconds) if stored is None else stored
         if generations.once_for < once.seconds:
             generations = msgspec.structs.replace(generations, once_for=once.seconds)
-        if generations != stored:
+        if generations is not stored:
             self.put(GENERATIONS_ROW, encode_struct(generations))
         return generations
-
-    def is_counted(self, once: Once, generations: Generations) -> bool:
-        return any(self.rows[key] is not None for key in _token_keys(once, generations))
-
-    def note(self, once: Once, generations: Generations) -> None:
-        self.put(token_key(generations.current, once.scope, once.token), b"1")

@@ -149,4 +149,4 @@ class CounterPlans:
         found = yield from reading.list_counters(within, check_limit(limit))
         declared = self.declared(None, None)
         kept_as = [(name, kept(settings, declared)) for name, settings in found]
-        return [CounterEntry(name, settings.shards, settings.windows) for name, settings in kept_as]
+        return [CounterEntry(name, settings.shards, dict(settings.windows)) for name, settings in kept_as]

@@ -6,6 +6,7 @@ are one range, and so are its windows of one size. See "Named counters" of docs/
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -59,6 +60,10 @@ _START_BYTES: Final = 6
 """Of a window's start, in seconds since 1970: beyond the last instant that a clock may show."""
 TOKEN_BYTES: Final = 16
 _SUMS: Final = 2
+_SHORT: Final = (1 << 63) - 1
+"""The greatest sum that is stored as a number of msgpack."""
+_REMEMBERED: Final = 1000
+"""Settings and generations that a process has decoded: most counters have the same few."""
 
 WindowSize: TypeAlias = Literal["minute", "hour", "day"]
 """How long a window of a counter is; windows begin at whole minutes, hours and days of UTC."""
@@ -205,7 +210,7 @@ def new_mark(now: int) -> bytes:
 
 def marked_since(row: Row) -> int:
     """When a mark was set. Raises Corrupt."""
-    since: int = _decoded(row, _decode_mark)
+    since: int = _decoded(_value_of(row), _decode_mark)
     return since
 
 
@@ -266,9 +271,12 @@ _decode_chance: Final = msgspec.msgpack.Decoder(float).decode
 
 def settings_of(row: Row | None) -> CounterSettings | None:
     """The settings in a configuration row. Raises Corrupt."""
-    if row is None:
-        return None
-    settings: CounterSettings = _decoded(row, _decode_settings)
+    return None if row is None else _settings_in(_value_of(row))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _settings_in(data: bytes) -> CounterSettings:
+    settings: CounterSettings = _decoded(data, _decode_settings)
     if not (
         0 <= settings.shards <= MOST_SHARDS
         and (settings.shards or settings.shown)
@@ -281,9 +289,12 @@ def settings_of(row: Row | None) -> CounterSettings | None:
 
 def generations_of(row: Row | None) -> Generations | None:
     """What the row of the generations says. Raises Corrupt."""
-    if row is None:
-        return None
-    generations: Generations = _decoded(row, _decode_generations)
+    return None if row is None else _generations_in(_value_of(row))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _generations_in(data: bytes) -> Generations:
+    generations: Generations = _decoded(data, _decode_generations)
     if not (0 <= generations.first <= generations.current and generations.once_for > 0):
         raise Corrupt(_UNREADABLE, generations=generations)
     return generations
@@ -292,10 +303,17 @@ def generations_of(row: Row | None) -> Generations | None:
 _UNREADABLE: Final = "this row of a counter is unreadable; restore a backup"
 
 
-def _decoded(row: Row, decode: Any) -> Any:
+def _value_of(row: Row) -> bytes:
+    cell = row.get(VALUE)
+    if cell is None:
+        raise Corrupt(_UNREADABLE)
+    return cell.value
+
+
+def _decoded(data: bytes, decode: Any) -> Any:
     try:
-        return decode(row[VALUE].value)
-    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt(_UNREADABLE) from error
 
 
@@ -321,6 +339,9 @@ def sums_of_amounts(data: bytes | None) -> Sums:
 
 
 def encode_sums(sums: Sums) -> bytes:
+    raised, lowered = sums
+    if raised <= _SHORT and lowered <= _SHORT:
+        return encode_struct(sums)
     return encode_amounts(sums)
 
 
@@ -343,7 +364,7 @@ def chance_of(row: Row | None) -> float | None:
     """The chance in the configuration row of a cache-first counter; None without one. Raises Corrupt."""
     if row is None:
         return None
-    chance: float = _decoded(row, _decode_chance)
+    chance: float = _decoded(_value_of(row), _decode_chance)
     if not 0 < chance <= 1:
         raise Corrupt(_UNREADABLE, chance=chance)
     return chance

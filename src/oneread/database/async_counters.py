@@ -224,4 +224,4 @@ class AsyncCounter:
         await self._database.run(self._plans.delete(self._key))
 
     def _entry(self, settings: CounterSettings) -> CounterEntry:
-        return CounterEntry(self.name, settings.shards, settings.windows)
+        return CounterEntry(self.name, settings.shards, dict(settings.windows))

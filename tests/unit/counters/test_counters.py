@@ -31,6 +31,17 @@ def test_a_counter_is_made_by_its_first_add(face):
     assert handle(face, "votes:4").read() == handle(face, "votes:421").read() == 0
 
 
+def test_what_a_caller_does_with_an_entry_changes_no_counter(face):
+    """A process remembers settings that it has decoded."""
+    votes = handle(face, "votes", keep={"hour": 2})
+    votes.add()
+    for entry in (votes.settings(), votes.configure(shards=3), *face.counters()):
+        entry.windows["day"] = 5
+    assert votes.settings().windows == {"hour": 2}
+    votes.add()
+    assert face.counters()[0].windows == {"hour": 2}
+
+
 def test_a_token_counts_once(face):
     votes, others = handle(face, "votes"), handle(face, "others")
     assert votes.add(5, once="request 1") is True

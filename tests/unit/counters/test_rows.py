@@ -65,6 +65,7 @@ def test_the_bytes_of_a_cache_first_counter():
 def test_sums_of_any_size_are_read_as_they_were_written(raised):
     for sums in (rows.Sums(raised, 7), rows.Sums(7, raised)):
         assert rows.sums_of({rows.VALUE: Cell(rows.encode_sums(sums), NOW)}) == sums
+        assert rows.encode_sums(sums) == encode_amounts(sums)
 
 
 @pytest.mark.parametrize("amounts", [[], [1], [1, 2, 3], [-1, 2], [1, -(2**70)], [2**70, -1]])

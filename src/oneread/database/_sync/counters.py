@@ -223,4 +223,4 @@ class Counter:
         self._database.run(self._plans.delete(self._key))
 
     def _entry(self, settings: CounterSettings) -> CounterEntry:
-        return CounterEntry(self.name, settings.shards, settings.windows)
+        return CounterEntry(self.name, settings.shards, dict(settings.windows))

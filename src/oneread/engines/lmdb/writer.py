@@ -101,6 +101,10 @@ class Job(Completion):
             self.failure = self.failure or failure
             self.finish()
 
+    def seconds_to_wait(self, limit: float) -> float:
+        """How long its caller sleeps before it looks at the thread, for one that waits until `limit`."""
+        return min(max(limit - time.monotonic(), _LEAST_WAIT), LOOK_SECONDS)
+
     def wait(self, seconds: float) -> bool:
         """Waits for its end; returns whether it has ended."""
         return self.finished or self._ended.acquire(timeout=seconds)
@@ -133,6 +137,7 @@ class Writer:
         self._kept: Job | None = None  # taken from the queue, but not part of the current group
         self._at: Job | None = None  # the job for which the thread waits for the turn; None while it waits for jobs
         self._taken: list[Job] = []  # claimed by the thread, and not all finished yet
+        self._stored: list[Job] = []  # of these, those that are committed and whose callers were not woken yet
         self._alive = threading.Lock()  # held while there is a thread
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -159,8 +164,11 @@ class Writer:
         try:
             if not self._alive.locked() and not self._closed:
                 run_uninterrupted(self._start)
+            # The put wakes the thread, which cannot run before this one waits: nothing more than needed in between.
+            seconds = job.seconds_to_wait(job.deadline)
             self._queue.put(job)
-            self._wait(job)
+            if self._closed or not job.wait(seconds):
+                self._wait(job)
         except BaseException:  # this thread was interrupted, or the job is too late
             job.abandon()
             raise
@@ -171,7 +179,7 @@ class Writer:
         if self._closed and job.withdraw():  # the thread looked at its queue for the last time before this job came
             raise _closed()
         limit = job.deadline
-        while not job.wait(min(max(limit - time.monotonic(), _LEAST_WAIT), LOOK_SECONDS)):
+        while not job.wait(job.seconds_to_wait(limit)):
             if os.getpid() != self._process:  # a signal handler forked
                 raise OutcomeUnknown("the process forked while this write waited; read before writing again")
             alive = self._alive.locked()
@@ -215,7 +223,9 @@ class Writer:
                 self._kept = None
                 if job.is_claimable():
                     self._lead(job)
+                    self._wake()
         finally:
+            self._wake()
             _fail(self._taken, OutcomeUnknown("the writer's thread was ended; read before writing again"))
             self._taken = []
             self._alive.release()
@@ -285,6 +295,13 @@ class Writer:
                 self._commit([job])
             except OnereadError as failure:
                 _fail([job], failure)
+            self._wake()
+
+    def _wake(self) -> None:
+        """Ends the committed jobs: after a group the last step, so that their callers find the interpreter free."""
+        stored, self._stored = self._stored, []
+        for job in stored:
+            job.finish()
 
     def _commit(self, jobs: list[Job]) -> None:
         group: CommitGroup | None = None
@@ -304,8 +321,7 @@ class Writer:
             if committing:  # out of memory, for instance; a job's own exception never gets here
                 raise OutcomeUnknown("the commit was interrupted; read before writing again") from failure
             raise Unavailable("the transaction was interrupted; nothing was written") from failure
-        for job in jobs:
-            job.finish()
+        self._stored = [*self._stored, *jobs]
 
 
 _RUNNING: Final = Job(None, 0)

@@ -281,6 +281,38 @@ def elsewhere(writer, tmp_path):
     assert writer.transaction(c, 30) == "c"
 
 
+def test_a_caller_is_woken_when_the_turn_was_given_back(store, writer, monkeypatch):
+    given_back = []
+
+    def give_back(turn):
+        original(turn)
+        given_back.append([job.finished for job in writer._taken])
+
+    original = Turn.give_back
+    monkeypatch.setattr(Turn, "give_back", give_back)
+    queue = Queue(writer)
+    store.breaks = {(1, "commit"): LimitExceeded("full"), (3, "commit"): LimitExceeded("full")}
+    queue.add(a, b)
+    assert queue.release() == {"a": "a", "b": LimitExceeded}
+    assert writer.transaction(c, 5) == "c"
+    assert given_back == [[False], [True, True], [False]], "one by one, each is woken after its own commit"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("failure", [OSError(errno.ENOLCK, "No locks available"), SystemExit()])
+def test_what_is_committed_is_acknowledged_although_the_turn_cannot_be_given_back(store, writer, monkeypatch, failure):
+    def refuse(_turn):
+        raise failure
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Turn, "give_back", refuse)
+        assert writer.transaction(a, 5) == "a"
+        if isinstance(failure, SystemExit):  # it ended the thread
+            writer._thread.join(30)
+    assert writer.transaction(b, 5) == "b"
+    assert store.committed == [["a"], ["b"]]
+
+
 def test_being_alone_waits_for_other_processes_too(elsewhere, writer):
     with pytest.raises(Unavailable):
         writer.alone(a, 0.01)
