@@ -7,7 +7,9 @@ docs/decisions/0007-generated-code.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from itertools import count
+from types import CodeType
 from typing import Any, Final
 
 _made: Final = count(1)
@@ -28,12 +30,18 @@ def function(
 ) -> Callable[..., Any]:
     """Compiles the function `name(arguments)` with these lines as its body; tracebacks show `owner` and the lines."""
     text = "\n".join([f"def {name}({arguments}):", *indented(lines)])
-    # Not in angle brackets: Python looks for no lines behind such a name. The number keeps two of one owner apart.
-    place = f"{name} of {owner or 'oneread'}, generated {next(_made)}"
-    space = {**scope, "__name__": place, "__loader__": _Text(text)}
-    exec(compile(text, place, "exec"), space)  # noqa: S102 - see above
+    code = _compile(text, name, owner or "oneread")
+    space = {**scope, "__name__": code.co_filename, "__loader__": _Text(text)}
+    exec(code, space)  # noqa: S102 - see above
     made: Callable[..., Any] = space[name]  # type: ignore[assignment]  # exec has just put it there
     return made
+
+
+@lru_cache(maxsize=4096)
+def _compile(text: str, name: str, owner: str) -> CodeType:
+    """Compiles a text once: a schema is compiled for its declarations and for each store, mostly to the same text."""
+    # Not in angle brackets: Python looks for no lines behind such a name. The number keeps two of one owner apart.
+    return compile(text, f"{name} of {owner}, generated {next(_made)}", "exec")
 
 
 def indented(lines: Iterable[str]) -> list[str]:
