@@ -4,6 +4,8 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 export NO_MKDOCS_2_WARNING := 1
+# Tests start hundreds of processes: with this set, each would compile all of the tree.
+unexport PYTHONDONTWRITEBYTECODE
 
 # A Python of 3.11 or newer: $(PYTHON) when given, else python3.11, else python3 when it is new enough.
 NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
