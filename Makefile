@@ -101,7 +101,7 @@ lock: $(BIN)/uv ## pin what pyproject.toml asks for, with hashes, in requirement
 
 .PHONY: sim
 sim: setup ## SEEDS seeds of crashes and interleavings, interrupts at each bytecode, POWER_FAILURES below each run
-\tONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/power tests/failures/test_interrupts.py
+	ONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/power tests/failures/test_interrupts.py
 
 .PHONY: bench
 bench: setup postgres redis ## every benchmark against its peers
