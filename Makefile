@@ -4,6 +4,8 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 export NO_MKDOCS_2_WARNING := 1
+# Tests start hundreds of processes: with this set, each would compile all of the tree.
+unexport PYTHONDONTWRITEBYTECODE
 
 # A Python of 3.11 or newer: $(PYTHON) when given, else python3.11, else python3 when it is new enough.
 NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
@@ -99,7 +101,7 @@ lock: $(BIN)/uv ## pin what pyproject.toml asks for, with hashes, in requirement
 
 .PHONY: sim
 sim: setup ## SEEDS seeds of crashes and interleavings, interrupts at each bytecode, POWER_FAILURES below each run
-\tONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/power tests/failures/test_interrupts.py
+	ONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/power tests/failures/test_interrupts.py
 
 .PHONY: bench
 bench: setup postgres redis ## every benchmark against its peers

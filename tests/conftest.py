@@ -7,7 +7,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
-UNMEASURED = {"properties", "simulation"}
+UNMEASURED = {"power", "properties", "simulation"}
+CHILDREN = "COVERAGE_PROCESS_CONFIG"
+"""By this variable coverage measures the processes that a test starts."""
 
 # `ci` replays the same examples on every machine; `dev` looks for new ones; `thorough` is for a night. None of them
 # takes time for a failure: a machine may be slow.
@@ -23,11 +25,26 @@ for name, options in PROFILES.items():
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))
 
 
+def is_measured(item):
+    return UNMEASURED.isdisjoint(item.path.relative_to(HERE).parts)
+
+
 def pytest_collection_modifyitems(items):
-    """Coverage more than doubles the time of the long searches; the unit tests run the same code, and measured."""
+    """Coverage about doubles the time of the long searches; the unit tests run the same code, and measured."""
     for item in items:
-        if UNMEASURED.intersection(item.path.relative_to(HERE).parts):
+        if not is_measured(item):
             item.add_marker(pytest.mark.no_cover)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """The mark is about this process and a test's call; processes that it or its fixtures start are not measured."""
+    measuring = None if is_measured(item) else os.environ.pop(CHILDREN, None)
+    try:
+        return (yield)
+    finally:
+        if measuring is not None:
+            os.environ[CHILDREN] = measuring
 
 
 @pytest.fixture(params=["memory", "lmdb"])

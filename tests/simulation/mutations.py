@@ -370,7 +370,7 @@ MUTATIONS = {
     a_task_reads_its_source_before_its_transaction: 7,
     the_cursor_is_saved_before_the_batch: 0,
     the_task_is_deleted_before_its_last_batch: 6,
-    a_transaction_does_not_check_versions: 10,
+    a_transaction_does_not_check_versions: 20,
     a_commit_decides_outside_of_its_transaction: 1,
     a_source_made_again_has_no_fan_out: 69,
     a_deleted_source_has_no_fan_out: 1,
@@ -381,7 +381,7 @@ MUTATIONS = {
     back_references_stay_when_a_reference_changes: 0,
     index_rows_are_put_and_never_taken_back: 0,
     a_sum_is_stated_instead_of_added: 0,
-    claims_are_released_too_early: 2,
+    claims_are_released_too_early: 12,
     claims_are_not_looked_at: 1,
     a_copy_is_kept_although_its_reference_changed: 0,
     a_holder_that_followed_has_no_fan_out: 0,
@@ -392,7 +392,7 @@ MUTATIONS = {
     a_followed_holder_keeps_its_rows_version: 0,
     a_deleted_source_is_followed_as_if_it_lived: 1,
     the_old_record_is_taken_from_now: 0,
-    an_attempt_resumes_where_the_last_one_ended: 1,
-    a_patch_asks_for_what_no_field_referred_to: 1,
+    an_attempt_resumes_where_the_last_one_ended: 14,
+    a_patch_asks_for_what_no_field_referred_to: 3,
 }
 """Each with the first seed that finds it: tried before all others, since the search takes seconds."""

@@ -32,7 +32,7 @@ def function(
 ) -> Callable[..., Any]:
     """Compiles the function `name(arguments)` with these lines as its body; tracebacks show `owner` and the lines."""
     text = "\n".join([f"def {name}({arguments}):", *indented(lines)])
-    code = _compiled(text, name, owner or "oneread")
+    code = _compile(text, name, owner or "oneread")
     space = {**scope, "__name__": code.co_filename, "__loader__": _Text(text)}
     exec(code, space)  # noqa: S102 - see above
     made: Callable[..., Any] = space[name]  # type: ignore[assignment]  # exec has just put it there
@@ -40,8 +40,8 @@ def function(
 
 
 @lru_cache(_KEPT)
-def _compiled(text: str, name: str, owner: str) -> CodeType:
-    """The code of a text: a schema is compiled once by itself and once for each store, and compiling takes longest."""
+def _compile(text: str, name: str, owner: str) -> CodeType:
+    """Compiles a text once: a schema is compiled for its declarations and for each store, mostly to the same text."""
     # Not in angle brackets: Python looks for no lines behind such a name. The number keeps two of one owner apart.
     return compile(text, f"{name} of {owner}, generated {next(_made)}", "exec")
 

@@ -30,5 +30,6 @@ class NaiveCounters:
     def shown_by(self, cls: type, key: tuple[Any, ...]) -> dict[str, int]:
         """What the fields of an entity with this key show that show counters."""
         parts = dict(zip(key_names(cls), key, strict=True))
-        names = {name: each.group.text.format(**parts) for name, each in defaults_of(cls).items() if is_counter(each)}
+        markers = {name: default for name, default in defaults_of(cls).items() if is_counter(default)}
+        names = {name: each.group.text.format(**parts) for name, each in markers.items()}
         return {field: self.values.get(name, 0) for field, name in names.items()}

@@ -149,18 +149,24 @@ def written_at(entity: AnyModel, version: int) -> int:
 
 def stamped(entity: M, before: AnyModel | None, version: int) -> M:
     stamps: dict[str, Any] = {}
-    for each in msgspec.structs.fields(type(entity)):
-        if each.default == UPDATED:
-            stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
-        elif isinstance(given := getattr(entity, each.name), Marker) and given.what == "reference":
-            stamps[each.name] = None  # left out where it may be empty
-        elif is_rollup(each.default):
-            stamps[each.name] = getattr(before, each.name, _EMPTY_TOTALS.get(each.type))
-        elif each.default == CREATED and hasattr(before, each.name):
-            stamps[each.name] = getattr(before, each.name)
-        elif each.default == CREATED and getattr(entity, each.name) == CREATED:
-            stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
+    for name, default in defaults_of(type(entity)).items():
+        if default == UPDATED:
+            stamps[name] = _EPOCH + timedelta(milliseconds=version)
+        elif isinstance(given := getattr(entity, name), Marker) and given.what == "reference":
+            stamps[name] = None  # left out where it may be empty
+        elif is_rollup(default):
+            stamps[name] = getattr(before, name, _empty_totals(type(entity))[name])
+        elif default == CREATED and hasattr(before, name):
+            stamps[name] = getattr(before, name)
+        elif default == CREATED and getattr(entity, name) == CREATED:
+            stamps[name] = _EPOCH + timedelta(milliseconds=version)
     return msgspec.structs.replace(entity, **stamps)
+
+
+@cache
+def _empty_totals(cls: type[AnyModel]) -> dict[str, object]:
+    """What a field of each type shows of an empty group; cached, for `fields` resolves annotations on each call."""
+    return {each.name: _EMPTY_TOTALS.get(each.type) for each in msgspec.structs.fields(cls)}
 
 
 _EMPTY_TOTALS: Final[dict[type, object]] = {int: 0, float: 0.0, Decimal: Decimal(0), timedelta: timedelta()}
