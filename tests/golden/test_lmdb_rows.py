@@ -32,7 +32,7 @@ def with_bytes(line):
 
 
 def test_the_page_has_vectors_of_every_form():
-    assert {written[0] for _row, written in vectors()} == set(range(6))
+    assert {written[0] >> 5 for _row, written in vectors()} == set(range(6))
 
 
 @pytest.mark.parametrize(("row", "written"), list(vectors()))

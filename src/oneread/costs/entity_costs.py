@@ -200,7 +200,7 @@ class EntityCosts:
         named = kind.cls if reference.name in kind.cls.__struct_fields__ else entity_type.cls
         because = f"{named.__name__}.{reference.name}"
         form = RowForm(because, sort, sort, sort, "views", place, frozenset(), "value")
-        return ViewCost(form, count, frozenset(), key, FLAG, recorded)
+        return ViewCost(form, count, frozenset(), key, NOTHING, recorded)
 
     def _record(self, entity_type: EntityType, views: list[ViewCost]) -> Size:
         """The emitted record: of a living entity its contributions, of a deleted one its last values."""
@@ -276,8 +276,10 @@ class EntityCosts:
         if form.holds == "owner":
             return self.key(self.catalog.kinds[view.model]), Size(HEADER, 2)
         if form.ends is not None:
-            value = Size(HEADER, 1).plus(self._at(form.ends[1]))
-            return (value, Size(2 * HEADER, 3)) if form.holds == "value" else (_short(value), _RECORDED)
+            value = self._at(form.ends[1])
+            if form.holds == "value":
+                return value, Size(2 * HEADER + 8, 3)
+            return _short(Size(HEADER, 1).plus(value)), _RECORDED
         amounts = Size(HEADER + 9, 3).plus(*map(self._amount, form.numbers))
         return amounts, amounts.plus(Size(2 * HEADER, 3))
 

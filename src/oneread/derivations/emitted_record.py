@@ -62,6 +62,8 @@ _NUMBERS: Final = (1 << _NUMBER_BITS) - 1
 
 SOURCE_DELETED: Final = 0
 """In place of the digests: the source is deleted."""
+SAID_BY_KEY: Final = 0
+"""In place of the digest of an index row: its key says all that it shows."""
 
 
 def view_token(form: int, prefix: bytes) -> int:
@@ -84,7 +86,7 @@ def view_of(token: int) -> bytes:
     return view_prefix(number & _NUMBERS, (number >> _NUMBER_BITS) + 1)
 
 
-def row_suffixes(contributions: Contributions) -> Iterator[tuple[bytes, bytes]]:
+def row_suffixes(contributions: Contributions) -> Iterator[tuple[bytes, bytes | int]]:
     """The index rows of a token: what stands between prefix and own key, and the digest."""
     return zip(contributions[::2], contributions[1::2], strict=True)
 
@@ -104,7 +106,8 @@ class _Diff(NamedTuple):
 DiffOf: TypeAlias = Callable[[_Diff, int, Contributions, Contributions], None]
 """Adds the writes of one token: of the old contributions and the new ones."""
 
-_PRESENT: Final = b"\xc0"
+_PRESENT: Final = b""
+"""What the row of a back-reference or of a hold shows: its key says all."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = wire_decoder(dict[int, Any])

@@ -6,8 +6,10 @@ docs/formats/rows.md and docs/decisions/0058-newest-values.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -15,7 +17,7 @@ import msgspec
 from oneread.derivations.access import Access, FieldRoute
 from oneread.derivations.derivation import RowForm
 from oneread.derivations.emission_code import EmissionCode
-from oneread.derivations.emitted_record import ROWS, short_hash, view_token
+from oneread.derivations.emitted_record import ROWS, SAID_BY_KEY, short_hash, view_token
 from oneread.derivations.rules import Rule
 from oneread.encoding.codec import Codec
 from oneread.encoding.codegen import indented
@@ -33,8 +35,10 @@ from oneread.transactions.unit_of_work import FirstRows
 EXTREMA: Final = ("least", "greatest", "newest_values")
 """The words of the folds that have a hidden index each."""
 
-PackValue: TypeAlias = Callable[[Any], tuple[bytes, bytes]]
-"""A value to what a row holds, and to what the record keeps of that."""
+Packed: TypeAlias = tuple[bytes, "bytes | int"]
+"""What a row holds, and what the record keeps of that."""
+
+PackValue: TypeAlias = Callable[[Any], Packed]
 
 _NO_INSTANT: Final = "newest_values(..., by=Membership.joined_at): expected the field of an instant"
 
@@ -125,15 +129,15 @@ def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
     """Compiles `least(...)` or `greatest(...)` of the value that `access` reaches."""
     word, path = fold.rule.fold, path_of(fold.rule.field)
     codec = Codec((element(fold.field, access.type, fold.view, descending=word == "greatest"),))
-    decode_plain = msgspec.msgpack.Decoder(tuple[access.type]).decode  # type: ignore[name-defined]
+    decode_plain = msgspec.msgpack.Decoder(access.type).decode
 
     def read(values: Sequence[bytes]) -> Any:
         if not values:
             return None
         try:
-            return decode_plain(values[0])[0]
+            return decode_plain(values[0])
         except msgspec.MsgspecError:  # an int beyond 64 bits
-            return msgspec.convert(unpack_wide(values[0]), tuple[access.type])[0]  # type: ignore[name-defined]
+            return msgspec.convert(unpack_wide(values[0]), access.type)
 
     def decode(packed: bytes) -> Any:
         return read((packed,))
@@ -161,7 +165,7 @@ def compile_newest(fold: Fold, access: Access, by: Access, names: Names) -> Extr
     layout: Layout[Any] = Layout(holder, None, names=names)
     arrange = order_sets if type_of(access.type, names).holds_sets else None
 
-    def pack(value: Any) -> tuple[bytes, bytes]:
+    def pack(value: Any) -> Packed:
         row = (value if arrange is None else arrange(value),)
         try:
             doc = _pack(row)
@@ -222,15 +226,26 @@ def _check_newest(fold: Fold, access: Access, by: Access, names: Names) -> None:
         )  # fmt: skip
 
 
-def _packed(value: object) -> tuple[bytes, bytes]:
-    """A value as a row of a hidden index holds it, and what the record keeps of it: nothing, the row's key has it."""
+def _packed(value: object) -> Packed:
+    """A value as a row of a hidden index holds it, of which the record keeps nothing: the row's key says it."""
     try:
-        return _pack((value,)), b""
+        return _pack(value), SAID_BY_KEY
     except OverflowError:
-        return pack_wide((value,)), b""
+        return pack_wide(value), SAID_BY_KEY
 
 
-def _packed_in_digits(value: object) -> tuple[bytes, bytes]:
-    """`_packed` for types whose equal values have one key but several forms, as 1.0 and 1.00, or 0.0 and -0.0."""
-    doc, _nothing = _packed(value)
-    return doc, short_hash(doc)
+def _packed_in_digits(value: object) -> Packed:
+    """`_packed` for types whose equal values have one key but several forms, as 1.0 and 1.00, or 0.0 and -0.0.
+
+    The key says the form that most values have. Of others the record keeps a digest.
+    """
+    doc, _kept = _packed(value)
+    if isinstance(value, float):
+        is_usual = bool(value)
+    else:
+        is_usual = isinstance(value, Decimal) and _SHORTEST(str(value)) is not None
+    return doc, SAID_BY_KEY if is_usual else short_hash(doc)
+
+
+_SHORTEST: Final = re.compile(r"(?!-0\Z)-?\d+(\.\d*[1-9])?").fullmatch
+"""The digits of a Decimal without an exponent, a sign of zero, or zeros at the end of a fraction."""

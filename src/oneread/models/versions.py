@@ -15,7 +15,7 @@ import msgspec
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.store.keys import view_prefix
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Of the schema row itself and of all rows that oneread writes. Rows of an earlier one are not read: see `decode`."""
 
 _EARLIER: Final = (

@@ -244,7 +244,7 @@ class RowExaminer:
                 raise Corrupt("the row has no emitted record")
             recorded, own = emitted_record.decode_record(record.value), entity_part(key)
             digests = {
-                view_of(token) + suffix + own: digest
+                view_of(token) + suffix + own: digest if isinstance(digest, bytes) else b""  # SAID_BY_KEY
                 for token, rows in recorded.items()
                 if form_of(token) == ROWS
                 for suffix, digest in row_suffixes(rows)

@@ -29,6 +29,7 @@ from oneread import (
     within,
 )
 from oneread.derivations import emitted_record
+from oneread.derivations.emitted_record import SAID_BY_KEY
 from oneread.store.requests import Read
 from oneread.transactions.root import EMITTED
 
@@ -135,13 +136,34 @@ def test_an_extremum_shows_the_digits_that_its_entity_has_now(db, field, names):
         assert [repr(getattr(row, name)) for name in names] == [repr(value)] * 2
 
 
-def test_what_a_record_keeps_of_an_extremum_whose_key_says_all_is_empty(db):
+def test_what_a_record_keeps_of_an_extremum_whose_key_says_all_is_nothing(db):
     db.patch(Line, 1, made=NOON, price=Decimal("1.0"))
     catalog = db.operations.catalog
     (root,) = db.run(Read("roots", [catalog.kinds[Line].key((1,))], "dm").__iter__())
     record = emitted_record.decode_record(root[EMITTED].value)
     kept = {each.field: record[each.token][1] for each in catalog.views[Extremes].extrema if record[each.token]}
-    assert kept == {"last": b"", "dearest": b"\x91\xa31.0", "cheapest": b"\x91\xa31.0"}
+    assert kept == {"last": 0, "dearest": b"\xa31.0", "cheapest": b"\xa31.0"}
+
+
+def kept_of(db, field, values):
+    """What the record keeps of each value of an extremum."""
+    (found,) = (one for one in db.operations.catalog.views[Extremes].extrema if one.field == field)
+    return [found.pack(value)[1] for value in values]
+
+
+@pytest.mark.parametrize("texts", [["0", "-0", "0.0", "0E+2"], ["100", "1E+2", "100.0"], ["-2.5", "-2.50", "-25E-1"]])
+def test_of_equal_decimals_the_record_keeps_nothing_of_the_shortest_alone(db, texts):
+    """Else a row would not be written again when the digits change."""
+    numbers = {str(number): number for number in map(Decimal, texts)}
+    kept = kept_of(db, "dearest", numbers.values())
+    assert kept[0] == SAID_BY_KEY
+    assert len({*kept}) == len(kept) > 1
+
+
+def test_of_floats_the_record_keeps_which_zero_it_is(db):
+    kept = kept_of(db, "heaviest", [0.0, -0.0, 1.0, -2.5])
+    assert kept[2:] == [SAID_BY_KEY] * 2
+    assert len({*kept}) == 3
 
 
 def test_what_is_not_equal_to_itself_is_copied_like_anything_else():

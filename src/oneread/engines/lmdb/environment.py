@@ -32,7 +32,7 @@ from oneread.engines.lmdb.writer import Writer
 from oneread.errors import Corrupt, InvalidUrl, Unavailable, Unsupported
 from oneread.store.rows import TABLES, Table
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _FORMAT_NAME: Final = b"oneread lmdb "
 _OTHER_FORMAT: Final = {
     False: "this store is in the format of an earlier release; dump it with that release (`oneread dump`) and load "

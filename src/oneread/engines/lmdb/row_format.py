@@ -1,13 +1,14 @@
-"""The row format: one row is one LMDB value, whose first byte is the form that the rest has.
+"""The row format: one row is one LMDB value, whose first three bits are the form that the rest has.
 
-The rows that a store is full of, those of views and of entities, have short forms with lengths at fixed places; every
-other row is spelled out. See docs/formats/lmdb.md and docs/decisions/0067-forms-of-rows.md.
+The rows that a store is full of, those of views, of feeds and of entities, have short forms without names, and with a
+length only where something follows; every other row is spelled out. See docs/formats/lmdb.md and
+docs/decisions/0071-rows-say-what-their-keys-do-not.md.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Annotated, Final, TypeAlias
 
@@ -19,28 +20,30 @@ from oneread.store.engine import Column
 from oneread.store.rows import MAX_STAMP, Cell, Families, Row, Table
 
 BODY: Final = b"d:b"
-"""The column that most rows have alone. An entity's row has the other two as well."""
+"""The column that most rows have alone. An entity's row has the next two as well, an entry of a feed the third."""
 _VERSION: Final = b"d:v"
 _RECORD: Final = b"m:e"
+_SHOWN_BY: Final = b"m:s"
 _OF_A_ROOT: Final = (BODY, _VERSION, _RECORD)
 
-SPELLED, ONE, LONG, ROOT, OWN, MORE = range(6)
-BODY_AT: Final = (0, 8, 11, 11, 17, 17)
-"""By form: where the value of BODY begins. It ends with the row in ONE and LONG."""
+SPELLED, ONE, ENTRY, ROOT, OWN, MORE = range(6)
 
-# A stamp has 48 bits, a u32 and a u16, since struct has no number of six bytes. A row that does not fit is spelled out.
-_ONE: Final = struct.Struct("<BIHB")
-_LONG: Final = struct.Struct("<BIHI")
-_ROOT: Final = struct.Struct("<BIHHH")
-_OWN: Final = struct.Struct("<BIHHHIH")  # the last two are the stamp of BODY
-_pack_one, _pack_long, _pack_root, _pack_own = _ONE.pack, _LONG.pack, _ROOT.pack, _OWN.pack
-_unpack_one, _unpack_long, _unpack_root, _unpack_own = (each.unpack_from for each in (_ONE, _LONG, _ROOT, _OWN))
-_LOW: Final = 0xFFFF_FFFF
-_ONE_BYTE: Final = 256
+# A short form begins with a number: the form in 3 bits, a stamp in 45, and in 16 the length of the first value, which
+# ONE does not have. A row that does not fit is spelled out.
+_STAMPS: Final = 1 << 45
+_SIZES: Final = 1 << 16
+_STAMP, _SIZE, _LOW = _STAMPS - 1, _SIZES - 1, 0xFFFF_FFFF
+_IN_FIRST_BYTE: Final = 5
+"""How many bits of the stamp are in the byte of the form."""
+_ONE: Final = struct.Struct(">HI")
+_ROOT: Final = struct.Struct(">Q")
+_TWO: Final = struct.Struct(">QHI")  # the last two are the other stamp: of BODY in OWN, of SHOWN_BY in ENTRY
+_MORE: Final = struct.Struct(">QHIH")  # the last is the length of RECORD
+_unpack_one, _unpack_root, _unpack_two, _unpack_more = (each.unpack_from for each in (_ONE, _ROOT, _TWO, _MORE))
+_HEAD_OF_ONE: Final = ONE << 45
 
 _Cells: TypeAlias = list[tuple[bytes, Annotated[int, msgspec.Meta(ge=0, le=MAX_STAMP)], bytes]]
 _decode_cells: Final = msgspec.msgpack.Decoder(_Cells).decode
-_decode_rows: Final = msgspec.msgpack.Decoder(list[_Cells]).decode
 _encode_cells: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -48,55 +51,75 @@ def encode(table: Table, key: bytes, row: Row) -> bytes:
     """The bytes of a row; refuses one that exceeds a limit."""
     body = row.get(BODY)
     if body is not None:
-        try:
-            if len(row) == 1:  # rows of views, groups, claims: most rows there are
-                stamp, value = body.stamp, body.value
-                size = len(value)
-                if size < _ONE_BYTE:
-                    return _pack_one(ONE, stamp & _LOW, stamp >> 32, size) + value
-                if size <= embedded.MAX_VALUE:
-                    return _pack_long(LONG, stamp & _LOW, stamp >> 32, size) + value
-            else:
-                made = _encode_root(table, key, row, body)
-                if made is not None:
-                    return made
-        except (struct.error, OverflowError):  # a stamp or a length does not fit
-            pass
-    return bytes((SPELLED,)) + _spell(table, key, row, row)
+        if len(row) == 1:  # rows of views, groups, claims: most rows there are
+            stamp, value = body.stamp, body.value
+            if 0 <= stamp < _STAMPS and len(value) <= embedded.MAX_VALUE:
+                return (_HEAD_OF_ONE | stamp).to_bytes(6, "big") + value
+        else:
+            try:
+                made = _encode_entry(row, body) if len(row) == 2 else _encode_root(table, key, row, body)  # noqa: PLR2004 - cells
+            except (struct.error, OverflowError):  # the other stamp or the other length does not fit
+                made = None
+            if made is not None:
+                return made
+    embedded.check_row(table, key, row)
+    return bytes((SPELLED,)) + _spell(row)
+
+
+def _head(form: int, stamp: int, size: int) -> int:
+    """The number that a short form begins with; struct refuses -1, which stands for one that does not fit."""
+    return (form << 45 | stamp) << 16 | size if 0 <= stamp < _STAMPS and size < _SIZES else -1
+
+
+def _encode_entry(row: Row, body: Cell) -> bytes | None:
+    """The short form of an entry of a feed; None for other rows."""
+    shown_by = row.get(_SHOWN_BY)
+    if shown_by is None or len(body.value) > embedded.MAX_VALUE:
+        return None
+    value, other = shown_by.value, shown_by.stamp
+    head = _TWO.pack(_head(ENTRY, body.stamp, len(value)), other >> 32, other & _LOW)
+    return b"".join((head, value, body.value))
 
 
 def _encode_root(table: Table, key: bytes, row: Row, body: Cell) -> bytes | None:
-    """The short form of an entity's row; None if the row has others or more than its cells."""
+    """The short form of an entity's row; None for other rows."""
     version, record = row.get(_VERSION), row.get(_RECORD)
     if version is None or record is None:
         return None
     stamp = version.stamp
     if record.stamp != stamp or version.value != stamp.to_bytes(8, "big"):
         return None
+    if len(row) > len(_OF_A_ROOT):
+        return _encode_more(table, key, row)
     value, own, emitted = body.value, body.stamp, record.value
-    is_all = len(row) == len(_OF_A_ROOT)
-    if is_all and own == stamp:
-        return b"".join((_pack_root(ROOT, stamp & _LOW, stamp >> 32, len(value), len(emitted)), value, emitted))
-    form = OWN if is_all else MORE
-    head = _pack_own(form, stamp & _LOW, stamp >> 32, len(value), len(emitted), own & _LOW, own >> 32)
-    if is_all:
-        return b"".join((head, value, emitted))
-    others = [column for column in row if column not in _OF_A_ROOT]
-    if not all(column.startswith(b"m:") for column in others):
+    if len(emitted) > embedded.MAX_VALUE:
         return None
-    return b"".join((head, value, emitted, _spell(table, key, row, others)))
+    if own == stamp:
+        return b"".join((_ROOT.pack(_head(ROOT, stamp, len(value))), value, emitted))
+    return b"".join((_TWO.pack(_head(OWN, stamp, len(value)), own >> 32, own & _LOW), value, emitted))
 
 
-def _spell(table: Table, key: bytes, row: Row, columns: Iterable[bytes]) -> bytes:
-    """Cells of a row, each with its column's name."""
-    embedded.check_row(table, key, row)
-    return _encode_cells([(column, row[column].stamp, row[column].value) for column in sorted(columns)])
+def _encode_more(table: Table, key: bytes, row: Row) -> bytes | None:
+    """The short form of the row of an entity group's root, which has the cells of an entity; None for other rows."""
+    others = {column: cell for column, cell in row.items() if column not in _OF_A_ROOT}
+    embedded.check_row(table, key, others)
+    spelled = _spell(others)
+    if len(spelled) >= _SIZES or any(not column.startswith(b"m:") for column in others):
+        return None
+    body, record = row[BODY], row[_RECORD]
+    head = _head(MORE, record.stamp, len(body.value)), body.stamp >> 32, body.stamp & _LOW, len(record.value)
+    return b"".join((_MORE.pack(*head), body.value, record.value, spelled))
+
+
+def _spell(row: Row) -> bytes:
+    """Cells, each with its column's name."""
+    return _encode_cells([(column, row[column].stamp, row[column].value) for column in sorted(row)])
 
 
 def decode(table: Table, key: bytes, value: bytes, families: Families) -> Row | None:
     """The cells of a row that a reader of `families` sees; None where it sees none."""
     try:
-        return _DECODERS[value[0]](value, families)
+        return _DECODERS[value[0] >> _IN_FIRST_BYTE](value, families)
     except _TORN as failure:
         raise corrupt(table, key, value) from failure
 
@@ -104,22 +127,22 @@ def decode(table: Table, key: bytes, value: bytes, families: Families) -> Row | 
 def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> tuple[bytes, int] | None:
     """The value and the stamp of one cell of a row: what `decode` gives for that column, without the others."""
     try:
-        form = value[0]
+        form = value[0] >> _IN_FIRST_BYTE
         if column == BODY:
             if form == ROOT:
-                _form, low, high, size, emitted = _unpack_root(value)
-                stop = _ROOT.size + size
-                if stop + emitted == len(value):
-                    return value[_ROOT.size : stop], high << 32 | low
+                (head,) = _unpack_root(value)
+                stop = _ROOT.size + (head & _SIZE)
+                if stop <= len(value):
+                    return value[_ROOT.size : stop], head >> 16 & _STAMP
             elif form == ONE:
-                _form, low, high, size = _unpack_one(value)
-                if _ONE.size + size == len(value):
-                    return value[_ONE.size :], high << 32 | low
+                high, low = _unpack_one(value)
+                return value[_ONE.size :], (high << 32 | low) & _STAMP
             elif form >= OWN:
-                _form, _low, _high, size, emitted, low, high = _unpack_own(value)
-                stop = _OWN.size + size
-                if stop + emitted <= len(value):
-                    return value[_OWN.size : stop], high << 32 | low
+                head, high, low = _unpack_two(value)
+                start = _TWO.size if form == OWN else _MORE.size
+                stop = start + (head & _SIZE)
+                if stop <= len(value):
+                    return value[start:stop], high << 32 | low
         row = _DECODERS[form](value, "dm")
     except _TORN as failure:
         raise corrupt(table, key, value) from failure
@@ -148,22 +171,21 @@ def _bodies(values: Sequence[bytes]) -> list[bytes] | None:
     """The values of BODY of rows that all have it, in one step; None if that takes a look at each."""
     try:
         forms = {*map(_take_form, values)}
-        if forms == _ONLY_ONE:
+        if forms <= _OF_ONE:
             return [*map(_take_one, values)]
-        if forms <= _ALONE:
-            return [value[BODY_AT[value[0]] :] for value in values]
-        if forms == _ONLY_SPELLED:  # entries of feeds, which have two columns
-            array = b"".join((b"\xdd", len(values).to_bytes(4, "big"), *map(_take_spelled, values)))
-            rows = _decode_rows(array)
-            return [row[0][2] for row in rows] if all(row and row[0][0] == BODY for row in rows) else None
-    except (IndexError, msgspec.MsgspecError):
+        if forms <= _OF_ENTRY:
+            bodies = [value[_TWO.size + (value[6] << 8 | value[7]) :] for value in values]
+            return bodies if all(bodies) else None  # an empty one, if its row ends before it
+    except IndexError:
         return None
     return None
 
 
 _take_key, _take_value = itemgetter(0), itemgetter(1)
-_take_form, _take_one, _take_spelled = itemgetter(0), itemgetter(slice(BODY_AT[ONE], None)), itemgetter(slice(1, None))
-_ONLY_ONE, _ALONE, _ONLY_SPELLED = {ONE}, {ONE, LONG}, {SPELLED}
+_take_form, _take_one = itemgetter(0), itemgetter(slice(_ONE.size, None))
+_OF_ONE, _OF_ENTRY = (
+    frozenset(range(form << _IN_FIRST_BYTE, form + 1 << _IN_FIRST_BYTE)) for form in (ONE, ENTRY)
+)  # the first bytes of a form
 
 
 def corrupt(table: Table, key: bytes, value: bytes) -> Corrupt:
@@ -180,29 +202,31 @@ _TORN: Final = (_Torn, IndexError, struct.error, msgspec.MsgspecError)
 
 def _decode_spelled(value: bytes, families: Families) -> Row | None:
     row = _cells(value, 1)
-    if not row:
+    if not row or value[0] != SPELLED:
         raise _Torn
     return embedded.readable(row) if families == "d" else row
 
 
 def _decode_one(value: bytes, _families: Families) -> Row:
-    _form, low, high, size = _unpack_one(value)
-    if _ONE.size + size != len(value):
-        raise _Torn
-    return {BODY: Cell(value[_ONE.size :], high << 32 | low)}
+    high, low = _unpack_one(value)
+    return {BODY: Cell(value[_ONE.size :], (high << 32 | low) & _STAMP)}
 
 
-def _decode_long(value: bytes, _families: Families) -> Row:
-    _form, low, high, size = _unpack_long(value)
-    if _LONG.size + size != len(value):
+def _decode_entry(value: bytes, families: Families) -> Row:
+    head, high, low = _unpack_two(value)
+    stop = _TWO.size + (head & _SIZE)
+    if stop > len(value):
         raise _Torn
-    return {BODY: Cell(value[_LONG.size :], high << 32 | low)}
+    row = {BODY: Cell(value[stop:], head >> 16 & _STAMP)}
+    if families == "dm":
+        row[_SHOWN_BY] = Cell(value[_TWO.size : stop], high << 32 | low)
+    return row
 
 
 def _decode_root(value: bytes, families: Families) -> Row:
-    _form, low, high, size, emitted = _unpack_root(value)
-    stop, stamp = _ROOT.size + size, high << 32 | low
-    if stop + emitted != len(value):
+    (head,) = _unpack_root(value)
+    stop, stamp = _ROOT.size + (head & _SIZE), head >> 16 & _STAMP
+    if stop > len(value):
         raise _Torn
     row = {BODY: Cell(value[_ROOT.size : stop], stamp), _VERSION: Cell(stamp.to_bytes(8, "big"), stamp)}
     if families == "dm":
@@ -211,18 +235,26 @@ def _decode_root(value: bytes, families: Families) -> Row:
 
 
 def _decode_own(value: bytes, families: Families) -> Row:
-    """Of the forms OWN and MORE."""
-    form, low, high, size, emitted, own_low, own_high = _unpack_own(value)
-    start, stamp = _OWN.size, high << 32 | low
-    stop = start + size
-    end = stop + emitted
-    if end > len(value) or (form == OWN and end != len(value)):
+    head, high, low = _unpack_two(value)
+    stop, stamp = _TWO.size + (head & _SIZE), head >> 16 & _STAMP
+    if stop > len(value):
         raise _Torn
-    row = {BODY: Cell(value[start:stop], own_high << 32 | own_low), _VERSION: Cell(stamp.to_bytes(8, "big"), stamp)}
+    row = {BODY: Cell(value[_TWO.size : stop], high << 32 | low), _VERSION: Cell(stamp.to_bytes(8, "big"), stamp)}
+    if families == "dm":
+        row[_RECORD] = Cell(value[stop:], stamp)
+    return row
+
+
+def _decode_more(value: bytes, families: Families) -> Row:
+    head, high, low, emitted = _unpack_more(value)
+    stop, stamp = _MORE.size + (head & _SIZE), head >> 16 & _STAMP
+    end = stop + emitted
+    if end > len(value):
+        raise _Torn
+    row = {BODY: Cell(value[_MORE.size : stop], high << 32 | low), _VERSION: Cell(stamp.to_bytes(8, "big"), stamp)}
     if families == "dm":
         row[_RECORD] = Cell(value[stop:end], stamp)
-        if form == MORE:
-            row.update(_cells(value, end))
+        row.update(_cells(value, end))
     return row
 
 
@@ -239,9 +271,9 @@ _Decoder: TypeAlias = Callable[[bytes, Families], Row | None]
 _DECODERS: Final[tuple[_Decoder, ...]] = (
     _decode_spelled,
     _decode_one,
-    _decode_long,
+    _decode_entry,
     _decode_root,
     _decode_own,
-    _decode_own,
+    _decode_more,
 )
 """By form."""

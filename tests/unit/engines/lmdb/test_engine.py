@@ -96,9 +96,9 @@ def test_a_damaged_row_inside_a_transaction_is_corrupt(store):
     replace(store, {b"a": ROW})
 
 
-@pytest.mark.parametrize("size", [0, 1, 9, 20, 27])
+@pytest.mark.parametrize("size", [0, 1, 7, 9, 14, 17])
 def test_a_torn_row_behind_whole_ones_of_its_form_is_corrupt(store, size):
-    row = {b"d:b": Cell(b"body", 1), b"m:w": Cell(b"more", 1)}
+    row = {b"d:b": Cell(b"body", 1), b"m:s": Cell(b"more", 1)}
     replace(store, {b"a": row, b"b": row, b"c": row})
     assert store.column("roots", ALL, 2, b"d:b", reverse=False) == ((b"a", b"b"), [b"body", b"body"])
     with store._environment.lmdb.begin(write=True, db=store._tables["roots"]) as raw:
