@@ -7,7 +7,7 @@ other row is spelled out. See docs/formats/lmdb.md and docs/decisions/0067-forms
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Annotated, Final, TypeAlias
 
@@ -36,6 +36,7 @@ _OWN: Final = struct.Struct("<BIHHHIH")  # the last two are the stamp of BODY
 _pack_one, _pack_long, _pack_root, _pack_own = _ONE.pack, _LONG.pack, _ROOT.pack, _OWN.pack
 _unpack_one, _unpack_long, _unpack_root, _unpack_own = (each.unpack_from for each in (_ONE, _LONG, _ROOT, _OWN))
 _LOW: Final = 0xFFFF_FFFF
+_SHORT_STAMP: Final = 0xFFFF_FFFF_FFFF
 _ONE_BYTE: Final = 256
 
 _Cells: TypeAlias = list[tuple[bytes, Annotated[int, msgspec.Meta(ge=0, le=MAX_STAMP)], bytes]]
@@ -44,17 +45,43 @@ _decode_rows: Final = msgspec.msgpack.Decoder(list[_Cells]).decode
 _encode_cells: Final = msgspec.msgpack.Encoder().encode
 
 
+def encode_rows(table: Table, rows: Mapping[bytes, Row | None], written: dict[bytes, bytes | None]) -> None:
+    """Adds the bytes of rows by key, None for a removed one; refuses a row or a key that exceeds a limit."""
+    longest = embedded.MAX_KEY
+    for key, row in rows.items():
+        if not 0 < len(key) <= longest:
+            embedded.check_key(table, key)
+        if not row:
+            written[key] = None
+            continue
+        if len(row) == 1 and BODY in row:  # rows of views, groups, claims: most rows there are
+            body = row[BODY]
+            stamp, value = body.stamp, body.value
+            size = len(value)
+            if size < _ONE_BYTE and 0 <= stamp <= _SHORT_STAMP:
+                written[key] = _pack_one(ONE, stamp & _LOW, stamp >> 32, size) + value
+                continue
+        written[key] = _encode(table, key, row)
+
+
 def encode(table: Table, key: bytes, row: Row) -> bytes:
     """The bytes of a row; refuses one that exceeds a limit."""
+    written: dict[bytes, bytes | None] = {}
+    encode_rows(table, {key: row}, written)
+    made = written[key]
+    assert made is not None, "a row without cells is a removed one"
+    return made
+
+
+def _encode(table: Table, key: bytes, row: Row) -> bytes:
+    """The bytes of a row that has several cells, or a long one."""
     body = row.get(BODY)
     if body is not None:
         try:
-            if len(row) == 1:  # rows of views, groups, claims: most rows there are
+            if len(row) == 1:
                 stamp, value = body.stamp, body.value
                 size = len(value)
-                if size < _ONE_BYTE:
-                    return _pack_one(ONE, stamp & _LOW, stamp >> 32, size) + value
-                if size <= embedded.MAX_VALUE:
+                if _ONE_BYTE <= size <= embedded.MAX_VALUE:
                     return _pack_long(LONG, stamp & _LOW, stamp >> 32, size) + value
             else:
                 made = _encode_root(table, key, row, body)
@@ -99,6 +126,22 @@ def decode(table: Table, key: bytes, value: bytes, families: Families) -> Row | 
         return _DECODERS[value[0]](value, families)
     except _TORN as failure:
         raise corrupt(table, key, value) from failure
+
+
+def decode_rows(
+    table: Table, keys: Sequence[bytes], values: Iterable[bytes | None], families: Families
+) -> list[Row | None]:
+    """`decode` of several rows, None for those that are absent."""
+    rows: list[Row | None] = []
+    for value in values:
+        if value is None:
+            rows.append(None)
+            continue
+        try:
+            rows.append(_DECODERS[value[0]](value, families))
+        except _TORN as failure:
+            raise corrupt(table, keys[len(rows)], value) from failure
+    return rows
 
 
 def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> tuple[bytes, int] | None:
