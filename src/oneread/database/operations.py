@@ -187,7 +187,7 @@ class Operations:
             omitted = {name: value for name, value in blank.items() if type(getattr(entity, name)) is Marker}
             if omitted:
                 entity = msgspec.structs.replace(entity, **omitted)
-        wanting = [name for name in names if getattr(entity, name) == GENERATED]
+        wanting = [name for name in names if getattr(entity, name) == GENERATED] if names else None
         if not wanting:
             return entity
         now = yield from Now()

@@ -320,9 +320,12 @@ class Catalog:
                 else NO_SOURCE
             )
         layouts = self.kind_of(key).layouts
-        entity, older = layouts.whole(root.body), layouts.older(root.body)
+        entity = layouts.whole(root.body)
         entity_type = self.entity_types[type(entity)]
-        is_held = entity_type.has_hidden and not (older is not None and older.stored.renew)
+        if not entity_type.has_hidden:
+            return Source(entity, {}, existed=True)
+        older = layouts.older(root.body)
+        is_held = older is None or not older.stored.renew
         return Source(
             entity, entity_type.used_in(emitted_record.decode_record(root.emitted)) if is_held else {}, existed=True
         )

@@ -44,6 +44,7 @@ _OTHER_VARIANT: Final = (
     "an entity of another variant has this key; to change the variant, delete it and save the new one in a transaction"
 )
 
+_NO_TOKENS: Final[frozenset[int]] = frozenset()
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -140,7 +141,8 @@ class _Writing:
         """`_attempt` for what users write: an expired entity counts as absent, also to `if_version`."""
         before = self._catalog.state(self.key, seen)
         if not self._catalog.expiries or not self._catalog.is_expired(self.key, before.entity, now):
-            self._check_version(seen.own)
+            if self._if_version is not None:
+                self._check_version(seen.own)
             return CommitAttempt(seen, before, version, version)
         self._check_version(0)
         absent = before._replace(entity=None, used={}, unfilled=frozenset(), keep=None)
@@ -163,11 +165,12 @@ class _Writing:
         taken = None
         if entity_type.numbered is not None and before.entity is None:
             taken = self._taken(entity_type, entity, refs, rows)
-        entity = entity_type.with_totals(self.key, entity, before.entity or attempt.replaced, rows.groups)
+        if entity_type.rollups:
+            entity = entity_type.with_totals(self.key, entity, before.entity or attempt.replaced, rows.groups)
         differing = self._differing(before.entity, entity)
-        inputs = FillInputs(before, self._known_sources(rows), now=rows.now, differing=differing)
+        inputs = FillInputs(before, self._known_sources(rows), (), _NO_TOKENS, rows.now, differing)
         filled = entity_type.fill(self.key, entity, refs, inputs)
-        written.entity, written.version = self._shown(filled.entity), attempt.own
+        written.entity, written.version = entity_type.kind.layouts.shown(filled.entity), attempt.own
         written.created = before.entity is None
         found = decision(self._catalog, entity_type, self.key, filled, attempt)
         return found if taken is None else msgspec.structs.replace(found, taken=taken)
@@ -226,6 +229,9 @@ def decision(
         operations = first_writes(key, filled.emission)
     else:
         operations = record_diff(key, before.record, record, filled.emission.shown)
+    groups = entity_type.touched(before.record, record) if entity_type.shown else ()
+    if entity_type.copied is None:
+        return Decision(root, operations, groups=groups)
     fans_out, unchanged = entity_type.fans_out(before if seen.version else None, record), list[bytes]()
     if entity_type.must_notify_again(before):
         fans_out = True
@@ -233,7 +239,7 @@ def decision(
         unchanged = entity_type.unchanged_selections(before, record)
     if fans_out:
         catalog.probes.check(entity_type.kind.cls, filled.entity, entity_type.used_in(record))
-    return Decision(root, operations, fans_out, unchanged, groups=entity_type.touched(before.record, record))
+    return Decision(root, operations, fans_out, unchanged, groups=groups)
 
 
 def deletion(catalog: Catalog, key: bytes, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
@@ -291,13 +297,14 @@ class Save(_Writing):
             )
         attempt = self._attempt_living(seen, version, sources.now)
         before = attempt.before.entity
-        if self._mode != "keep" or not isinstance(before, self._entity_type.cls):
-            self._refuse_other_variant(before)
-        if before is not None and self._mode != "save":
+        if before is not None:
+            if self._mode != "keep" or not isinstance(before, self._entity_type.cls):
+                self._refuse_other_variant(before)
             if self._mode == "create":
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
-            self.written.entity, self.written.version = self._shown(before), seen.own
-            return NO_CHANGE
+            if self._mode == "keep":
+                self.written.entity, self.written.version = self._shown(before), seen.own
+                return NO_CHANGE
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
 

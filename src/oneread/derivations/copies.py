@@ -147,7 +147,8 @@ class Reference(NamedTuple):
             if access.many:
                 keys = dict.fromkeys([self._key(ref) for ref in value])
                 return sorted(keys) if access.unordered else list(keys)
-            return [self._key(value if access.copy is None else value.ref if type(value) is access.copy else None)]
+            ref: Any = value if access.copy is None else value.ref if type(value) is access.copy else None
+            return [self.kind.key(ref.key) if ref.refers_to is access.target else self._key(ref)]
         except (AttributeError, TypeError) as error:
             cls = access.copy or access.target or self.kind.cls
             why, write = _instead_of(value, cls, "at" if access.copy is None else "of")

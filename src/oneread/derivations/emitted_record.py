@@ -24,7 +24,7 @@ import msgspec
 from oneread.errors import Corrupt
 from oneread.store.keys import entity_part, number_and_generation, view_prefix
 from oneread.transactions.deltas import Number, from_wire, to_wire, wire_decoder
-from oneread.transactions.outbox import back_reference_key, hold_key
+from oneread.transactions.outbox import BACK_REFERENCES, back_reference_key, hold_key
 from oneread.transactions.unit_of_work import DerivedWrites
 
 Contributions: TypeAlias = Any
@@ -178,7 +178,7 @@ def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
     """The writes of an entity that contributed nothing before: `record_diff` against nothing."""
     record, shown, deltas, claims = emission
     for source in record.get(REFERENCES, ()):
-        shown[back_reference_key(source, key)] = _PRESENT
+        shown[BACK_REFERENCES + source + key] = _PRESENT  # `back_reference_key`, without its call
     for source in record.get(HELD, ()):
         shown[hold_key(source, key)] = _PRESENT
     return DerivedWrites(shown, [], deltas, {}, dict.fromkeys(claims, key))

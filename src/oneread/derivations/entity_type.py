@@ -181,11 +181,11 @@ class EntityType:
             MissingReference: a new reference to nothing.
             InvalidKey: a value that a view needs in its key cannot be in a key.
         """
-        filled = {
-            each.name: self._fill_copy(each, entity, refs[each.name][0], inputs)
-            for each in self._copies
-            if refs[each.name]
-        }
+        filled: dict[str, Copy[Any]] = {}
+        for each in self._copies:
+            keys = refs[each.name]
+            if keys:
+                filled[each.name] = self._fill_copy(each, entity, keys[0], inputs)
         for each in self._plain:
             self._check(each, entity, refs[each.name], inputs)
         before = inputs.before
@@ -196,7 +196,7 @@ class EntityType:
             if before.keep is not None:
                 body = before.keep(body)
         used = self._used(refs, inputs) if self._hidden else {}
-        kept = self._kept_tokens(inputs)
+        kept = _NO_TOKENS if inputs.differing is None else self._kept_tokens(inputs)
         if not kept:
             return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs))
         emission = self.emission(stored, used, key, refs, EmissionOptions(kept, inputs.now))
@@ -258,11 +258,14 @@ class EntityType:
 
     def _fill_copy(self, reference: Reference, entity: Model[Any], key: bytes, inputs: FillInputs) -> Copy[Any]:
         before = inputs.before
-        old: Any = getattr(before.entity, reference.name, None)
-        if type(old) is reference.access.copy and reference.kind.key(old.ref.key) == key:
-            is_stale = key in inputs.changed or reference.name in before.unfilled
-            return reference.updated_copy(old, reference.narrowed(inputs.sources[key])) if is_stale else old
-        source = reference.narrowed(inputs.sources[key])
+        if before.entity is not None:
+            old: Any = getattr(before.entity, reference.name, None)
+            if type(old) is reference.access.copy and reference.kind.key(old.ref.key) == key:
+                is_stale = key in inputs.changed or reference.name in before.unfilled
+                return reference.updated_copy(old, reference.narrowed(inputs.sources[key])) if is_stale else old
+        source = inputs.sources[key]
+        if type(source.entity) is not reference.access.target:
+            source = reference.narrowed(source)
         if source.entity is None or source.expired:
             reference.refuse_missing(entity, source)
         return reference.filled_copy(getattr(entity, reference.name), source)
@@ -307,9 +310,8 @@ class EntityType:
             InvalidKey: a value that a view needs in its key cannot be in a key.
             InvalidValue: a value that is summed cannot be.
         """
-        found = self._emitter(options.skipped)(
-            entity, used, self.kind.parts(entity), entity_part(key), refs, options.now
-        )
+        emit = self._emitters.get(options.skipped) or self._emitter(options.skipped)
+        found = emit(entity, used, self.kind.parts(entity), entity_part(key), refs, options.now)
         record = found.record
         if self.tracked:
             record[REFERENCES] = self._taken(refs)
@@ -324,23 +326,22 @@ class EntityType:
         return found
 
     def _emitter(self, skipped: AbstractSet[int]) -> Emit:
-        """The function that emits the views without these tokens, generated once."""
-        found = self._emitters.get(skipped)
-        if found is None:
-            code = EmissionCode(self.cls.__qualname__, self._encoded)
-            for view in self.derivations:
-                if skipped.isdisjoint(view.tokens):
-                    view.write_emission(code)
-            for token in self._empty.keys() - skipped:
-                code.contributions(token)
-            found = self._emitters[frozenset(skipped)] = code.compiled()
+        """Generates the function that emits the views without these tokens."""
+        code = EmissionCode(self.cls.__qualname__, self._encoded)
+        for view in self.derivations:
+            if skipped.isdisjoint(view.tokens):
+                view.write_emission(code)
+        for token in self._empty.keys() - skipped:
+            code.contributions(token)
+        found = self._emitters[frozenset(skipped)] = code.compiled()
         return found
 
     def _taken(self, refs: Refs) -> list[bytes]:
         """The sources that must reach the entity, each with the selection that it takes."""
         found: list[bytes] = []
         for name, taken in self._selections:
-            found.extend([source + taken for source in refs[name]])
+            for source in refs[name]:
+                found.append(source + taken)  # noqa: PERF401 - most fields refer to one entity
         return found if self._takes_once else list(dict.fromkeys(found))
 
     def tombstone_record(self, before: EntityState) -> Record:
@@ -460,7 +461,7 @@ class EntityType:
         """The root row of a filled entity, with its two versions; `before` is the record of the row that was seen."""
         record = filled.emission.record
         # Equal hidden copies may have other bytes, as 1 and 1.0.
-        is_same = not self._hidden and record == before and seen.emitted is not None
+        is_same = seen.emitted is not None and not self._hidden and record == before
         return Root(version, filled.body, seen.emitted if is_same else emitted_record.encode_record(record), own)
 
 

@@ -56,8 +56,7 @@ class Fence:
         """
         if self._newer is not None:
             refuse_overtaken(self._newer, self.version)
-        unit.load("system", [FENCE_ROW])
-        if fence_of(unit.get("system", FENCE_ROW)) != self._seen:
+        if fence_of(unit.load_one("system", FENCE_ROW)) != self._seen:
             stored = run_plan(unit.store, stored_schema())
             refuse_overtaken(stored, self.version)
             self.is_stale = True

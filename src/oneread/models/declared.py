@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn
 from unicodedata import normalize
 from weakref import WeakSet
 
@@ -76,6 +76,19 @@ def _announce_variant(name: str, bases: tuple[type, ...]) -> None:
             forms.clear()
 
 
+def _explain_empty(entity: object, name: str) -> NoReturn:
+    """Says why a field has no value: the `__getattr__` of models with totals, whose fields may be empty.
+
+    Other models do not have it: with it, each access to each attribute costs several times as much.
+    """
+    cls: Any = type(entity)
+    if name in cls.__struct_fields__:
+        reason = f"{cls.__name__}.{name} is not built yet; run a backfill"
+    else:
+        reason = f"{cls.__name__!r} object has no attribute {name!r}"
+    raise AttributeError(reason, name=name, obj=entity)
+
+
 KeyTypes = TypeVarTuple("KeyTypes", default=Unpack[tuple[Any, ...]])
 
 if TYPE_CHECKING:
@@ -111,6 +124,8 @@ else:
 
         def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: object) -> Any:
             _announce_variant(name, bases)
+            if any(getattr(value, "what", None) == "rollup" for value in space.values()):
+                space.setdefault("__getattr__", _explain_empty)
             return super().__new__(mcs, name, bases, space, **config)
 
         def __call__(self, /, *given: object, **fields: object) -> Any:

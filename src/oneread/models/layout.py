@@ -167,7 +167,7 @@ class Layout(Generic[E]):
             self._refuse(entity, error)
         if not self._same(entity, seen):
             self._refuse_changed(entity, seen)
-        return doc, self._checked(seen)
+        return doc, self._checked(seen) if self._has_check else seen
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Raises InvalidValue for the first of these values, by field, that does not fit; copies are left out."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from oneread.plans.trace import Trace, bytes_of, bytes_of_found, bytes_of_rows
+from oneread.plans.trace import Trace, bytes_of, bytes_of_found
 from oneread.store.engine import Engine, RowTransaction
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import Families, Row, RowRange, Table
@@ -53,7 +53,7 @@ class CountedStore:
         trace = self._trace
         if trace.observers:
             trace.show(Replace(table, rows), None)
-        trace.count(len(rows), bytes_of_rows(rows))
+        trace.count(len(rows), bytes_of_found(rows.items()))
 
 
 class SingleRequests:

@@ -87,6 +87,7 @@ def wire_decoder(kind: type[T]) -> Callable[[bytes], T]:
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = wire_decoder(list[Any])
+_decode_wire = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 def to_wire(amounts: Sequence[Number | None]) -> list[Any]:
@@ -126,6 +127,30 @@ def encode_amounts(amounts: Sequence[Number]) -> bytes:
     return _encode(to_wire(amounts))
 
 
+def _add_to_row(data: bytes, amounts: Sequence[Number]) -> list[Any]:
+    """The numbers of a counts row with amounts added, as msgpack stores them; only those that change are parsed."""
+    try:
+        wire = _decode_wire(data)
+        if len(wire) < len(amounts):
+            wire += [0] * (len(amounts) - len(wire))
+        for place, number in enumerate(amounts):
+            here = wire[place]
+            if type(here) is int is type(number):
+                total: Number = here + number
+                wire[place] = total if -_INT64 <= total < _INT64 else _to_wire(total)
+            else:
+                old = _from_wire(here)
+                total = _sum(0 if old is None else old, number)
+                wire[place] = str(total) if type(total) is Decimal else to_wire([total])[0]
+    except (msgspec.MsgspecError, InvalidOperation, ValueError) as error:
+        raise Corrupt("this counts row is unreadable; repair the store") from error
+    return [0 if number is None else number for number in wire] if None in wire else wire
+
+
+def _sum(here: Number, number: Number) -> Number:
+    return here + number if type(here) is int is type(number) else _EXACT.add(here, number)
+
+
 def _add(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> None:
     """Adds (sign 1) or subtracts (sign -1) amounts; None adds nothing."""
     if len(onto) < len(amounts):
@@ -134,8 +159,7 @@ def _add(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> Non
         if number is not None:
             if sign < 0:
                 number = negated(number)  # noqa: PLW2901 - the number is what is added
-            here = onto[place]
-            onto[place] = here + number if type(here) is int and type(number) is int else _EXACT.add(here, number)
+            onto[place] = _sum(onto[place], number)
 
 
 class Delta:
@@ -148,10 +172,14 @@ class Delta:
 
     def add(self, amounts: Sequence[Number | None], sign: int) -> None:
         """Adds (sign 1) or subtracts (sign -1) a contribution."""
-        if not self.amounts and sign > 0 and None not in amounts:
-            self.amounts = list(amounts)  # type: ignore[arg-type]
-        else:
-            _add(self.amounts, amounts, sign)
+        if not self.amounts and sign > 0:
+            for number in amounts:  # not `None in amounts`: a Decimal takes long to find that it is not None
+                if number is None:
+                    break
+            else:
+                self.amounts = list(amounts)  # type: ignore[arg-type]
+                return
+        _add(self.amounts, amounts, sign)
 
     def copy(self) -> Delta:
         """A copy that can be added to by itself."""
@@ -161,8 +189,5 @@ class Delta:
 
     def onto(self, data: bytes | None) -> bytes | None:
         """The row's new value; None when no entity contributes any more."""
-        total = self.amounts
-        if data is not None:
-            total = decode_amounts(data)
-            _add(total, self.amounts, 1)
-        return encode_amounts(total) if total and total[0] else None
+        total = to_wire(self.amounts) if data is None else _add_to_row(data, self.amounts)
+        return _encode(total) if total and total[0] else None

@@ -61,14 +61,20 @@ class NativeCommitter(NativeSystem):
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
-        return Atomically(lambda store: _until_written(partial(self._attempt_freeing, store, commit))).__iter__()
+        return Atomically(lambda store: self._commit_in(store, commit)).__iter__()
 
-    def _attempt_freeing(self, store: CountedStore, commit: Commit, refused: RefusedHolders) -> list[bytes]:
-        """An attempt; again when an entity that has expired had a unique value, which it gives up before."""
+    def _commit_in(self, store: CountedStore, commit: Commit) -> list[bytes]:
+        """An attempt; again without the holders with which it could not be written (`_until_written`).
+
+        Again, too, when an entity that has expired had a unique value, which it gives up before.
+        """
         freeing: dict[bytes, Change] = {}
+        refused: dict[bytes, Exception] = {}
         while True:
             try:
                 return self._attempt(store, commit, [*freeing.values(), *commit.changes], refused)
+            except HoldersRefused as found:
+                refused |= found.holders
             except NotUnique as error:
                 if not self._frees(error, freeing):
                     raise
@@ -86,7 +92,7 @@ class NativeCommitter(NativeSystem):
         commit.is_deciding = False
         unit = self.new_unit(store)
         unit.unfollowed = commit.unfollowed
-        keys = [each.key for each in commit.swaps]
+        keys = [each.key for each in commit.swaps] if commit.swaps else []
         if FENCE_ROW not in keys:  # a commit that swaps the fence row has checked it
             if keys:  # in one request with the fence
                 unit.load("system", [FENCE_ROW, *keys])
@@ -108,7 +114,8 @@ class NativeCommitter(NativeSystem):
                 self.cascade(unit, now, refused).commit([change])
             unit.roots.going = None
             self.cascade(unit, now, refused).let_go(going)
-        _report_followed(unit, commit.changes)
+        if unit.followed or unit.showing:
+            _report_followed(unit, commit.changes)
         unit.settle(now)
         commit.is_deciding = False
         unit.write(now)
@@ -300,7 +307,8 @@ class Cascade:
         if self._unreferenced:
             unreferenced, self._unreferenced = self._unreferenced, []
             _refuse_referenced(unit, unreferenced)
-        self._spread()
+        if self._changed or self._groups:
+            self._spread()
 
     def follow(self, source: bytes, holders: Sequence[bytes]) -> list[bytes]:
         """Lets holders follow a source, and theirs follow them; returns those that could not."""
@@ -497,15 +505,16 @@ class Cascade:
         rows = unit.roots
         decision = change.decide(seen, next_version(self._now, seen.version), rows)
         if decision.root is not None:
-            unit.put("roots", change.key, keep_sequences(encode_root(decision.root), rows[change.key]))
+            new, before = encode_root(decision.root), rows[change.key]
+            unit.put("roots", change.key, new if before is None else keep_sequences(new, before))
             unit.apply(decision.operations, decision.root.version, change.key)
         if decision.taken is not None:
             group = decision.taken.sequence.root
             row = rows[group]
             assert row is not None, "a child is refused without its root"
-            new = raised(row, decision.taken, self._now)
-            if new is not None:
-                unit.put("roots", group, new)
+            counted = raised(row, decision.taken, self._now)
+            if counted is not None:
+                unit.put("roots", group, counted)
         return decision
 
     def _note(self, key: bytes, decision: Decision) -> None:
@@ -578,10 +587,9 @@ def _seen(row: Row | None) -> Root:
 
 def _report_followed(unit: UnitOfWork, changes: Iterable[Change]) -> None:
     """Gives changes whose rows were committed again, because a source of theirs changed, the rows as they are now."""
-    if unit.followed or unit.showing:
-        for change in changes:
-            if change.key in unit.followed or change.key in unit.showing:
-                change.followed(parse_root(unit.get("roots", change.key)))
+    for change in changes:
+        if change.key in unit.followed or change.key in unit.showing:
+            change.followed(parse_root(unit.get("roots", change.key)))
 
 
 def check_unchanged(unit: UnitOfWork, basis: Basis) -> None:

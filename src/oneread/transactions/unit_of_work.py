@@ -29,7 +29,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
+from oneread.store.rows import MAX_STAMP, Cell, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 
@@ -238,6 +238,12 @@ class UnitOfWork:
     watched views are logged, by their prefixes; nothing follows from rows of `views` with a prefix of `unfollowed`.
     """
 
+    __slots__ = (
+        "_applied", "_changed", "_claim_facts", "_claimed", "_deltas", "_follower", "_indexed", "_known", "_log",
+        "_logs", "_released", "_sums_before", "followed", "is_consistent", "loaded", "name_of", "only_followed",
+        "roots", "showing", "store", "tasks", "unfollowed",
+    )  # fmt: skip
+
     store: CountedStore
 
     def __init__(
@@ -334,12 +340,21 @@ class UnitOfWork:
 
     def _read(self, table: Table, keys: Iterable[bytes]) -> dict[bytes, Row | None]:
         known = self._known[table]
-        wanted = [key for key in dict.fromkeys(keys) if key not in known]
+        wanted = list(dict.fromkeys(keys))
+        if known:
+            wanted = [key for key in wanted if key not in known]
         if not wanted:
             return {}
         found = dict(zip(wanted, self.store.read(table, wanted, "dm"), strict=True))
         known.update(found)
         return found
+
+    def load_one(self, table: Table, key: bytes) -> Row | None:
+        """A row, read in a request of its own unless it was read before; not of `roots`."""
+        known = self._known[table]
+        if key not in known:
+            (known[key],) = self.store.read(table, [key], "dm")
+        return known[key]
 
     def read_groups(self, groups: Sequence[Group], now: int) -> None:
         """Reads the numbers of groups, this unit's changes included.
@@ -384,10 +399,6 @@ class UnitOfWork:
         """A row that was loaded or put before."""
         return self._known[table][key]
 
-    def put(self, table: Table, key: bytes, row: Row) -> None:
-        """Stores a row, replacing the one before."""
-        self._put(table, key, row)
-
     def put_all(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         """Stores and removes many rows."""
         self._log_values(self._known[table], rows)
@@ -400,14 +411,15 @@ class UnitOfWork:
 
     def remove(self, table: Table, key: bytes) -> None:
         """Removes a row."""
-        self._put(table, key, None)
+        self.put(table, key, None)
 
-    def _put(self, table: Table, key: bytes, row: Row | None) -> None:
+    def put(self, table: Table, key: bytes, row: Row | None) -> None:
+        """Stores a row, replacing the one before; None removes it."""
         known, changed = self._known[table], self._changed[table]
         if self._log is not None:
             self._log += ((known, key, known.get(key, _ABSENT)), (changed, key, changed.get(key, _ABSENT)))
         known[key] = changed[key] = row
-        if table == "roots":
+        if known is self.roots:
             self.roots.made.pop(key, None)
 
     def has_put(self, table: Table, key: bytes) -> bool:
@@ -457,7 +469,15 @@ class UnitOfWork:
         for key, shown in operations.puts.items():
             views[key] = {VALUE: Cell(shown, version)}
         for key, amounts, sign in operations.deltas:
-            self._delta(key).add(amounts, sign)
+            delta = self._deltas.get(key)
+            if delta is None or self._log is not None:
+                delta = self._new_delta(key, delta)
+            delta.add(amounts, sign)
+        if operations.released or operations.claimed:
+            self._note_claims(operations)
+
+    def _note_claims(self, operations: DerivedWrites) -> None:
+        """Adds the unique values that one commit gives up and takes."""
         for key, holder in operations.released.items():
             claimers = self._claimed.get(key, ())
             if holder in claimers:
@@ -469,15 +489,12 @@ class UnitOfWork:
             if claimer not in claimers:
                 self._claimed[key] = (*claimers, claimer)
 
-    def _delta(self, key: bytes) -> Delta:
-        """What is added to a counts row so far; a copy of it when the log keeps the one before."""
-        delta = self._deltas.get(key)
+    def _new_delta(self, key: bytes, delta: Delta | None) -> Delta:
+        """What is added to a counts row from now on; a copy of what was, because the log keeps the one before."""
         if self._log is not None:
             self._log_values(self._deltas, (key,))
-            delta = self._deltas[key] = Delta() if delta is None else delta.copy()
-        elif delta is None:
-            delta = self._deltas[key] = Delta()
-        return delta
+        new = self._deltas[key] = Delta() if delta is None else delta.copy()
+        return new
 
     def flush(self, now: int) -> None:
         """Settles and writes."""
@@ -493,8 +510,11 @@ class UnitOfWork:
             HoldersRefused: the deltas and claims of holders that followed a source are refused.
             OnereadError: those of other changes are.
         """
-        changed = [key for key, delta in self._deltas.items() if any(delta.amounts)]
-        self.load("counts", [*changed, *self._released, *self._claimed, *self._indexed])
+        changed = [*self._released, *self._claimed, *self._indexed]
+        for key, delta in self._deltas.items():
+            if any(delta.amounts):
+                changed.append(key)
+        self.load("counts", changed)
         refused: dict[bytes, Exception] = {}
         if self._deltas:
             self._apply_deltas(list(self._deltas), now, refused)
@@ -518,9 +538,9 @@ class UnitOfWork:
             self._follower.follow(self, followed, now)
         if self._logs:
             self._log_changes(now)
-        for table in TABLES:
-            if self._changed[table]:
-                self.store.replace(table, self._changed[table])
+        for table, rows in self._changed.items():
+            if rows:
+                self.store.replace(table, rows)
 
     def _log_changes(self, now: int) -> None:
         """Adds the rows of watched views that changed to their logs, removed ones first.
@@ -550,7 +570,7 @@ class UnitOfWork:
         self.load("counts", [*groups, *claims])
         refused: dict[bytes, Exception] = {}
         for key in groups:
-            self._new_sum(key, self._deltas[key], refused)
+            self._new_sum(key, self.get("counts", key), self._deltas[key], refused)
         for key in claims:
             self._new_owner(key, refused)
         for key in changed:
@@ -561,16 +581,18 @@ class UnitOfWork:
 
     def _apply_deltas(self, keys: Sequence[bytes], now: int, refused: dict[bytes, Exception]) -> None:
         """Adds the deltas of these groups to their rows, which were loaded, and forgets them."""
-        self._log_values(self._deltas, keys)
+        if self._log is not None:
+            self._log_values(self._deltas, keys)
         rows = self._known["counts"]
         for key in keys:
             delta = self._deltas.pop(key)
             if any(delta.amounts):
-                shown, row = self._new_sum(key, delta, refused), rows[key]
+                row = rows[key]
+                shown = self._new_sum(key, row, delta, refused)
                 if key in self._indexed and key not in self._sums_before:
                     self._log_values(self._sums_before, (key,))
                     self._sums_before[key] = _value_of(row)
-                self._put("counts", key, None if shown is None else {VALUE: Cell(shown, later(row, now))})
+                self.put("counts", key, None if shown is None else {VALUE: Cell(shown, later(row, now))})
 
     # Indexes over groups.
 
@@ -610,16 +632,16 @@ class UnitOfWork:
     def _check_indexed(self, key: bytes, refused: dict[bytes, Exception]) -> None:
         """Notes what `_index_groups` would refuse of one group, whose row was loaded."""
         indexes, delta = self._indexed[key], self._deltas.get(key)
-        sums = _value_of(self.get("counts", key)) if delta is None else self._new_sum(key, delta, refused)
+        row = self.get("counts", key)
+        sums = _value_of(row) if delta is None else self._new_sum(key, row, delta, refused)
         _before, after = self._extrema_of(indexes.extrema(key), sorted(self._changed["views"]))
         try:
             indexes.rows(key, GroupNumbers(sums, after))
         except OnereadError as error:
             self._refuse(error, self._contributing(key), refused)
 
-    def _new_sum(self, key: bytes, delta: Delta, refused: dict[bytes, Exception]) -> bytes | None:
+    def _new_sum(self, key: bytes, row: Row | None, delta: Delta, refused: dict[bytes, Exception]) -> bytes | None:
         """What the row of a group shows with its delta; None when it is refused, or no entity contributes."""
-        row = self.get("counts", key)
         try:
             return delta.onto(None if row is None else row[VALUE].value)
         except OnereadError as error:

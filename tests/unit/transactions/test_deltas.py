@@ -46,6 +46,24 @@ def test_a_row_without_contributions_is_removed():
     assert back.onto(row) is None
 
 
+@given(st.lists(st.lists(numbers | st.none(), min_size=1, max_size=4), min_size=1, max_size=4))
+def test_a_row_that_is_added_to_has_the_sums_of_all(contributions):
+    row, whole = None, Delta()
+    for amounts in contributions:
+        delta = Delta()
+        delta.add([1, *amounts], 1)
+        whole.add([1, *amounts], 1)
+        row = delta.onto(row)
+        assert decode_amounts(row) == whole.amounts
+
+
+def test_a_number_that_cannot_be_read_is_not_added_to():
+    delta = Delta()
+    delta.add([1, Decimal(2)], 1)
+    with pytest.raises(Corrupt):
+        delta.onto(msgspec.msgpack.encode([1, "two"]))
+
+
 def test_a_row_grows_by_a_number_that_it_did_not_have():
     first, second = Delta(), Delta()
     first.add([1, 5], 1)

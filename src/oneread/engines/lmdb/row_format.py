@@ -8,7 +8,7 @@ docs/decisions/0071-rows-say-what-their-keys-do-not.md.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Annotated, Final, TypeAlias
 
@@ -47,21 +47,43 @@ _decode_cells: Final = msgspec.msgpack.Decoder(_Cells).decode
 _encode_cells: Final = msgspec.msgpack.Encoder().encode
 
 
+def encode_rows(table: Table, rows: Mapping[bytes, Row | None], written: dict[bytes, bytes | None]) -> None:
+    """Adds the bytes of rows by key, None for a removed one; refuses a row or a key that exceeds a limit."""
+    longest, largest = embedded.MAX_KEY, embedded.MAX_VALUE
+    for key, row in rows.items():
+        if not 0 < len(key) <= longest:
+            embedded.check_key(table, key)
+        if not row:
+            written[key] = None
+            continue
+        if len(row) == 1 and BODY in row:  # rows of views, groups, claims: most rows there are
+            body = row[BODY]
+            stamp, value = body.stamp, body.value
+            if 0 <= stamp < _STAMPS and len(value) <= largest:
+                written[key] = (_HEAD_OF_ONE | stamp).to_bytes(6, "big") + value
+                continue
+        written[key] = _encode(table, key, row)
+
+
 def encode(table: Table, key: bytes, row: Row) -> bytes:
     """The bytes of a row; refuses one that exceeds a limit."""
+    written: dict[bytes, bytes | None] = {}
+    encode_rows(table, {key: row}, written)
+    made = written[key]
+    assert made is not None, "a row without cells is a removed one"
+    return made
+
+
+def _encode(table: Table, key: bytes, row: Row) -> bytes:
+    """The bytes of a row that has several cells, or one that does not fit the short form."""
     body = row.get(BODY)
-    if body is not None:
-        if len(row) == 1:  # rows of views, groups, claims: most rows there are
-            stamp, value = body.stamp, body.value
-            if 0 <= stamp < _STAMPS and len(value) <= embedded.MAX_VALUE:
-                return (_HEAD_OF_ONE | stamp).to_bytes(6, "big") + value
-        else:
-            try:
-                made = _encode_entry(row, body) if len(row) == 2 else _encode_root(table, key, row, body)  # noqa: PLR2004 - cells
-            except (struct.error, OverflowError):  # the other stamp or the other length does not fit
-                made = None
-            if made is not None:
-                return made
+    if body is not None and len(row) > 1:
+        try:
+            made = _encode_entry(row, body) if len(row) == 2 else _encode_root(table, key, row, body)  # noqa: PLR2004 - cells
+        except (struct.error, OverflowError):  # the other stamp or the other length does not fit
+            made = None
+        if made is not None:
+            return made
     embedded.check_row(table, key, row)
     return bytes((SPELLED,)) + _spell(row)
 
@@ -122,6 +144,22 @@ def decode(table: Table, key: bytes, value: bytes, families: Families) -> Row | 
         return _DECODERS[value[0] >> _IN_FIRST_BYTE](value, families)
     except _TORN as failure:
         raise corrupt(table, key, value) from failure
+
+
+def decode_rows(
+    table: Table, keys: Sequence[bytes], values: Iterable[bytes | None], families: Families
+) -> list[Row | None]:
+    """`decode` of several rows, None for those that are absent."""
+    rows: list[Row | None] = []
+    for value in values:
+        if value is None:
+            rows.append(None)
+            continue
+        try:
+            rows.append(_DECODERS[value[0] >> _IN_FIRST_BYTE](value, families))
+        except _TORN as failure:
+            raise corrupt(table, keys[len(rows)], value) from failure
+    return rows
 
 
 def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> tuple[bytes, int] | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from itertools import islice, takewhile
+from itertools import islice, repeat, takewhile
 from typing import Any, Final, TypeAlias
 
 import lmdb
@@ -152,22 +151,19 @@ class Attempt(embedded.RowWrites):
         return None if value is None else row_format.decode(table, key, value, "dm")
 
     def put(self, table: Table, key: bytes, row: Row | None) -> None:
-        if not 0 < len(key) <= embedded.MAX_KEY:
+        if row is None:
             embedded.check_key(table, key)
-        written = self._written.get(table)
-        if written is None:
-            written = self._written[table] = {}
-        written[key] = row_format.encode(table, key, row) if row else None
+        self._written.setdefault(table, {})[key] = row_format.encode(table, key, row) if row else None
 
     def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
         if self._job.abandoned:
             raise _Abandoned
         try:
             if table in self._written:
-                get: Callable[[bytes], bytes | None] = partial(self._bytes, table)
-            else:
-                get = partial(self._transaction.get, db=self._tables[table])
-            return rows_of(get, table, keys, families)
+                values = [self._bytes(table, key) for key in keys]
+                return row_format.decode_rows(table, keys, values, families)
+            found = map(self._transaction.get, keys, repeat(None), repeat(self._tables[table]))
+            return row_format.decode_rows(table, keys, found, families)
         except lmdb.Error as failure:
             raise translate(failure, self._path) from failure
 
@@ -193,25 +189,13 @@ class Attempt(embedded.RowWrites):
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         if self._job.abandoned:
             raise _Abandoned
-        encode, longest = row_format.encode, embedded.MAX_KEY
-        written = self._written.setdefault(table, {})
-        for key, row in rows.items():
-            if not 0 < len(key) <= longest:
-                embedded.check_key(table, key)
-            written[key] = encode(table, key, row) if row else None
+        row_format.encode_rows(table, rows, self._written.setdefault(table, {}))
 
 
 def read(transaction: lmdb.Transaction[bytes], database: Database, asked: Read) -> list[Row | None]:
     """Rows by key, in the order of the keys."""
-    return rows_of(partial(transaction.get, db=database), asked.table, asked.keys, asked.families)
-
-
-def rows_of(
-    get: Callable[[bytes], bytes | None], table: Table, keys: list[bytes], families: Families
-) -> list[Row | None]:
-    """The rows whose bytes `get` gives, as a reader of these families sees them."""
-    decode = row_format.decode
-    return [None if (value := get(key)) is None else decode(table, key, value, families) for key in keys]
+    values = map(transaction.get, asked.keys, repeat(None), repeat(database))
+    return row_format.decode_rows(asked.table, asked.keys, values, asked.families)
 
 
 def scan(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) -> list[Found]:
