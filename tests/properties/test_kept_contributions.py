@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from oneread import Schema, connect
 from oneread.derivations.emitted_record import encode_record
@@ -22,7 +23,8 @@ def kept():
     fill = EntityType.fill
 
     def compared(self, key, entity, refs, inputs):
-        part, whole = (fill(self, key, entity, refs, each) for each in (inputs, inputs._replace(differing=None)))
+        assert refs == self.refs(entity) == {each.name: each.keys(entity) for each in self.references}
+        part, whole = (fill(self, key, entity, refs, each) for each in (inputs, replace(inputs, differing=None)))
         assert part.body == whole.body
         assert part.emission.record == whole.emission.record
         assert encode_record(part.emission.record) == encode_record(whole.emission.record)

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.copies import Source
+from oneread.derivations.copies import Refs, Source
 from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, first_writes, record_diff
-from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity, FillInputs, Refs
+from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType, FilledEntity, FillInputs
 from oneread.errors import (
     AlreadyExists,
     Conflict,
@@ -52,22 +52,19 @@ def instant_of(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-class ChangeResult:
+class ChangeResult(msgspec.Struct):
     """The result of a change: the entity with its copies, None for an absent one, and its own version.
 
     The version is that of the row for an entity that was deleted, and 0 for a row that was never written; `created`
     says that there was no entity before.
     """
 
-    __slots__ = ("created", "entity", "version")
-
-    def __init__(self) -> None:
-        self.entity: Any = None
-        self.version = 0
-        self.created = False
+    entity: Any = None
+    version: int = 0
+    created: bool = False
 
 
-class CommitAttempt(NamedTuple):
+class CommitAttempt(msgspec.Struct, frozen=True, gc=False):
     """What a change is decided on: the root row, the state that it holds, and the versions of the row that follows."""
 
     seen: Root
@@ -138,12 +135,15 @@ class _Writing:
 
     def _attempt_living(self, seen: Root, version: int, now: int) -> CommitAttempt:
         """`_attempt` for what users write: an expired entity counts as absent, also to `if_version`."""
+        if seen is NO_ROOT:
+            self._check_version(0)
+            return CommitAttempt(seen, NOTHING_STORED, version, version)
         before = self._catalog.state(self.key, seen)
         if not self._catalog.expiries or not self._catalog.is_expired(self.key, before.entity, now):
             self._check_version(seen.own)
             return CommitAttempt(seen, before, version, version)
         self._check_version(0)
-        absent = before._replace(entity=None, used={}, unfilled=frozenset(), keep=None)
+        absent = msgspec.structs.replace(before, entity=None, used={}, unfilled=frozenset(), keep=None)
         return CommitAttempt(seen, absent, version, version, before.entity)
 
     def _other_variant(self, before: object, wanted: type) -> AlreadyExists:
@@ -167,7 +167,7 @@ class _Writing:
         differing = self._differing(before.entity, entity)
         inputs = FillInputs(before, self._known_sources(rows), now=rows.now, differing=differing)
         filled = entity_type.fill(self.key, entity, refs, inputs)
-        written.entity, written.version = self._shown(filled.entity), attempt.own
+        written.entity, written.version = entity_type.kind.layouts.shown(filled.entity), attempt.own
         written.created = before.entity is None
         found = decision(self._catalog, entity_type, self.key, filled, attempt)
         return found if taken is None else msgspec.structs.replace(found, taken=taken)
@@ -189,23 +189,21 @@ class _Writing:
         return TakenNumber(sequence, number)
 
 
-class SourceCache:
+class SourceCache(msgspec.Struct, frozen=True, gc=False):
     """Sources by key, decoded from root rows on first use; a row that was not loaded counts as absent."""
 
-    __slots__ = ("_catalog", "_rows")
-
-    def __init__(self, catalog: Catalog, rows: CommittedRows) -> None:
-        self._catalog = catalog
-        self._rows = rows
+    catalog: Catalog
+    rows: CommittedRows
 
     def __getitem__(self, key: bytes) -> Source:
-        source: Source | None = self._rows.made.get(key)
+        rows, catalog = self.rows, self.catalog
+        source: Source | None = rows.made.get(key)
         if source is None:
-            row = self._rows.get(key)
-            source = self._catalog.source(key, NO_ROOT if row is None else parse_root(row))
-            if self._catalog.expiries and self._catalog.is_expired(key, source.entity, self._rows.now):
-                source = source._replace(expired=True)
-            self._rows.made[key] = source
+            row = rows.get(key)
+            source = catalog.source(key, NO_ROOT if row is None else parse_root(row))
+            if catalog.expiries and catalog.is_expired(key, source.entity, rows.now):
+                source = msgspec.structs.replace(source, expired=True)
+            rows.made[key] = source
         return source
 
 
@@ -217,8 +215,8 @@ def decision(
         raise LimitExceeded(
             "the entity is too large", key=catalog.name_of(key), bytes=len(filled.body), limit=BODY_BYTES
         )
-    seen, before, version, own, _replaced = attempt
-    root = entity_type.root(version, own, filled, seen, before.record)
+    seen, before = attempt.seen, attempt.before
+    root = entity_type.root(attempt.version, attempt.own, filled, seen, before.record)
     record = filled.emission.record
     if root.emitted == seen.emitted:
         operations = NO_DERIVED_WRITES
@@ -226,14 +224,17 @@ def decision(
         operations = first_writes(key, filled.emission)
     else:
         operations = record_diff(key, before.record, record, filled.emission.shown)
+    groups = entity_type.touched(before.record, record) if entity_type.shown else ()
+    if entity_type.copied is None:
+        return Decision(root, operations, groups=groups)
     fans_out, unchanged = entity_type.fans_out(before if seen.version else None, record), list[bytes]()
-    if entity_type.must_notify_again(before):
+    if before.must_notify:
         fans_out = True
     elif fans_out:
         unchanged = entity_type.unchanged_selections(before, record)
     if fans_out:
         catalog.probes.check(entity_type.kind.cls, filled.entity, entity_type.used_in(record))
-    return Decision(root, operations, fans_out, unchanged, groups=entity_type.touched(before.record, record))
+    return Decision(root, operations, fans_out, unchanged, groups=groups)
 
 
 def deletion(catalog: Catalog, key: bytes, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
@@ -418,7 +419,7 @@ class _Following(_Writing):
         sources = SourceCache(self._catalog, rows)
         inputs = FillInputs(before, sources, changed, missing, rows.now, frozenset(differing))
         filled = entity_type.fill(self.key, entity, refs, inputs)
-        found = decision(self._catalog, entity_type, self.key, filled, attempt._replace(own=seen.own))
+        found = decision(self._catalog, entity_type, self.key, filled, msgspec.structs.replace(attempt, own=seen.own))
         return NO_CHANGE if _is_same(found, seen) and not found.fans_out else found
 
 

@@ -33,7 +33,7 @@ Contributions: TypeAlias = Any
 Record: TypeAlias = dict[int, Contributions]
 
 
-class Emission(NamedTuple):
+class Emission(msgspec.Struct, frozen=True, gc=False):
     """The contributions of an entity to all its views."""
 
     record: Record
@@ -173,12 +173,12 @@ def record_diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, byte
 
 def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
     """The writes of an entity that contributed nothing before: `record_diff` against nothing."""
-    record, shown, deltas, claims = emission
+    record, shown = emission.record, emission.shown
     for source in record.get(REFERENCES, ()):
         shown[back_reference_key(source, key)] = _PRESENT
     for source in record.get(HELD, ()):
         shown[hold_key(source, key)] = _PRESENT
-    return DerivedWrites(shown, [], deltas, {}, dict.fromkeys(claims, key))
+    return DerivedWrites(shown, [], emission.deltas, {}, dict.fromkeys(emission.claims, key))
 
 
 def leave_out_expired(emission: Emission, living: Emission, recorded: Record) -> None:

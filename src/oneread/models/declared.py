@@ -111,6 +111,8 @@ else:
 
         def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: object) -> Any:
             _announce_variant(name, bases)
+            if any(getattr(default, "what", None) == "rollup" for default in space.values()):
+                space["__getattr__"] = _refuse_empty  # not in every model: it makes each attribute slower to read
             return super().__new__(mcs, name, bases, space, **config)
 
         def __call__(self, /, *given: object, **fields: object) -> Any:
@@ -121,6 +123,14 @@ else:
                 raise
 
     _construct = msgspec.StructMeta.__call__
+
+    def _refuse_empty(entity: Any, name: str) -> Any:
+        """Says why a total is empty; called only where there is no value."""
+        if name in type(entity).__struct_fields__:
+            reason = f"{type(entity).__name__}.{name} is not built yet; run a backfill"
+        else:
+            reason = f"{type(entity).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(reason, name=name, obj=entity)
 
     def _refuse_fields(cls: Any, given: tuple[object, ...], fields: dict[str, object], error: TypeError) -> None:
         """Raises InvalidFields where the names of the fields are why a constructor failed."""

@@ -66,16 +66,6 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
         @classmethod
         def _same(cls, at: Ref[Self], /) -> Ref[Self]: ...
 
-    else:
-
-        def __getattr__(self, name: str) -> Any:
-            """Says why a field is empty; called only where there is no value."""
-            if name in type(self).__struct_fields__:
-                reason = f"{type(self).__name__}.{name} is not built yet; run a backfill"
-            else:
-                reason = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(reason, name=name, obj=self)
-
     def __repr__(self) -> str:
         given = [name for name in self.__struct_fields__ if hasattr(self, name)]  # a total that is not built is empty
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"

@@ -497,15 +497,16 @@ class Cascade:
         rows = unit.roots
         decision = change.decide(seen, next_version(self._now, seen.version), rows)
         if decision.root is not None:
-            unit.put("roots", change.key, keep_sequences(encode_root(decision.root), rows[change.key]))
+            new, before = encode_root(decision.root), rows[change.key]
+            unit.put("roots", change.key, new if before is None else keep_sequences(new, before))
             unit.apply(decision.operations, decision.root.version, change.key)
         if decision.taken is not None:
             group = decision.taken.sequence.root
             row = rows[group]
             assert row is not None, "a child is refused without its root"
-            new = raised(row, decision.taken, self._now)
-            if new is not None:
-                unit.put("roots", group, new)
+            counted = raised(row, decision.taken, self._now)
+            if counted is not None:
+                unit.put("roots", group, counted)
         return decision
 
     def _note(self, key: bytes, decision: Decision) -> None:

@@ -73,12 +73,11 @@ def has_sequences(row: Row) -> bool:
     return any(column.startswith(SEQUENCE) for column in row)
 
 
-def keep_sequences(row: Row, before: Row | None) -> Row:
+def keep_sequences(row: Row, before: Row) -> Row:
     """A new root row with the sequences of the row before."""
-    if before is not None:
-        for column, cell in before.items():
-            if column.startswith(SEQUENCE):
-                row[column] = cell
+    for column, cell in before.items():
+        if column.startswith(SEQUENCE):
+            row[column] = cell
     return row
 
 
