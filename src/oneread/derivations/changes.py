@@ -405,19 +405,24 @@ class _Following(_Writing):
     def links(self, seen: Root) -> Iterable[bytes]:
         return _stale_sources(self._catalog, self.key, seen)
 
-    def _follow(self, attempt: CommitAttempt, rows: CommittedRows, refs: Refs, changed: Sequence[bytes]) -> Decision:
+    def _follow(
+        self,
+        attempt: CommitAttempt,
+        rows: CommittedRows,
+        refs: Refs,
+        through: tuple[str, ...],
+        changed: Sequence[bytes],
+    ) -> Decision:
         """Takes the totals of the groups that were read, and the values of `changed` sources.
 
-        Only views are emitted that look behind a reference to one of these, or at a total.
+        Only views are emitted that look behind the references `through` which these are reached, or at a total.
         """
         seen, before = attempt.seen, attempt.before
         entity_type = self._catalog.type_of(before.entity)
         entity = entity_type.with_totals(self.key, before.entity, before.entity, rows.groups)
         missing = entity_type.missing_views(before.record)
-        differing = {behind(name) for name, keys in refs.items() if any(key in keys for key in changed)}
-        differing.update(each.field for each in entity_type.rollups)
-        sources = SourceCache(self._catalog, rows)
-        inputs = FillInputs(before, sources, changed, missing, rows.now, frozenset(differing))
+        differing = entity_type.seen_through(through)
+        inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing, rows.now, differing)
         filled = entity_type.fill(self.key, entity, refs, inputs)
         found = decision(self._catalog, entity_type, self.key, filled, msgspec.structs.replace(attempt, own=seen.own))
         return NO_CHANGE if _is_same(found, seen) and not found.fans_out else found
@@ -438,7 +443,7 @@ class FollowGroups(_Following):
         entity = attempt.before.entity
         if entity is None:
             return NO_CHANGE
-        return self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), ())
+        return self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), (), ())
 
 
 class FollowSource(_Following):
@@ -458,7 +463,8 @@ class FollowSource(_Following):
             return NO_CHANGE
         entity_type = self._catalog.type_of(entity)
         refs = entity_type.refs(entity)
-        if self._source not in _flat(refs):
+        through = tuple([name for name, keys in refs.items() if self._source in keys])
+        if not through:
             return NO_CHANGE
         if entity_type.going:
             source = SourceCache(self._catalog, sources)[self._source]
@@ -467,7 +473,7 @@ class FollowSource(_Following):
                     sources.going.setdefault(self._source, {})[self.key] = None
                     return NO_CHANGE
                 return deletion(self._catalog, self.key, attempt, sources)
-        return self._follow(attempt, sources, refs, (self._source,))
+        return self._follow(attempt, sources, refs, through, (self._source,))
 
 
 class Expire(_Following):
@@ -493,7 +499,7 @@ class Expire(_Following):
         self.has_deleted = self.is_due(entity, sources.now)
         if self.has_deleted:
             return deletion(self._catalog, self.key, attempt, sources)
-        found = self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), ())
+        found = self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), (), ())
         self.has_removed = found.root is not None
         return found
 

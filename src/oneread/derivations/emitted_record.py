@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -94,7 +94,7 @@ def group_amounts(contributions: Contributions) -> Iterator[tuple[bytes, list[Nu
     return zip(contributions[::2], map(from_wire, contributions[1::2]), strict=True)
 
 
-class _Diff(NamedTuple):
+class _Diff(msgspec.Struct, frozen=True, gc=False):
     writes: DerivedWrites
     key: bytes
     """Of the root row."""
@@ -200,13 +200,14 @@ def leave_out_expired(emission: Emission, living: Emission, recorded: Record) ->
 
 
 def _diff_rows(diff: _Diff, token: int, old: Contributions, new: Contributions) -> None:
-    before, puts = dict(row_suffixes(old)), diff.writes.puts
-    prefix, own = view_of(token), entity_part(diff.key)
-    for suffix, digest in row_suffixes(new):
+    prefix, own, puts = view_of(token), entity_part(diff.key), diff.writes.puts
+    before = dict(zip(old[::2], old[1::2], strict=True))
+    for suffix, digest in zip(new[::2], new[1::2], strict=True):
         if before.pop(suffix, None) != digest:
             place = prefix + suffix + own
             puts[place] = diff.shown[place]
-    diff.writes.deletes.extend([prefix + suffix + own for suffix in before])
+    if before:
+        diff.writes.deletes.extend([prefix + suffix + own for suffix in before])
 
 
 def _diff_sums(diff: _Diff, token: int, old: Contributions, new: Contributions) -> None:

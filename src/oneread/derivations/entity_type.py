@@ -13,7 +13,7 @@ import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import DELETES, NO_SOURCE, Reference, Refs, Source, compile_refs, compile_taken
-from oneread.derivations.derivation import CompiledView, inputs_of
+from oneread.derivations.derivation import CompiledView, behind, inputs_of
 from oneread.derivations.emission_code import EmissionCode, Emit
 from oneread.derivations.emitted_record import (
     COPIED,
@@ -144,6 +144,7 @@ class EntityType:
         }
         self._emitters: dict[AbstractSet[int], Emit] = {}
         self._kept: dict[frozenset[str], frozenset[int]] = {}
+        self._through: dict[tuple[str, ...], frozenset[str]] = {}
         self._inputs = tuple((view, inputs_of(view)) for view in self.derivations)
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
@@ -183,11 +184,13 @@ class EntityType:
         for each in self._copies:
             keys = refs[each.name]
             if keys:
-                filled[each.name] = self._fill_copy(each, entity, keys[0], inputs)
+                copy = self._fill_copy(each, entity, keys[0], inputs)
+                if copy is not getattr(entity, each.name):
+                    filled[each.name] = copy
         for each in self._plain:
             self._check(each, entity, refs[each.name], inputs)
         before = inputs.before
-        if entity is before.entity and before.body is not None and _holds(entity, filled):
+        if entity is before.entity and before.body is not None and not filled:
             body, stored = before.body, entity
         else:
             body, stored = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
@@ -288,7 +291,16 @@ class EntityType:
 
     def missing_views(self, record: Record) -> AbstractSet[int]:
         """Tokens of views that are not in a record, which has an entry even for a view without contributions."""
-        return frozenset(self._empty.keys() - record.keys())
+        missing = self._empty.keys() - record.keys()
+        return frozenset(missing) if missing else _NO_TOKENS
+
+    def seen_through(self, names: tuple[str, ...]) -> frozenset[str]:
+        """The inputs of views (`inputs_of`) that change with the sources of these references, and with totals."""
+        found = self._through.get(names)
+        if found is None:
+            totals = [each.field for each in self.rollups]
+            found = self._through[names] = frozenset([*map(behind, names), *totals])
+        return found
 
     def emission(
         self,
@@ -449,11 +461,6 @@ class EntityType:
         # Equal hidden copies may have other bytes, as 1 and 1.0.
         is_same = seen.emitted is not None and not self._hidden and record == before
         return Root(version, filled.body, seen.emitted if is_same else emitted_record.encode_record(record), own)
-
-
-def _holds(entity: Model[Any], filled: Mapping[str, Copy[Any]]) -> bool:
-    """Whether an entity has these very copies."""
-    return all(getattr(entity, name) is copy for name, copy in filled.items())
 
 
 _PLAIN = (bytes,)
