@@ -508,8 +508,10 @@ class Reemit(_Writing):
     """Commits a root row again for the views that are declared now, with the values its sources have now.
 
     A backfill does this to each row that lacks something, deleted ones too (rule 17). The entity's own fields stay; a
-    row of an older layout is written under the current one. Values of a deleted source are not taken: its task gives
-    them to the entities that held it, and only to them. `sources` are root keys that will probably be needed.
+    row of an older layout is written under the current one. Where the document stays the same, only views are emitted
+    that the record lacks: a row that lacks none is not committed again either. Values of a deleted source are not
+    taken: its task gives them to the entities that held it, and only to them. `sources` are root keys that will
+    probably be needed.
     """
 
     def __init__(self, catalog: Catalog, key: bytes, sources: Iterable[bytes] = ()) -> None:
@@ -544,7 +546,8 @@ class Reemit(_Writing):
         entity = entity_type.with_totals(self.key, before.entity, before.entity, sources.groups)
         known = SourceCache(self._catalog, sources)
         readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
-        filled = entity_type.fill(self.key, entity, refs, FillInputs(before, known, readable, now=sources.now))
+        inputs = FillInputs(before, known, readable, now=sources.now, trusts_record=True)
+        filled = entity_type.fill(self.key, entity, refs, inputs)
         found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version, seen.own))
         return NO_CHANGE if _is_same(found, seen) else found
 

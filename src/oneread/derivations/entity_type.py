@@ -85,6 +85,8 @@ class FillInputs(msgspec.Struct, frozen=True, gc=False):
     """The clock: index rows that have expired are left out. 0 to have them all."""
     differing: frozenset[str] | None = None
     """The only inputs of views (`inputs_of`) that may differ from those before; None if any may."""
+    trusts_record: bool = False
+    """Whether contributions of declared views in the record before are right where the document stays the same."""
 
 
 class EmissionOptions(msgspec.Struct, frozen=True, gc=False):
@@ -143,7 +145,9 @@ class EntityType:
             if not each.many
         }
         self._emitters: dict[AbstractSet[int], Emit] = {}
+        self._every_token: tuple[int, ...] = ()
         self._kept: dict[frozenset[str], frozenset[int]] = {}
+        self._recorded: dict[frozenset[int], frozenset[int]] = {}
         self._through: dict[tuple[str, ...], frozenset[str]] = {}
         self._inputs = tuple((view, inputs_of(view)) for view in self.derivations)
         self._plain = tuple(each for each in self.references if each.copy is None)
@@ -197,13 +201,27 @@ class EntityType:
             if before.keep is not None:
                 body = before.keep(body)
         used = self._used(refs, inputs) if self._hidden else {}
-        kept = self._kept_tokens(inputs)
+        kept = self._recorded_tokens(before, body) if inputs.trusts_record else self._kept_tokens(inputs)
         if not kept:
             return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs))
         emission = self.emission(stored, used, key, refs, EmissionOptions(kept, inputs.now))
-        return FilledEntity(
-            stored, body, msgspec.structs.replace(emission, record={**before.record, **emission.record})
-        )
+        record = {**before.record, **emission.record}
+        if inputs.trusts_record:  # in the order of a record that is emitted as a whole, and without other tokens
+            record = {token: record[token] for token in self._order()} | emission.record
+        return FilledEntity(stored, body, msgspec.structs.replace(emission, record=record))
+
+    def _recorded_tokens(self, before: EntityState, body: bytes) -> AbstractSet[int]:
+        """The tokens of declared views that a record has, of an entity whose document stays the same to the byte."""
+        if body != before.body or self._hidden or self.has_expiring_rows:
+            return _NO_TOKENS
+        recorded = frozenset(before.record)
+        kept = self._recorded.get(recorded)
+        if kept is None:
+            if len(self._recorded) == _WAYS:
+                return _NO_TOKENS
+            views = (view for view in self.derivations if recorded.issuperset(view.tokens))
+            kept = self._recorded[recorded] = frozenset(token for view in views for token in view.tokens)
+        return kept
 
     def _kept_tokens(self, inputs: FillInputs) -> AbstractSet[int]:
         """The tokens of views whose contributions are those that the record before lists, because no input differs.
@@ -343,7 +361,15 @@ class EntityType:
             for token in self._empty.keys() - skipped:
                 code.contributions(token)
             found = self._emitters[frozenset(skipped)] = code.compiled()
+            if not skipped:
+                self._every_token = code.tokens
         return found
+
+    def _order(self) -> tuple[int, ...]:
+        """The tokens of all views, in the order of a record."""
+        if not self._every_token:
+            self._emitter(_NO_TOKENS)
+        return self._every_token
 
     def tombstone_record(self, before: EntityState) -> Record:
         """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""
