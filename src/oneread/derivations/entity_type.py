@@ -281,8 +281,9 @@ class EntityType:
                 is_stale = key in inputs.changed or reference.name in before.unfilled
                 return reference.updated_copy(old, reference.narrowed(inputs.sources[key])) if is_stale else old
         source = reference.narrowed(inputs.sources[key])
-        if source.entity is None or source.expired:
-            reference.refuse_missing(entity, source)
+        if source.entity is not None and not source.expired:
+            return reference.fill(given.ref, source.entity, source.used)
+        reference.refuse_missing(entity, source)
         return reference.filled_copy(given, source)
 
     def _check(self, reference: Reference, entity: Model[Any], keys: list[bytes], inputs: FillInputs) -> None:

@@ -143,7 +143,8 @@ class RowExaminer:
             refs = entity_type.refs(entity)
             hidden = self._hidden_values(entity_type, record)
             missing = tuple(each[0] for each in refs.values() if each) if hidden is None else ()
-            groups = () if self._keyspaces.backfill_running else tuple(entity_type.groups(key, None))
+            has_totals = entity_type.rollups and not self._keyspaces.backfill_running
+            groups = tuple(entity_type.groups(key, None)) if has_totals else ()
             if (missing and known.sources is None) or (groups and known.numbers is None):
                 return ExpectedRows(None, {}, {}, NO_DERIVED_WRITES, missing_sources=missing, missing_groups=groups)
             if hidden is None:
