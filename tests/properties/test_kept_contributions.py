@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
-from oneread import Schema, connect
+from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, connect, count, greatest, newest, shown, within
 from oneread.derivations.emitted_record import encode_record
 from oneread.derivations.entity_type import EntityType
 from oneread.testing.proof import prove
@@ -15,6 +16,37 @@ from tests.properties.schema_of_everything import EVERYTHING, Buyer, City, Custo
 SCHEMA = Schema(*EVERYTHING)
 
 
+class Author(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class Writer(Copy[Author]):
+    name: str
+
+
+class Book(Model[str]):
+    title: Key[str]
+    writer: Writer
+    year: int
+
+
+class BooksOfName(Index[Book]):
+    name: str = by(within(Book.writer, Writer.name))
+    year: int = newest(Book.year)
+
+
+class BooksOfYear(Index[Book]):
+    year: int = by(Book.year)
+    writer: Writer = shown(Book.writer)
+
+
+class Work(Aggregate[Book]):
+    writer: Writer = by(Book.writer)
+    books: int = count()
+    last: int | None = greatest(Book.year)
+
+
 @pytest.fixture(scope="module")
 def kept():
     """While it lasts, each entity is filled twice and compared; the tokens that were kept, and of what."""
@@ -22,13 +54,17 @@ def kept():
     fill = EntityType.fill
 
     def compared(self, key, entity, refs, inputs):
-        part, whole = (fill(self, key, entity, refs, each) for each in (inputs, inputs._replace(differing=None)))
+        assert refs == self.refs(entity) == {each.name: each.keys(entity) for each in self.references}
+        everything = replace(inputs, differing=None, trusts_record=False)
+        part, whole = (fill(self, key, entity, refs, each) for each in (inputs, everything))
         assert part.body == whole.body
         assert part.emission.record == whole.emission.record
         assert encode_record(part.emission.record) == encode_record(whole.emission.record)
-        for place, shown in part.emission.shown.items():
-            assert whole.emission.shown[place] == shown
+        for place, value in part.emission.shown.items():
+            assert whole.emission.shown[place] == value
         tokens = self._kept_tokens(inputs)
+        if inputs.trusts_record:
+            tokens = self._recorded_tokens(inputs.before, part.body)
         if tokens:
             found.append((self.cls, tokens))
         return part
@@ -58,4 +94,20 @@ def test_a_rename_and_a_patch_keep_what_does_not_look_there(kept):
         db.patch(Purchase, "A", 1, note="gift")
         assert [cls for cls, _tokens in kept] == [Customer, Purchase, Purchase]
         assert all(0 < len(tokens) < len(every) for cls, tokens in kept if cls is Purchase)
+        assert db.verify().clean
+
+
+def test_a_backfill_keeps_what_the_record_lists(kept, tmp_path):
+    url = f"lmdb://{tmp_path / 'books'}"
+    with connect(url, Schema(Author, Book, BooksOfName), workers=0) as db:
+        db.save(Author(number=1, name="Ada"))
+        db.save_all([Book(title=title, writer=Writer.of(1), year=1950) for title in "abc"])
+    del kept[:]
+    with connect(url, Schema(Author, Book, BooksOfYear, BooksOfName, Work), workers=0) as db:
+        assert db.backfill(fence=True).recommitted == 3
+        types = db.operations.catalog.entity_types
+        of_name = types[Book].derivations[1]
+        assert of_name.cls is BooksOfName
+        assert kept == [(Book, frozenset(of_name.tokens))] * 3
+        assert [each.books for each in db.page(Work)] == [3]
         assert db.verify().clean

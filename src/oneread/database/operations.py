@@ -155,8 +155,9 @@ class Operations:
         return change.written, tasks
 
     def saving(self, entity: object, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
-        whole = yield from self.generated(entity)
-        return Save(self.catalog, whole, mode, if_version)
+        if self.catalog.stored_type_of(entity).generated or self._blank[type(entity)]:
+            entity = yield from self.generated(entity)
+        return Save(self.catalog, entity, mode, if_version)
 
     def changing(self, wanted: tuple[Any, ...]) -> Plan[Change]:
         """The change that a bulk writer commits."""

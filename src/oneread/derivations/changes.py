@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.copies import Source
+from oneread.derivations.copies import Refs, Source
 from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, first_writes, record_diff
-from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity, FillInputs, Refs
+from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType, FilledEntity, FillInputs
 from oneread.errors import (
     AlreadyExists,
     Conflict,
@@ -53,22 +53,19 @@ def instant_of(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-class ChangeResult:
+class ChangeResult(msgspec.Struct):
     """The result of a change: the entity with its copies, None for an absent one, and its own version.
 
     The version is that of the row for an entity that was deleted, and 0 for a row that was never written; `created`
     says that there was no entity before.
     """
 
-    __slots__ = ("created", "entity", "version")
-
-    def __init__(self) -> None:
-        self.entity: Any = None
-        self.version = 0
-        self.created = False
+    entity: Any = None
+    version: int = 0
+    created: bool = False
 
 
-class CommitAttempt(NamedTuple):
+class CommitAttempt(msgspec.Struct, frozen=True, gc=False):
     """What a change is decided on: the root row, the state that it holds, and the versions of the row that follows."""
 
     seen: Root
@@ -139,13 +136,16 @@ class _Writing:
 
     def _attempt_living(self, seen: Root, version: int, now: int) -> CommitAttempt:
         """`_attempt` for what users write: an expired entity counts as absent, also to `if_version`."""
+        if seen is NO_ROOT:
+            self._check_version(0)
+            return CommitAttempt(seen, NOTHING_STORED, version, version)
         before = self._catalog.state(self.key, seen)
         if not self._catalog.expiries or not self._catalog.is_expired(self.key, before.entity, now):
             if self._if_version is not None:
                 self._check_version(seen.own)
             return CommitAttempt(seen, before, version, version)
         self._check_version(0)
-        absent = before._replace(entity=None, used={}, unfilled=frozenset(), keep=None)
+        absent = msgspec.structs.replace(before, entity=None, used={}, unfilled=frozenset(), keep=None)
         return CommitAttempt(seen, absent, version, version, before.entity)
 
     def _other_variant(self, before: object, wanted: type) -> AlreadyExists:
@@ -192,23 +192,21 @@ class _Writing:
         return TakenNumber(sequence, number)
 
 
-class SourceCache:
+class SourceCache(msgspec.Struct, frozen=True, gc=False):
     """Sources by key, decoded from root rows on first use; a row that was not loaded counts as absent."""
 
-    __slots__ = ("_catalog", "_rows")
-
-    def __init__(self, catalog: Catalog, rows: CommittedRows) -> None:
-        self._catalog = catalog
-        self._rows = rows
+    catalog: Catalog
+    rows: CommittedRows
 
     def __getitem__(self, key: bytes) -> Source:
-        source: Source | None = self._rows.made.get(key)
+        rows, catalog = self.rows, self.catalog
+        source: Source | None = rows.made.get(key)
         if source is None:
-            row = self._rows.get(key)
-            source = self._catalog.source(key, NO_ROOT if row is None else parse_root(row))
-            if self._catalog.expiries and self._catalog.is_expired(key, source.entity, self._rows.now):
-                source = source._replace(expired=True)
-            self._rows.made[key] = source
+            row = rows.get(key)
+            source = catalog.source(key, NO_ROOT if row is None else parse_root(row))
+            if catalog.expiries and catalog.is_expired(key, source.entity, rows.now):
+                source = msgspec.structs.replace(source, expired=True)
+            rows.made[key] = source
         return source
 
 
@@ -220,8 +218,8 @@ def decision(
         raise LimitExceeded(
             "the entity is too large", key=catalog.name_of(key), bytes=len(filled.body), limit=BODY_BYTES
         )
-    seen, before, version, own, _replaced = attempt
-    root = entity_type.root(version, own, filled, seen, before.record)
+    seen, before = attempt.seen, attempt.before
+    root = entity_type.root(attempt.version, attempt.own, filled, seen, before.record)
     record = filled.emission.record
     if root.emitted == seen.emitted:
         operations = NO_DERIVED_WRITES
@@ -233,7 +231,7 @@ def decision(
     if entity_type.copied is None:
         return Decision(root, operations, groups=groups)
     fans_out, unchanged = entity_type.fans_out(before if seen.version else None, record), list[bytes]()
-    if entity_type.must_notify_again(before):
+    if before.must_notify:
         fans_out = True
     elif fans_out:
         unchanged = entity_type.unchanged_selections(before, record)
@@ -411,21 +409,26 @@ class _Following(_Writing):
     def links(self, seen: Root) -> Iterable[bytes]:
         return _stale_sources(self._catalog, self.key, seen)
 
-    def _follow(self, attempt: CommitAttempt, rows: CommittedRows, refs: Refs, changed: Sequence[bytes]) -> Decision:
+    def _follow(
+        self,
+        attempt: CommitAttempt,
+        rows: CommittedRows,
+        refs: Refs,
+        through: tuple[str, ...],
+        changed: Sequence[bytes],
+    ) -> Decision:
         """Takes the totals of the groups that were read, and the values of `changed` sources.
 
-        Only views are emitted that look behind a reference to one of these, or at a total.
+        Only views are emitted that look behind the references `through` which these are reached, or at a total.
         """
         seen, before = attempt.seen, attempt.before
         entity_type = self._catalog.type_of(before.entity)
         entity = entity_type.with_totals(self.key, before.entity, before.entity, rows.groups)
         missing = entity_type.missing_views(before.record)
-        differing = {behind(name) for name, keys in refs.items() if any(key in keys for key in changed)}
-        differing.update(each.field for each in entity_type.rollups)
-        sources = SourceCache(self._catalog, rows)
-        inputs = FillInputs(before, sources, changed, missing, rows.now, frozenset(differing))
+        differing = entity_type.seen_through(through)
+        inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing, rows.now, differing)
         filled = entity_type.fill(self.key, entity, refs, inputs)
-        found = decision(self._catalog, entity_type, self.key, filled, attempt._replace(own=seen.own))
+        found = decision(self._catalog, entity_type, self.key, filled, msgspec.structs.replace(attempt, own=seen.own))
         return NO_CHANGE if _is_same(found, seen) and not found.fans_out else found
 
 
@@ -444,7 +447,7 @@ class FollowGroups(_Following):
         entity = attempt.before.entity
         if entity is None:
             return NO_CHANGE
-        return self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), ())
+        return self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), (), ())
 
 
 class FollowSource(_Following):
@@ -464,7 +467,8 @@ class FollowSource(_Following):
             return NO_CHANGE
         entity_type = self._catalog.type_of(entity)
         refs = entity_type.refs(entity)
-        if self._source not in _flat(refs):
+        through = tuple([name for name, keys in refs.items() if self._source in keys])
+        if not through:
             return NO_CHANGE
         if entity_type.going:
             source = SourceCache(self._catalog, sources)[self._source]
@@ -473,7 +477,7 @@ class FollowSource(_Following):
                     sources.going.setdefault(self._source, {})[self.key] = None
                     return NO_CHANGE
                 return deletion(self._catalog, self.key, attempt, sources)
-        return self._follow(attempt, sources, refs, (self._source,))
+        return self._follow(attempt, sources, refs, through, (self._source,))
 
 
 class Expire(_Following):
@@ -499,7 +503,7 @@ class Expire(_Following):
         self.has_deleted = self.is_due(entity, sources.now)
         if self.has_deleted:
             return deletion(self._catalog, self.key, attempt, sources)
-        found = self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), ())
+        found = self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), (), ())
         self.has_removed = found.root is not None
         return found
 
@@ -508,8 +512,10 @@ class Reemit(_Writing):
     """Commits a root row again for the views that are declared now, with the values its sources have now.
 
     A backfill does this to each row that lacks something, deleted ones too (rule 17). The entity's own fields stay; a
-    row of an older layout is written under the current one. Values of a deleted source are not taken: its task gives
-    them to the entities that held it, and only to them. `sources` are root keys that will probably be needed.
+    row of an older layout is written under the current one. Where the document stays the same, only views are emitted
+    that the record lacks: a row that lacks none is not committed again either. Values of a deleted source are not
+    taken: its task gives them to the entities that held it, and only to them. `sources` are root keys that will
+    probably be needed.
     """
 
     def __init__(self, catalog: Catalog, key: bytes, sources: Iterable[bytes] = ()) -> None:
@@ -544,7 +550,8 @@ class Reemit(_Writing):
         entity = entity_type.with_totals(self.key, before.entity, before.entity, sources.groups)
         known = SourceCache(self._catalog, sources)
         readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
-        filled = entity_type.fill(self.key, entity, refs, FillInputs(before, known, readable, now=sources.now))
+        inputs = FillInputs(before, known, readable, now=sources.now, trusts_record=True)
+        filled = entity_type.fill(self.key, entity, refs, inputs)
         found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version, seen.own))
         return NO_CHANGE if _is_same(found, seen) else found
 

@@ -8,15 +8,15 @@ docs/decisions/0046-selections-of-copied-values.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted_record import SOURCE_DELETED, short_hash
-from oneread.encoding.codegen import function
+from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
@@ -63,7 +63,7 @@ def _nothing_copied(*_arguments: object) -> Copy[Any]:
     raise AssertionError("a plain reference has no copy to fill")
 
 
-class Source(NamedTuple):
+class Source(msgspec.Struct, frozen=True, gc=False):
     """A source as its holders see it."""
 
     entity: Model[Any] | None
@@ -92,7 +92,7 @@ class HiddenCopy(NamedTuple):
     type: Any
 
 
-class Reference(NamedTuple):
+class Reference(msgspec.Struct, frozen=True):
     """One field of a model that refers to other entities.
 
     `blank` is what the field is when it is left out, empty when it must be given; `routes` are where the fields of a
@@ -159,6 +159,18 @@ class Reference(NamedTuple):
                 value=value,
                 write=write,
             ) from error
+
+    def write_keys(self, variable: str, scope: dict[str, object]) -> list[str]:
+        """Statements that give a variable the `keys` of `e`; what they need is added to the scope."""
+        scope |= {f"keys_{variable}": self.keys_of, f"key_{variable}": self.kind.key}
+        lines = [f"v = getattr(e, {self.name!r}, None)", f"if v is None: {variable} = []"]
+        if not self.many:
+            scope |= {f"copy_{variable}": self.copy, f"known_{variable}": (None, self.access.target)}
+            ref, is_copy = ("v", "") if self.copy is None else ("v.ref", f"type(v) is copy_{variable} and ")
+            lines.append(
+                f"elif {is_copy}(r := {ref}).refers_to in known_{variable}: {variable} = [key_{variable}(r.key)]"
+            )
+        return [*lines, f"else: {variable} = keys_{variable}(type(e), v)"]
 
     def accepts(self, cls: type) -> bool:
         """Whether this refers to entities of a class: those of another variant are missing to it."""
@@ -241,6 +253,42 @@ def _instead_of(value: object, cls: type, made: str) -> tuple[str, str]:
     if isinstance(wrong, Ref):
         return "write a copy, not a reference", f"{cls.__name__}.of(ref)"
     return "write a reference, not a key", write
+
+
+Refs: TypeAlias = dict[str, list[bytes]]
+"""Field name to the keys of the root rows that it refers to."""
+
+
+def compile_refs(cls: type[Model[Any]], references: Sequence[Reference]) -> Callable[[object], Refs]:
+    """The function that finds the root rows an entity refers to, generated: `Reference.keys` of each of its fields.
+
+    Raises:
+        InvalidValue: as `Reference.keys`, which is asked again for the error.
+    """
+
+    def ask(entity: object) -> Refs:
+        return {each.name: each.keys(entity) for each in references}
+
+    scope: dict[str, object] = {"ask": ask}
+    lines: list[str] = []
+    for at, each in enumerate(references):
+        lines += each.write_keys(f"k{at}", scope)
+    found = ", ".join(f"{each.name!r}: k{at}" for at, each in enumerate(references))
+    lines = ["try:", *indented([*lines, f"return {{{found}}}"]), "except (AttributeError, TypeError): return ask(e)"]
+    return function("refs", "e", lines, scope, cls.__qualname__)
+
+
+def compile_taken(cls: type[Model[Any]], tracked: Sequence[Reference]) -> Callable[[Refs], list[bytes]]:
+    """The function that finds the sources which must reach an entity, each with the selection that it takes."""
+    sources = ", ".join(
+        f"*[source + {each.selection!r} for source in refs[{each.name!r}]]"
+        if each.many
+        else f"*((refs[{each.name!r}][0] + {each.selection!r},) if refs[{each.name!r}] else ())"
+        for each in tracked
+    )
+    is_once = len({(each.kind.prefix, each.selection) for each in tracked}) == len(tracked)
+    found = f"[{sources}]" if is_once else f"list(dict.fromkeys([{sources}]))"
+    return function("taken", "refs", [f"return {found}"], {}, cls.__qualname__)
 
 
 class HolderOptions(NamedTuple):

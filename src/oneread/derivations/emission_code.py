@@ -59,6 +59,11 @@ class EmissionCode:
         """The list of the contributions of a token, to which statements add: `c0 += found, digest`."""
         return self._tokens.setdefault(token, f"c{len(self._tokens)}")
 
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens whose contributions the function lists, in their order."""
+        return tuple(self._tokens)
+
     def shared(self, signature: str, lines: Callable[[str], Sequence[str]]) -> Shared:
         """The variable of what has this signature; `lines` assign it a value that is not None."""
         variable = self._shared.setdefault(signature, f"s{len(self._shared)}")

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -33,7 +33,7 @@ Contributions: TypeAlias = Any
 Record: TypeAlias = dict[int, Contributions]
 
 
-class Emission(NamedTuple):
+class Emission(msgspec.Struct, frozen=True, gc=False):
     """The contributions of an entity to all its views."""
 
     record: Record
@@ -96,7 +96,7 @@ def group_amounts(contributions: Contributions) -> Iterator[tuple[bytes, list[Nu
     return zip(contributions[::2], map(from_wire, contributions[1::2]), strict=True)
 
 
-class _Diff(NamedTuple):
+class _Diff(msgspec.Struct, frozen=True, gc=False):
     writes: DerivedWrites
     key: bytes
     """Of the root row."""
@@ -176,12 +176,12 @@ def record_diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, byte
 
 def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
     """The writes of an entity that contributed nothing before: `record_diff` against nothing."""
-    record, shown, deltas, claims = emission
+    record, shown = emission.record, emission.shown
     for source in record.get(REFERENCES, ()):
         shown[BACK_REFERENCES + source + key] = _PRESENT  # `back_reference_key`, without its call
     for source in record.get(HELD, ()):
         shown[hold_key(source, key)] = _PRESENT
-    return DerivedWrites(shown, [], deltas, {}, dict.fromkeys(claims, key))
+    return DerivedWrites(shown, [], emission.deltas, {}, dict.fromkeys(emission.claims, key))
 
 
 def leave_out_expired(emission: Emission, living: Emission, recorded: Record) -> None:
@@ -203,13 +203,14 @@ def leave_out_expired(emission: Emission, living: Emission, recorded: Record) ->
 
 
 def _diff_rows(diff: _Diff, token: int, old: Contributions, new: Contributions) -> None:
-    before, puts = dict(row_suffixes(old)), diff.writes.puts
-    prefix, own = view_of(token), entity_part(diff.key)
-    for suffix, digest in row_suffixes(new):
+    prefix, own, puts = view_of(token), entity_part(diff.key), diff.writes.puts
+    before = dict(zip(old[::2], old[1::2], strict=True))
+    for suffix, digest in zip(new[::2], new[1::2], strict=True):
         if before.pop(suffix, None) != digest:
             place = prefix + suffix + own
             puts[place] = diff.shown[place]
-    diff.writes.deletes.extend([prefix + suffix + own for suffix in before])
+    if before:
+        diff.writes.deletes.extend([prefix + suffix + own for suffix in before])
 
 
 def _diff_sums(diff: _Diff, token: int, old: Contributions, new: Contributions) -> None:

@@ -23,10 +23,13 @@ CHILD_OF: Final = "child_of"
 _NOT_A_ROOT: Final = "child_of: expected a model of the schema that is not a variant, and not a child itself"
 
 
-class RootReference(Reference):
+class RootReference(Reference, frozen=True):
     """The reference of a child to its root."""
 
-    __slots__ = ()
+    def write_keys(self, variable: str, scope: dict[str, object]) -> list[str]:
+        """Statements that ask `keys`: there is no field that refers."""
+        scope[f"keys_{variable}"] = self.keys
+        return [f"{variable} = keys_{variable}(e)"]
 
     def keys(self, entity: object) -> list[bytes]:
         """The root's key."""

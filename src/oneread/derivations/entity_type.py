@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from oneread.derivations import emitted_record
-from oneread.derivations.copies import DELETES, NO_SOURCE, Reference, Source
-from oneread.derivations.derivation import CompiledView, inputs_of
+from oneread.derivations.copies import DELETES, NO_SOURCE, Reference, Refs, Source, compile_refs, compile_taken
+from oneread.derivations.derivation import CompiledView, behind, inputs_of
 from oneread.derivations.emission_code import EmissionCode, Emit
 from oneread.derivations.emitted_record import (
     COPIED,
@@ -41,9 +41,6 @@ from oneread.transactions.root import Root
 from oneread.transactions.sequences import NumberSequence
 from oneread.transactions.unit_of_work import Group, GroupNumbers
 
-Refs: TypeAlias = dict[str, list[bytes]]
-"""Field name to the keys of the root rows that it refers to."""
-
 
 class SourceMap(Protocol):
     """Sources by the key of their root row; `NO_SOURCE` for an unknown key."""
@@ -51,7 +48,7 @@ class SourceMap(Protocol):
     def __getitem__(self, key: bytes, /) -> Source: ...
 
 
-class EntityState(NamedTuple):
+class EntityState(msgspec.Struct, frozen=True, gc=False):
     """What a root row holds."""
 
     entity: Any
@@ -73,7 +70,7 @@ NOTHING_STORED: Final = EntityState(None, {}, {})
 """The state of a row that was never written."""
 
 
-class FillInputs(NamedTuple):
+class FillInputs(msgspec.Struct, frozen=True, gc=False):
     """What the copies of an entity are filled from."""
 
     before: EntityState
@@ -88,9 +85,11 @@ class FillInputs(NamedTuple):
     """The clock: index rows that have expired are left out. 0 to have them all."""
     differing: frozenset[str] | None = None
     """The only inputs of views (`inputs_of`) that may differ from those before; None if any may."""
+    trusts_record: bool = False
+    """Whether contributions of declared views in the record before are right where the document stays the same."""
 
 
-class EmissionOptions(NamedTuple):
+class EmissionOptions(msgspec.Struct, frozen=True, gc=False):
     """What an entity emits, where no copies are filled: as of `FillInputs`."""
 
     skipped: AbstractSet[int] = frozenset()
@@ -104,7 +103,7 @@ _WAYS: Final = 64
 """In which entities of one type may change and keep contributions: each may need a function that emits the others."""
 
 
-class FilledEntity(NamedTuple):
+class FilledEntity(msgspec.Struct, frozen=True, gc=False):
     """An entity as it is to be stored."""
 
     entity: Model[Any]
@@ -146,14 +145,18 @@ class EntityType:
             if not each.many
         }
         self._emitters: dict[AbstractSet[int], Emit] = {}
+        self._every_token: tuple[int, ...] = ()
         self._kept: dict[frozenset[str], frozenset[int]] = {}
+        self._recorded: dict[frozenset[int], frozenset[int]] = {}
+        self._through: dict[tuple[str, ...], frozenset[str]] = {}
         self._inputs = tuple((view, inputs_of(view)) for view in self.derivations)
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
         self.going = tuple(each for each in self.references if each.on_delete == "delete")
-        self._selections = tuple((each.name, each.selection) for each in self.tracked)
-        self._takes_once = len({(each.kind.prefix, each.selection) for each in self.tracked}) == len(self.tracked)
+        self.refs = compile_refs(cls, self.references)
+        """The root rows that each referring field of an entity names."""
+        self._taken = compile_taken(cls, self.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
         self.has_hidden = bool(self._hidden)
         self._empty_tokens = frozenset(self.empty_record())
@@ -185,22 +188,43 @@ class EntityType:
         for each in self._copies:
             keys = refs[each.name]
             if keys:
-                filled[each.name] = self._fill_copy(each, entity, keys[0], inputs)
+                copy = self._fill_copy(each, entity, keys[0], inputs)
+                if copy is not getattr(entity, each.name):
+                    filled[each.name] = copy
         for each in self._plain:
             self._check(each, entity, refs[each.name], inputs)
         before = inputs.before
-        if entity is before.entity and before.body is not None and _holds(entity, filled):
+        if entity is before.entity and before.body is not None and not filled:
             body, stored = before.body, entity
         else:
             body, stored = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
             if before.keep is not None:
                 body = before.keep(body)
         used = self._used(refs, inputs) if self._hidden else {}
-        kept = _NO_TOKENS if inputs.differing is None else self._kept_tokens(inputs)
+        if inputs.trusts_record:
+            kept = self._recorded_tokens(before, body)
+        else:
+            kept = _NO_TOKENS if inputs.differing is None else self._kept_tokens(inputs)
         if not kept:
             return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs))
         emission = self.emission(stored, used, key, refs, EmissionOptions(kept, inputs.now))
-        return FilledEntity(stored, body, emission._replace(record={**before.record, **emission.record}))
+        record = {**before.record, **emission.record}
+        if inputs.trusts_record:  # in the order of a record that is emitted as a whole, and without other tokens
+            record = {token: record[token] for token in self._order()} | emission.record
+        return FilledEntity(stored, body, msgspec.structs.replace(emission, record=record))
+
+    def _recorded_tokens(self, before: EntityState, body: bytes) -> AbstractSet[int]:
+        """The tokens of declared views that a record has, of an entity whose document stays the same to the byte."""
+        if body != before.body or self._hidden or self.has_expiring_rows:
+            return _NO_TOKENS
+        recorded = frozenset(before.record)
+        kept = self._recorded.get(recorded)
+        if kept is None:
+            if len(self._recorded) == _WAYS:
+                return _NO_TOKENS
+            views = (view for view in self.derivations if recorded.issuperset(view.tokens))
+            kept = self._recorded[recorded] = frozenset(token for view in views for token in view.tokens)
+        return kept
 
     def _kept_tokens(self, inputs: FillInputs) -> AbstractSet[int]:
         """The tokens of views whose contributions are those that the record before lists, because no input differs.
@@ -208,7 +232,7 @@ class EntityType:
         The record must be of the same declarations, and of the current layout: others may have had other values.
         """
         differing = inputs.differing
-        if differing is None or inputs.before.body is None or self.has_expiring_rows:
+        if differing is None or self.has_expiring_rows or inputs.before.body is None:
             return _NO_TOKENS
         kept = self._kept.get(differing)
         if kept is None:
@@ -217,10 +241,6 @@ class EntityType:
             unchanged = (view for view, needed in self._inputs if needed.isdisjoint(differing))
             kept = self._kept[differing] = frozenset(token for view in unchanged for token in view.tokens)
         return kept if self.covers_views(inputs.before.record, alive=True) else _NO_TOKENS
-
-    def refs(self, entity: object) -> Refs:
-        """The root rows that each referring field names."""
-        return {each.name: each.keys(entity) for each in self.references}
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Raises InvalidValue for the first of these values, by field, that does not fit; sources are not read."""
@@ -257,18 +277,19 @@ class EntityType:
         return [group for shown in self.shown for group in shown.touched(before, after)]
 
     def _fill_copy(self, reference: Reference, entity: Model[Any], key: bytes, inputs: FillInputs) -> Copy[Any]:
-        before = inputs.before
+        before, given = inputs.before, getattr(entity, reference.name)
         if before.entity is not None:
             old: Any = getattr(before.entity, reference.name, None)
-            if type(old) is reference.access.copy and reference.kind.key(old.ref.key) == key:
+            if type(old) is reference.access.copy and (old is given or reference.kind.key(old.ref.key) == key):
                 is_stale = key in inputs.changed or reference.name in before.unfilled
                 return reference.updated_copy(old, reference.narrowed(inputs.sources[key])) if is_stale else old
         source = inputs.sources[key]
         if type(source.entity) is not reference.access.target:
             source = reference.narrowed(source)
-        if source.entity is None or source.expired:
-            reference.refuse_missing(entity, source)
-        return reference.filled_copy(getattr(entity, reference.name), source)
+        if source.entity is not None and not source.expired:
+            return reference.fill(given.ref, source.entity, source.used)
+        reference.refuse_missing(entity, source)
+        return reference.filled_copy(given, source)
 
     def _check(self, reference: Reference, entity: Model[Any], keys: list[bytes], inputs: FillInputs) -> None:
         known = reference.keys(inputs.before.entity)
@@ -294,7 +315,16 @@ class EntityType:
 
     def missing_views(self, record: Record) -> AbstractSet[int]:
         """Tokens of views that are not in a record, which has an entry even for a view without contributions."""
-        return frozenset(self._empty.keys() - record.keys())
+        missing = self._empty.keys() - record.keys()
+        return frozenset(missing) if missing else _NO_TOKENS
+
+    def seen_through(self, names: tuple[str, ...]) -> frozenset[str]:
+        """The inputs of views (`inputs_of`) that change with the sources of these references, and with totals."""
+        found = self._through.get(names)
+        if found is None:
+            totals = [each.field for each in self.rollups]
+            found = self._through[names] = frozenset([*map(behind, names), *totals])
+        return found
 
     def emission(
         self,
@@ -334,15 +364,15 @@ class EntityType:
         for token in self._empty.keys() - skipped:
             code.contributions(token)
         found = self._emitters[frozenset(skipped)] = code.compiled()
+        if not skipped:
+            self._every_token = code.tokens
         return found
 
-    def _taken(self, refs: Refs) -> list[bytes]:
-        """The sources that must reach the entity, each with the selection that it takes."""
-        found: list[bytes] = []
-        for name, taken in self._selections:
-            for source in refs[name]:
-                found.append(source + taken)  # noqa: PERF401 - most fields refer to one entity
-        return found if self._takes_once else list(dict.fromkeys(found))
+    def _order(self) -> tuple[int, ...]:
+        """The tokens of all views, in the order of a record."""
+        if not self._every_token:
+            self._emitter(_NO_TOKENS)
+        return self._every_token
 
     def tombstone_record(self, before: EntityState) -> Record:
         """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""
@@ -387,7 +417,7 @@ class EntityType:
         }
         entity = msgspec.structs.replace(before.entity, **filled) if filled else before.entity
         used = self._used(refs, inputs) if self._hidden else before.used
-        return before._replace(entity=entity, used=used)
+        return msgspec.structs.replace(before, entity=entity, used=used)
 
     def covers_views(self, record: Record, *, alive: bool) -> bool:
         """Whether a record has the tokens of all declared views, and no others (commit protocol, rule 17)."""
@@ -454,20 +484,12 @@ class EntityType:
             return []
         return [name for name, digest in now.items() if known.get(name) == digest]
 
-    def must_notify_again(self, before: EntityState) -> bool:
-        return before.must_notify and self.copied is not None
-
     def root(self, version: int, own: int, filled: FilledEntity, seen: Root, before: Record) -> Root:
         """The root row of a filled entity, with its two versions; `before` is the record of the row that was seen."""
         record = filled.emission.record
         # Equal hidden copies may have other bytes, as 1 and 1.0.
         is_same = seen.emitted is not None and not self._hidden and record == before
         return Root(version, filled.body, seen.emitted if is_same else emitted_record.encode_record(record), own)
-
-
-def _holds(entity: Model[Any], filled: Mapping[str, Copy[Any]]) -> bool:
-    """Whether an entity has these very copies."""
-    return all(getattr(entity, name) is copy for name, copy in filled.items())
 
 
 _PLAIN = (bytes,)

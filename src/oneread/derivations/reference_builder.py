@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from oneread.derivations.access import Access, Accesses, HiddenRoute
 from oneread.derivations.copies import (
     CopiedValues,
@@ -109,8 +111,8 @@ class ReferenceBuilder:
         found = check_copy(copy, target, accesses, field_types(copy, accesses.names))
         routes = {name: ".".join(accesses.source_route(copy, name)) for name in found}
         held = self._references[cls][reference.name]
-        self._references[cls][reference.name] = held._replace(
-            fill=compile_fill(copy, found), routes=tuple(routes.items())
+        self._references[cls][reference.name] = msgspec.structs.replace(
+            held, fill=compile_fill(copy, found), routes=tuple(routes.items())
         )
         for name, access in found.items():
             self._announce(reference, routes[name], access)
@@ -167,7 +169,7 @@ class ReferenceBuilder:
                 raise InvalidDeclaration(
                     "a path cannot go through a list of references", model=model, field=hidden.reference
                 )
-            references[hidden.reference] = reference._replace(hidden=(*reference.hidden, made))
+            references[hidden.reference] = msgspec.structs.replace(reference, hidden=(*reference.hidden, made))
             self._announce(reference, ".".join(hidden.route), far)
         if far.hidden is not None:
             self._hide(hidden.target, far.hidden)

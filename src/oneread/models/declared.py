@@ -137,6 +137,14 @@ else:
 
     _construct = msgspec.StructMeta.__call__
 
+    def _refuse_empty(entity: Any, name: str) -> Any:
+        """Says why a total is empty; called only where there is no value."""
+        if name in type(entity).__struct_fields__:
+            reason = f"{type(entity).__name__}.{name} is not built yet; run a backfill"
+        else:
+            reason = f"{type(entity).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(reason, name=name, obj=entity)
+
     def _refuse_fields(cls: Any, given: tuple[object, ...], fields: dict[str, object], error: TypeError) -> None:
         """Raises InvalidFields where the names of the fields are why a constructor failed."""
         known = cls.__struct_fields__

@@ -72,7 +72,8 @@ class EntityKind:
             raise InvalidKey(
                 "the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts
             )
-        return RootKey(self.prefix + self._encode(parts))
+        found: RootKey = self.prefix + self._encode(parts)  # type: ignore[assignment]  # a call of RootKey costs as much
+        return found
 
     def parts_of(self, key: bytes) -> tuple[Any, ...]:
         """The parts of a root row's key."""

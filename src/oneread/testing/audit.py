@@ -11,6 +11,8 @@ from bisect import bisect_left
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from oneread.counters import rows as counters
 from oneread.database.operations import Operations
 from oneread.derivations import emitted_record
@@ -156,7 +158,9 @@ class Audit:
             inputs = FillInputs(state, _NoSources())
             settled = entity_type.fill(key, state.entity, refs, inputs)
             if entity_type.has_expiring_rows:
-                living = entity_type.fill(key, state.entity, refs, inputs._replace(now=self._now)).emission
+                living = entity_type.fill(
+                    key, state.entity, refs, msgspec.structs.replace(inputs, now=self._now)
+                ).emission
                 emitted_record.leave_out_expired(settled.emission, living, state.record)
             expected = emitted_record.decode_record(emitted_record.encode_record(settled.emission.record))
             derived = emitted_record.first_writes(key, settled.emission)

@@ -90,17 +90,14 @@ class Tally(msgspec.Struct, frozen=True):
     waiting: int = 0
 
 
-class _Item:
+class _Item(msgspec.Struct):
     """The changes between two positions."""
 
-    __slots__ = ("changes", "error", "given", "is_reported", "position")
-
-    def __init__(self, given: tuple[WantedChange, ...], position: Position | None) -> None:
-        self.given = given
-        self.position = position
-        self.changes: list[Any] = []
-        self.error: OnereadError | None = None
-        self.is_reported = False
+    given: tuple[WantedChange, ...]
+    position: Position | None
+    changes: list[Any] = []
+    error: OnereadError | None = None
+    is_reported: bool = False
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -205,8 +202,7 @@ class Batches:
         """
         items, self._closed = self._closed, []
         self._count = self._size = 0
-        for item in items:
-            yield from self._make_changes(item)
+        yield from self._make_changes(items)
         if any(item.error is not None for item in items):  # found before others are reported, so that all are in order
             yield from self._find_refused(items)
         in_vain = 0
@@ -287,14 +283,15 @@ class Batches:
         while len((yield from Scan("system", outbox.TASKS, most + 1))) > most:
             yield from drain_or_wait(outbox.BATCH)
 
-    def _make_changes(self, item: _Item) -> Plan[None]:
-        try:
-            for given in item.given:
-                item.changes.append((yield from self._make(given)))
-        except UsageError as error:
-            if not is_refusal(error):
-                raise
-            item.error = error
+    def _make_changes(self, items: list[_Item]) -> Plan[None]:
+        for item in items:
+            try:
+                for given in item.given:
+                    item.changes.append((yield from self._make(given)))
+            except UsageError as error:
+                if not is_refusal(error):
+                    raise
+                item.error = error
 
     def _swaps(self, wanted: Checkpoint) -> list[Swap]:
         checkpoint = self._options.checkpoint

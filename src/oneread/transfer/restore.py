@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, CommitAttempt, Save, SourceCache, deletion
@@ -34,11 +36,11 @@ class DumpedCopies(NamedTuple):
 NO_COPIES = DumpedCopies((), None, {})
 
 
-class DumpedSources(SourceCache):
+class DumpedSources(SourceCache, frozen=True, gc=False):
     """The sources of a dumped entity: it referred to them before they expired."""
 
     def __getitem__(self, key: bytes) -> Source:
-        return super().__getitem__(key)._replace(expired=False)
+        return replace(super().__getitem__(key), expired=False)
 
 
 class RestoreEntity(Save):
@@ -72,9 +74,9 @@ class RestoreEntity(Save):
         inputs = FillInputs(attempt.before, SourceCache(self._catalog, sources))
         entity = self._entity_type.with_totals(self.key, self._entity, attempt.before.entity, sources.groups)
         filled = self._entity_type.fill(self.key, entity, self._refs, inputs)
-        whole = attempt.before._replace(entity=filled.entity)
+        whole = replace(attempt.before, entity=filled.entity)
         self.written.version = attempt.version
-        return deletion(self._catalog, self.key, attempt._replace(before=whole), sources)
+        return deletion(self._catalog, self.key, replace(attempt, before=whole), sources)
 
     def _with_copies(self, before: EntityState, sources: CommittedRows) -> EntityState:
         """The state before, as if it already had the dumped copies of sources that are not in the store."""
@@ -85,7 +87,7 @@ class RestoreEntity(Save):
         for name in self._copies.fields:
             if any(references[name].narrowed(rows[key]).entity is None for key in self._refs.get(name, ())):
                 known[name] = getattr(entity, name, None)
-        return before._replace(entity=SimpleNamespace(**known), used={**before.used, **hidden})
+        return replace(before, entity=SimpleNamespace(**known), used={**before.used, **hidden})
 
 
 class RestoreTombstone:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
+from operator import mul
 from typing import Final
 
 from oneread.derivations.derivation import Keyspace
@@ -74,12 +75,14 @@ class Digests:
     def contribute(self, contributions: Iterable[tuple[bytes, Sequence[Number | None], int]]) -> None:
         """Adds contributions to groups (sign 1), or subtracts the numbers of groups' rows (sign -1)."""
         known, sums = self._coefficients, self._sums
+        residues: list[int] = []
+        of: object = None
         for key, amounts, sign in contributions:
+            if amounts is not of:  # the groups of an entity share their amounts
+                of = amounts
+                residues = [each if type(each) is int else 0 if each is None else residue(each) for each in amounts]
             coefficients = known.get(key) or self._make_coefficients(key, len(amounts))
-            total = 0
-            for coefficient, amount in zip(coefficients, amounts, strict=False):
-                if amount:
-                    total += coefficient * (amount if type(amount) is int else residue(amount))
+            total = sum(map(mul, coefficients, residues))
             sums[hash(key) & _MASK] += total if sign > 0 else -total
 
     def _make_coefficients(self, key: bytes, count: int) -> tuple[int, ...]:

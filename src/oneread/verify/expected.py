@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
+from msgspec.structs import replace
+
 from oneread.derivations import emitted_record
-from oneread.derivations.copies import NO_SOURCE, Source
+from oneread.derivations.copies import NO_SOURCE, Refs, Source
 from oneread.derivations.emitted_record import (
     HELD,
     HIDDEN,
@@ -25,7 +28,7 @@ from oneread.derivations.emitted_record import (
     short_hash,
     view_of,
 )
-from oneread.derivations.entity_type import EmissionOptions, EntityType, Refs
+from oneread.derivations.entity_type import EmissionOptions, EntityType
 from oneread.derivations.rollups import Rollup
 from oneread.errors import Corrupt
 from oneread.models.registry import EntityKind
@@ -73,7 +76,7 @@ class Known(NamedTuple):
 NOTHING_ELSE: Final = Known()
 
 
-class ExpectedRows(NamedTuple):
+class ExpectedRows(msgspec.Struct, frozen=True, gc=False):
     """What one root row says. `is_complete` is False while something else has to be read to know all of it."""
 
     entity: Any
@@ -99,7 +102,7 @@ class ExpectedRows(NamedTuple):
         return not (self.missing_sources or self.missing_groups or self.digests)
 
 
-class StoredEntity(NamedTuple):
+class StoredEntity(msgspec.Struct, frozen=True, gc=False):
     """An entity that is not deleted, with its hidden copies by name."""
 
     type: EntityType
@@ -127,7 +130,7 @@ class RowExaminer:
         version, body, record = row.get(VERSION), row.get(BODY), row.get(EMITTED)
         expected = self._from_tombstone(record) if body is None else self._from_body(key, body.value, record, known)
         if version is None or not has_own_stamp(version) or _is_stamped_later(body, version, expected.faults):
-            expected = expected._replace(faults=(_version_fault(version, body), *expected.faults))
+            expected = replace(expected, faults=(_version_fault(version, body), *expected.faults))
         return expected
 
     def _from_body(self, key: bytes, body: bytes, record: Cell | None, known: Known) -> ExpectedRows:
@@ -140,7 +143,8 @@ class RowExaminer:
             refs = entity_type.refs(entity)
             hidden = self._hidden_values(entity_type, record)
             missing = tuple(each[0] for each in refs.values() if each) if hidden is None else ()
-            groups = () if self._keyspaces.backfill_running else tuple(entity_type.groups(key, None))
+            has_totals = entity_type.rollups and not self._keyspaces.backfill_running
+            groups = tuple(entity_type.groups(key, None)) if has_totals else ()
             if (missing and known.sources is None) or (groups and known.numbers is None):
                 return ExpectedRows(None, {}, {}, NO_DERIVED_WRITES, missing_sources=missing, missing_groups=groups)
             if hidden is None:
@@ -154,7 +158,7 @@ class RowExaminer:
             return self._from_record(key, record, RootFault("different", "entity", "", str(error), mendable=False))
 
     def _from_entity(self, key: bytes, given: StoredEntity, record: Cell | None) -> ExpectedRows:
-        entity_type, entity, refs, hidden = given
+        entity_type = given.type
         emission = emit_again(self._keyspaces, key, given, record)
         faults: tuple[RootFault, ...] = ()
         if record is None or record.value != emitted_record.encode_record(emission.record):
@@ -162,7 +166,7 @@ class RowExaminer:
             if self._keyspaces.backfill_running:
                 _keep_pointers(record, emission.record)
         writes = self._narrow(emitted_record.first_writes(key, emission))
-        return ExpectedRows(entity, refs, hidden, writes, faults)
+        return ExpectedRows(given.entity, given.refs, given.hidden, writes, faults)
 
     def _check_totals(self, key: bytes, expected: ExpectedRows, record: Cell | None, known: Known) -> ExpectedRows:
         """Compares the totals of an entity with its groups, and both with the record.
@@ -185,9 +189,9 @@ class RowExaminer:
         if expected.faults:
             other = self._from_entity(key, StoredEntity(entity_type, entity, expected.refs, expected.hidden), record)
             if not other.faults:
-                return other._replace(faults=(fault,))
+                return replace(other, faults=(fault,))
         groups = dict.fromkeys([each.shown.group(entity_part(key)) for each in fields])
-        return expected._replace(stale_total=StaleTotal(fault, tuple(groups)))
+        return replace(expected, stale_total=StaleTotal(fault, tuple(groups)))
 
     def _hidden_values(self, entity_type: EntityType, record: Cell | None) -> Mapping[str, Any] | None:
         """The hidden copies that a record holds; None when the sources must be read for them."""
