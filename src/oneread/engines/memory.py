@@ -7,15 +7,15 @@ cluster does. See "The store contract" of the architecture page.
 from __future__ import annotations
 
 import os
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 from oneread.engines import embedded
+from oneread.engines.delete_rules import RemovingDeletes, StrictDeletes
 from oneread.engines.guard import Guard
-from oneread.errors import Closed, InvalidValue, Unavailable, Unsupported
+from oneread.engines.sorted_rows import SortedRows
+from oneread.errors import Closed, Unavailable, Unsupported
 from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, Statistics, TableSize, read_by
 from oneread.store.requests import CheckAndMutate, Found, Read, Replace, Request, Scan
 from oneread.store.rows import TABLES, Families, Row, RowMutation, RowRange, Table
@@ -43,16 +43,15 @@ def forget(name: str) -> None:
 class MemoryEngine:
     """An open store that lives as long as this object.
 
-    `strict` refuses what the contract leaves undefined: a put at or below an earlier delete, an empty value in a
-    checked column.
+    `new_rules` makes the rules of deletes; the strict ones refuse what the contract leaves undefined.
     """
 
-    def __init__(self, *, strict: bool = True) -> None:
-        self._rows: dict[Table, _TableRows] = {table: _TableRows() for table in TABLES}
-        self._checker = _ContractChecker() if strict else None
+    def __init__(self, new_rules: Callable[[], RemovingDeletes] = StrictDeletes) -> None:
+        self._rows: dict[Table, SortedRows] = {table: SortedRows() for table in TABLES}
+        self._rules = new_rules()
         self._turn = Guard()  # held for a whole transaction
         self._latch = Guard()  # held while rows are read or changed, never while a caller's code runs
-        self._copies: list[dict[Table, _TableRows]] = []  # at most one: the rows as they are, for snapshots
+        self._copies: list[dict[Table, SortedRows]] = []  # at most one: the rows as they are, for snapshots
         self._applying: list[_Transaction] = []  # at most one: of the holder of the latch, or interrupted
         self._closed = False
         self._cursor_key = os.urandom(32)
@@ -110,7 +109,7 @@ class MemoryEngine:
             self._check_open()
             if self._applying:
                 self._look(_nothing)
-            attempt = _Transaction(self._rows, self._checker)
+            attempt = _Transaction(self._rows, self._rules)
             result = run(attempt)
             self._look(lambda: self._apply(attempt))
             return result
@@ -120,7 +119,7 @@ class MemoryEngine:
     def snapshot(self, run: Callable[[RowReads], T]) -> T:
         self._check_open()
 
-        def copied() -> dict[Table, _TableRows]:
+        def copied() -> dict[Table, SortedRows]:
             if not self._copies:
                 self._copies.append({table: each.copy() for table, each in self._rows.items()})
             return self._copies[0]
@@ -170,70 +169,10 @@ def _nothing() -> None:
     """Work for a `_look` that only finishes an interrupted transaction."""
 
 
-_FEW: Final = 64
-"""Up to this many added or removed keys are inserted one by one; for more the keys are sorted again."""
-
-
-class _TableRows:
-    """One table: rows by key, and the keys in order."""
-
-    __slots__ = ("get", "keys", "rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[bytes, Row] = {}
-        self.keys: list[bytes] = []
-        self.get = self.rows.get
-
-    def copy(self) -> _TableRows:
-        """These rows as they are now; a row is never changed, only replaced."""
-        made = _TableRows()
-        made.rows.update(self.rows)
-        made.keys.extend(self.keys)
-        return made
-
-    def size(self) -> int:
-        """Bytes of keys, columns' names and values."""
-        cells = (len(column) + len(cell.value) for row in self.rows.values() for column, cell in row.items())
-        return sum(map(len, self.keys)) + sum(cells)
-
-    def update(self, written: dict[bytes, Row | None]) -> None:
-        """Puts and removes rows. An interrupted update is repeated: keys are added last and removed first."""
-        rows, keys = self.rows, self.keys
-        removed = [key for key, row in written.items() if row is None and key in rows]
-        kept = {key: row for key, row in written.items() if row is not None}
-        new = [key for key in kept if not self._has(key)]
-        rows.update(kept)
-        if len(removed) + len(new) > _FEW:
-            dropped = set(removed)
-            keys[:] = sorted([*(key for key in keys if key not in dropped), *sorted(new)])  # two sorted runs: one merge
-        else:
-            for key in new:
-                insort(keys, key)
-            for key in removed:
-                if self._has(key):
-                    del keys[bisect_left(keys, key)]
-        for key in removed:
-            del rows[key]
-
-    def _has(self, key: bytes) -> bool:
-        place = bisect_left(self.keys, key)
-        return place < len(self.keys) and self.keys[place] == key
-
-    def between(self, wanted: RowRange, *, reverse: bool) -> Iterator[Found]:
-        keys, rows = self.keys, self.rows
-        places = range(bisect_left(keys, wanted.start), bisect_left(keys, wanted.stop) if wanted.stop else len(keys))
-        return ((keys[place], rows[keys[place]]) for place in (reversed(places) if reverse else places))
-
-    def column(self, within: RowRange, limit: int, column: bytes, *, reverse: bool = False) -> Column:
-        rows = self.between(within, reverse=reverse)
-        found = [*islice(((key, row[column].value) for key, row in rows if column in row), limit)]
-        return [key for key, _value in found], [value for _key, value in found]
-
-
 class _Rows:
     """Rows of one moment."""
 
-    def __init__(self, rows: dict[Table, _TableRows], check: Callable[[], None] | None = None) -> None:
+    def __init__(self, rows: dict[Table, SortedRows], check: Callable[[], None] | None = None) -> None:
         self._rows = rows
         self._check = check
 
@@ -265,9 +204,9 @@ def _copy_for(row: Row | None, families: str) -> Row | None:
 class _Transaction(embedded.RowWrites):
     """One attempt: reads see its own writes before the store's, and nothing reaches the store until `apply`."""
 
-    def __init__(self, rows: dict[Table, _TableRows], checker: _ContractChecker | None) -> None:
+    def __init__(self, rows: dict[Table, SortedRows], rules: RemovingDeletes) -> None:
         self._rows = rows
-        self._checker = checker
+        self._rules = rules
         self._written: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
         self._notes: list[Callable[[], object]] = []
 
@@ -291,9 +230,9 @@ class _Transaction(embedded.RowWrites):
         self._written[table][key] = row
 
     def change(self, table: Table, mutation: RowMutation, row: Row | None) -> None:
-        if self._checker is not None:
-            self._notes.append(self._checker.check_mutation(table, mutation))
-        super().change(table, mutation, row)
+        seen, note = self._rules.apply(table, mutation)
+        self._notes.append(note)
+        super().change(table, seen, row)
 
     def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
         return [_copy_for(self.row(table, key), families) for key in keys]
@@ -307,57 +246,10 @@ class _Transaction(embedded.RowWrites):
         return _first(found, limit, families)
 
     def check_and_mutate(self, asked: CheckAndMutate) -> bool:
-        if self._checker is not None:
-            self._notes.append(self._checker.check_condition(asked))
+        self._notes.append(self._rules.check(asked))
         return super().check_and_mutate(asked)
 
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         for key, row in rows.items():
             self.put(table, key, dict(row) if row else None)
-            if self._checker is not None:
-                self._notes.append(self._checker.forget(table, key))
-
-
-class _ContractChecker:
-    """Remembers deletes and checked columns, to refuse what the contract leaves undefined.
-
-    Each check returns what to remember once the transaction has committed.
-    """
-
-    def __init__(self) -> None:
-        self._deleted: dict[tuple[Table, bytes], dict[bytes, int]] = {}
-        self._checked: set[tuple[Table, bytes]] = set()
-
-    def check_mutation(self, table: Table, mutation: RowMutation) -> Callable[[], None]:
-        deleted = self._deleted.get((table, mutation.key), {})
-        for column, cell in mutation.puts.items():
-            last = max(deleted.get(column, -1), deleted.get(b"", -1))
-            if cell.stamp <= last:
-                raise InvalidValue(
-                    "a put at or below the stamp of an earlier delete is undefined",
-                    table=table,
-                    key=mutation.key,
-                    column=column,
-                    stamp=cell.stamp,
-                    deleted=last,
-                )
-            if not cell.value and (table, column) in self._checked:
-                raise InvalidValue("a checked column never holds an empty value", table=table, column=column)
-        return lambda: self._note(table, mutation)
-
-    def check_condition(self, asked: CheckAndMutate) -> Callable[[], None]:
-        put = asked.mutation.puts.get(asked.column)
-        if asked.expected == b"" or (put is not None and not put.value):
-            raise InvalidValue("a checked column never holds an empty value", table=asked.table, column=asked.column)
-        return lambda: self._checked.add((asked.table, asked.column))
-
-    def forget(self, table: Table, key: bytes) -> Callable[[], object]:
-        return lambda: self._deleted.pop((table, key), None)
-
-    def _note(self, table: Table, mutation: RowMutation) -> None:
-        stamps = dict(mutation.deletes)
-        if mutation.delete_row is not None:
-            stamps[b""] = mutation.delete_row
-        deleted = self._deleted.setdefault((table, mutation.key), {}) if stamps else {}
-        for column, last in stamps.items():
-            deleted[column] = max(last, deleted.get(column, -1))
+            self._notes.append(self._rules.forget(table, key))

@@ -26,6 +26,14 @@ MAX_STAMP: Final = (1 << 63) - 1
 """The greatest stamp of a cell."""
 
 
+REMOVED: Final = b"\xc1"
+"""The value of a cell that was removed, on stores that change one row at a time: newer than what it removes.
+
+Msgpack never writes it, so no stored value equals it. Engines without `spans_rows` do not show such cells of family
+`d` to readers of that family; `dm` shows all.
+"""
+
+
 class Cell(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One value of a row and the stamp it was written with."""
 

@@ -30,7 +30,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Engine, LocalReads, RowReads, RowTransaction, Snapshots
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
-from oneread.store.rows import Cell, Row, RowMutation, RowRange, Table
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange, Table
 from oneread.testing.local_conformance import ALL, Ask, LocalReadsConformance, put
 from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose
 
@@ -54,6 +54,12 @@ def require(engine: Engine, capability: str) -> None:
     """Skips the test when the engine does not declare the capability."""
     if not getattr(engine.capabilities, capability):
         pytest.skip(f"the engine does not declare {capability}")
+
+
+def show_removed(engine: Engine) -> None:
+    """Skips the test when removed cells are nothing special: where transactions span rows, rows are deleted."""
+    if engine.capabilities.spans_rows:
+        pytest.skip("the engine has transactions")
 
 
 def number(value: int) -> bytes:
@@ -177,6 +183,45 @@ class EngineConformance(LocalReadsConformance):
         assert ask(Read("roots", [b"a"])) == [None]
         assert [key for key, _ in ask(Scan("roots", ALL, 1))] == [b"b"]
         assert [key for key, _ in ask(Scan("roots", ALL, 1, families="dm"))] == [b"a"]
+
+    def test_removed_cells_are_shown_to_writers_alone(self, ask: Ask, engine: Engine) -> None:
+        show_removed(engine)
+        partly = RowMutation(b"b", {b"d:b": Cell(REMOVED, 2), b"d:v": Cell(b"1", 1), b"m:e": Cell(REMOVED, 1)})
+        ask(Mutate("roots", [put(b"a", REMOVED), partly, put(b"c", REMOVED + b"1")]))
+        assert ask(Read("roots", [b"a", b"b", b"c"])) == [
+            None,
+            {b"d:v": Cell(b"1", 1)},
+            {b"d:b": Cell(REMOVED + b"1", 1)},
+        ]
+        whole = ask(Read("roots", [b"a", b"b"], "dm"))
+        assert [set(row) for row in whole] == [{b"d:b"}, {b"d:b", b"d:v", b"m:e"}]
+        assert [key for key, _ in ask(Scan("roots", ALL, 9))] == [b"b", b"c"]
+        assert [key for key, _ in ask(Scan("roots", ALL, 9, families="dm"))] == [b"a", b"b", b"c"]
+
+    @pytest.mark.parametrize("limit", [0, 1, 2, 3, 9])
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_a_scan_counts_the_rows_that_it_shows(self, ask: Ask, engine: Engine, limit: int, *, reverse: bool) -> None:
+        show_removed(engine)
+        if reverse:
+            require(engine, "reverse_scan")
+        rows = [put(bytes([key]), b"1" if bytes([key]) in b"cfg" else REMOVED) for key in b"abcdefghi"]
+        ask(Mutate("roots", rows))
+        found = b"".join(key for key, _ in ask(Scan("roots", ALL, limit, reverse)))
+        assert found == (b"gfc" if reverse else b"cfg")[:limit]
+        part = b"".join(key for key, _ in ask(Scan("roots", RowRange(b"b", b"g"), limit, reverse)))
+        assert part == (b"fc" if reverse else b"cf")[:limit]
+
+    def test_a_removed_cell_that_is_put_again_is_shown(self, ask: Ask, engine: Engine) -> None:
+        show_removed(engine)
+        for stamp, value in enumerate([b"1", REMOVED, b"2"], 1):
+            ask(Mutate("roots", [put(b"a", value, stamp)]))
+        assert ask(Read("roots", [b"a"])) == [{b"d:b": Cell(b"2", 3)}]
+
+    def test_a_check_compares_a_removed_cell_with_its_value(self, ask: Ask, engine: Engine) -> None:
+        show_removed(engine)
+        ask(Mutate("roots", [put(b"a", REMOVED)]))
+        assert ask(CheckAndMutate("roots", b"d:b", ABSENT, put(b"a", b"1", 2))) is False
+        assert ask(CheckAndMutate("roots", b"d:b", REMOVED, put(b"a", b"1", 2))) is True
 
     def test_an_engine_has_the_protocols_that_it_declares(self, engine: Engine) -> None:
         assert isinstance(engine, Snapshots) or not engine.capabilities.snapshot

@@ -18,7 +18,7 @@ from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
 from oneread.store.engine import Engine, LocalReads, read_by
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
-from oneread.store.rows import Cell, Families, Row, RowMutation, RowRange, Table
+from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table
 
 Drive: TypeAlias = Callable[[Plan[Any]], Any]
 """Runs a plan to its end against the engine under test."""
@@ -28,7 +28,7 @@ COUNTER: Final = b"d:n"
 keys = st.binary(min_size=1, max_size=3) | st.sampled_from([b"a", b"b", b"ab", b"a\x00", b"\xff", b"\xff\xff"])
 columns = st.sampled_from([b"d:b", b"d:v", b"d:c:x", b"m:e", b"m:h"])
 stamps = st.integers(1, 40)
-cells = st.builds(Cell, st.binary(min_size=1, max_size=12), stamps)
+cells = st.builds(Cell, st.binary(min_size=1, max_size=12) | st.just(REMOVED), stamps)
 rows = st.dictionaries(columns, cells, min_size=1, max_size=4)
 bounds = st.just(b"") | keys
 ranges = st.builds(RowRange, bounds, bounds)
@@ -48,9 +48,13 @@ class UndoneOnPurpose(Exception):
 
 
 class PlainRows:
-    """The contract over plain dicts; `deleted` has the stamps that a put must be newer than."""
+    """The contract over plain dicts; `deleted` has the stamps that a put must be newer than.
 
-    def __init__(self) -> None:
+    With `hides_removed` readers of the family `d` do not see removed cells.
+    """
+
+    def __init__(self, *, hides_removed: bool = False) -> None:
+        self._hides_removed = hides_removed
         self.rows: dict[Table, dict[bytes, Row]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
         self.deleted: dict[tuple[Table, bytes, bytes], int] = {}
 
@@ -110,7 +114,10 @@ class PlainRows:
 
     def _seen(self, table: Table, key: bytes, wanted: Families) -> Row | None:
         row = self.rows[table].get(key, {})
-        return {column: cell for column, cell in row.items() if chr(column[0]) in wanted} or None
+        hidden = REMOVED if self._hides_removed and wanted == "d" else None
+        return {
+            column: cell for column, cell in row.items() if chr(column[0]) in wanted and cell.value != hidden
+        } or None
 
     def _change(self, table: Table, mutation: RowMutation) -> None:
         row = self.rows[table].pop(mutation.key, {})
@@ -146,7 +153,7 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.engine = engine
         self.drive = drive
-        self.oracle = PlainRows()
+        self.oracle = PlainRows(hides_removed=not engine.capabilities.spans_rows)
         self.totals: dict[bytes, int] = {}
 
     def teardown(self) -> None:
