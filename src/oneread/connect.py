@@ -24,6 +24,8 @@ from oneread.plans.trace import Observer, Trace
 from oneread.store.cache import Cache
 from oneread.store.engine import Engine, HoldsCursorKey
 from oneread.store.limits import LONGEST_SECONDS
+from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.system_rows import NATIVE_SYSTEM
 
 PATIENCE_SECONDS: Final = 30.0
 
@@ -201,11 +203,22 @@ def _open(
     _check_schema(schema)
     engine, may_write = _open_engine(url, timeout)
     try:
-        operations = SyncDriver(engine, clock, timeout=timeout).run(opened(schema, read_only=not may_write), Trace())
+        operations = SyncDriver(engine, clock, timeout=timeout).run(
+            opened(schema, read_only=not may_write, committer=_system(engine)), Trace()
+        )
     except BaseException:
         engine.close()
         raise
     return engine, operations, _workers(workers, engine, may_write=may_write)
+
+
+def _system(engine: Engine) -> SystemCommitter:
+    """What commits the rows that belong to no entity."""
+    if engine.capabilities.spans_rows:
+        return NATIVE_SYSTEM
+    from oneread.transactions.row_system import ROW_SYSTEM
+
+    return ROW_SYSTEM
 
 
 def _workers(asked: int | None, engine: Engine, *, may_write: bool) -> int:
@@ -258,11 +271,28 @@ def _lmdb(path: str, given: Options, timeout: float) -> tuple[Engine, bool]:
 
 
 def _memory(path: str, given: Options, _timeout: float) -> tuple[Engine, bool]:
+    span, options = given.pop("span", "rows"), sorted(given)
+    if span not in ("row", "rows") or (span == "rows" and given):
+        known = ["span=row", "deletes=hide", "deletes=remove", "latency_ms=1"]
+        raise InvalidUrl("memory:// does not have this option", path=path, options=options or span, known=known)
+    if span == "row":
+        return _one_row_memory(path, given), True
     from oneread.engines.memory import MemoryEngine, named
 
-    if given:
-        raise InvalidUrl("memory:// takes a name and no options", path=path, options=sorted(given))
     return named(path) if path else MemoryEngine(), True
+
+
+def _one_row_memory(path: str, given: Options) -> Engine:
+    from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine, named
+
+    deletes, latency = given.pop("deletes", "hide"), given.pop("latency_ms", "0")
+    if given or deletes not in ("hide", "remove") or not _SECONDS(latency):
+        raise InvalidUrl(
+            "memory://?span=row takes deletes=hide or remove, and latency_ms= from 0 to 999",
+            path=path, deletes=deletes, latency_ms=latency, unknown=sorted(given),
+        )  # fmt: skip
+    hides: Deletes = "hide" if deletes == "hide" else "remove"
+    return (named(path, hides) if path else OneRowMemoryEngine(hides)).reopened(float(latency) / 1000)
 
 
 _OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {"lmdb": _lmdb, "memory": _memory}

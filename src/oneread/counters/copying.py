@@ -27,7 +27,8 @@ from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
 from oneread.store.requests import Scan
 from oneread.store.rows import Cell
-from oneread.transactions.native import NativeCommitter, TaskStep
+from oneread.transactions.commit import Committer
+from oneread.transactions.native import TaskStep
 from oneread.transactions.unit_of_work import VALUE, Group, later
 
 BATCH: Final = 100
@@ -65,7 +66,7 @@ class CounterSources(Protocol):
 class CounterCopier:
     """Copies the values of the counters of one open database."""
 
-    def __init__(self, committer: NativeCommitter, sources: CounterSources) -> None:
+    def __init__(self, committer: Committer, sources: CounterSources) -> None:
         self._committer = committer
         self._sources = sources
         self._last = b""

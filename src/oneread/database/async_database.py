@@ -448,7 +448,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             ```
         """
         check_seconds(pace, wait)
-        watched_view(self.operations, view)
+        watched_view(self.operations.require("changes"), view)
         of = self._lists.get(view) or await self._list(view)
         bounds = bounds_of(since, after, until, through)
         most = min(CHANGES, of.max_limit) if limit is None else limit
@@ -479,7 +479,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             page = await db.page(PurchasesOfBuyer, 12347, limit=10)
             ```
         """
-        watched_view(self.operations, view)
+        watched_view(self.operations.require("changes_cursor"), view)
         of = self._lists.get(view) or await self._list(view)
         return await self.run(changes_cursor(self.operations, of, self._cipher))
 
@@ -657,7 +657,8 @@ class AsyncDatabase(AsyncFeedVerbs):
         """Saves entities in transactions of at most `batch`, each all or nothing; returns them as stored.
 
         A refused entity ends the call: earlier batches are stored, its own and later ones are not. With a portable
-        schema each entity is a transaction of its own, and the error's fact `stored` says how many are stored.
+        schema, and on a store that changes one row at a time, each entity is a transaction of its own, and the error's
+        fact `stored` says how many are stored.
 
         Examples:
             ```python
@@ -667,15 +668,15 @@ class AsyncDatabase(AsyncFeedVerbs):
         if type(batch) is not int or batch < 1:
             raise UsageError("a batch is at least one entity", batch=batch)
         check_iterable(entities, "save_all takes an iterable of entities")
-        portable = self.operations.portable
+        one_by_one = self.operations.portable or not self.operations.spans_rows
         saved: list[M] = []
         rest = iter(entities)
-        while several := list(islice(rest, 1 if portable else min(batch, maxsize))):
+        while several := list(islice(rest, 1 if one_by_one else min(batch, maxsize))):
             trace = Trace(self._observers)
             try:
                 written, tasks = await self._driver.run(self.operations.save_all(several), trace)
             except OnereadError as error:
-                if portable:
+                if one_by_one:
                     error.facts["stored"] = len(saved)
                 raise
             self._wake(tasks)
@@ -748,11 +749,11 @@ class AsyncDatabase(AsyncFeedVerbs):
                     await group.patch(Customer, 12347, country="Norway")
             ```
         """
-        return self._attempts(attempts, self.operations.group_root(model, key))
+        return self._attempts(attempts, self.operations.require("group").group_root(model, key))
 
     def _attempts(self, attempts: int, group: bytes | None = None) -> AsyncAttempts[AsyncTransaction]:
         def begin() -> tuple[AsyncTransaction, TransactionWork]:
-            work = TransactionWork(self.operations, group)
+            work = TransactionWork(self.operations.require("transact"), group)
             return AsyncTransaction(self, work), work
 
         return AsyncAttempts(begin, self._commit, self._pause, attempts)
@@ -829,7 +830,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             ```
         """
         check_function("progress", progress)
-        sweep = self.operations.begin_sweep(batch, limit)
+        sweep = self.operations.require("sweep").begin_sweep(batch, limit)
         while await self.run(sweep.step()):
             progress(Progress("sweeping what has expired", sweep.done, None))
             self._wake(sweep.tasks)
@@ -932,7 +933,7 @@ class AsyncDatabase(AsyncFeedVerbs):
         """
         options = BackfillOptions(pace, fence, quiet, wait, progress)
         try:
-            return await self.run(self.operations.backfill(options).run())
+            return await self.run(self.operations.require("backfill").backfill(options).run())
         finally:
             await self.run(self.operations.refresh())
 
@@ -974,7 +975,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
-        return await self.run(Verifier(self.operations.catalog, options).plan())
+        return await self.run(Verifier(self.operations.require("verify").catalog, options).plan())
 
     async def repair(
         self,
@@ -1010,7 +1011,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
-        operations = self.operations
+        operations = self.operations.require("repair")
         return await self.run(Repairer(operations.catalog, operations.committer, options).plan())
 
     async def drop(self, *faults: Fault) -> tuple[Fault, ...]:
@@ -1027,7 +1028,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             UsageError: a fault is not droppable; nothing was removed.
             SchemaMismatch: the schema has changed meanwhile.
         """
-        operations = self.operations
+        operations = self.operations.require("drop")
         return await self.run(drop(operations.catalog, operations.committer, faults))
 
     def bulk(
@@ -1075,7 +1076,7 @@ class AsyncDatabase(AsyncFeedVerbs):
         limits = Limits(batch, batch_bytes, max_tasks)
         key = None if checkpoint is None else checkpoints.key_of(checkpoint)
         options = BatchOptions(limits, key, restart, on_refused, progress, total)
-        work = Batches(self.operations.changing, self.operations.committer, options)
+        work = Batches(self.operations.require("bulk").changing, self.operations.committer, options)
         return AsyncBulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
     def counter(
@@ -1105,7 +1106,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             print(await votes.read())
             ```
         """
-        plans = self.operations.counters
+        plans = self.operations.require("counter").counters
         return AsyncCounter(self, plans, name, plans.declared(shards, keep))
 
     async def counters(self, prefix: str = "", *, limit: int = LISTED, after: str | None = None) -> list[CounterEntry]:
@@ -1125,7 +1126,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             names = [each.name for each in await db.counters("votes:")]
             ```
         """
-        return await self.run(self.operations.counters.entries(prefix, limit, after))
+        return await self.run(self.operations.require("counters").counters.entries(prefix, limit, after))
 
     def cache_counter(
         self, name: str, *, chance_to_write: float | None = None, shards: int | None = None
@@ -1155,7 +1156,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             print(await views.read())
             ```
         """
-        plans = self.operations.cache_counters
+        plans = self.operations.require("cache_counter").cache_counters
         return AsyncCacheCounter(self, plans, name, plans.declared(chance_to_write, shards))
 
     async def cache_counters(
@@ -1177,7 +1178,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             names = [each.name for each in await db.cache_counters("views:")]
             ```
         """
-        return await self.run(self.operations.cache_counters.entries(prefix, limit, after))
+        return await self.run(self.operations.require("cache_counters").cache_counters.entries(prefix, limit, after))
 
     def counter_batch(
         self,
@@ -1212,7 +1213,7 @@ class AsyncDatabase(AsyncFeedVerbs):
             ```
         """
         check_batch(seconds, size)
-        plans = self.operations.counters
+        plans = self.operations.require("counter_batch").counters
         declared = plans.declared(shards, keep)
 
         def commit(adds: Sequence[Add], once: Once) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from oneread.database.one_row import refuse_unsupported, refuse_verb
 from oneread.database.operations import Operations
 from oneread.derivations.schema_rows import fence, replace_schema, stored_schema
 from oneread.errors import SchemaMismatch
@@ -42,16 +43,23 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
 
     Costs one request; with a new schema a scan of one row for each model, and a transaction. Raises SchemaMismatch,
     with nothing written, where the schema does not fit the one in the store, or changes it and may not, and for a store
-    of another format.
+    of another format; Unsupported where a store that changes one row at a time cannot keep the schema, or has another.
     """
+    spans_rows = committer is NATIVE_SYSTEM
+    if not spans_rows:
+        refuse_unsupported(schema.unstored())
     stored = yield from stored_schema()
     declared = schema.declared()
     fitting = _seen_before(stored, declared)
     if fitting is None:
+        if stored.version and not spans_rows:
+            refuse_verb("migrate")
         evolved = yield from evolve_schema(declared, stored)
         refuse(evolved)
         if not read_only:
-            fitting = yield from committer.together(lambda store: _evolve_stored(store, declared))
+            fitting = yield from committer.together(
+                lambda store: _evolve_stored(store, declared, spans_rows=spans_rows)
+            )
         elif evolved.stored.version == stored.version:
             fitting = _Fitting(stored, stored.version)
         else:
@@ -67,7 +75,8 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
     catalog = schema.catalog(numbers)
     catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
-    return Operations(catalog, Fence(catalog, fitting.version, fence(stored), building), schema)
+    known = Fence(catalog, fitting.version, fence(stored), building)
+    return Operations(catalog, known, schema, spans_rows=spans_rows)
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:
@@ -94,11 +103,13 @@ def _date(past: Past) -> str:
     return datetime.fromtimestamp(past.at / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _evolve_stored(store: CountedStore, declared: DeclaredSchema) -> _Fitting:
+def _evolve_stored(store: CountedStore, declared: DeclaredSchema, *, spans_rows: bool) -> _Fitting:
     """Inside a transaction: reads the schema row again, and changes it if it must be."""
     stored = run_plan(store, stored_schema())
     fitting = _seen_before(stored, declared)
     if fitting is None:
+        if stored.version and not spans_rows:
+            refuse_verb("migrate")
         evolved = run_plan(store, evolve_schema(declared, stored))
         refuse(evolved)
         fitting = _Fitting(evolved.stored, evolved.stored.version)

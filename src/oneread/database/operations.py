@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -17,10 +17,12 @@ from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
+from oneread.database.one_row import refuse_verb
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
+from oneread.derivations.emitted_record import RecordedPointers
 from oneread.errors import (
     InvalidKey,
     InvalidQuery,
@@ -44,12 +46,14 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import RootKey, kind_part
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
-from oneread.transactions.commit import Basis, Change, Commit
-from oneread.transactions.jobs import JobRunner
+from oneread.transactions.commit import Basis, Change, Commit, Committer
+from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.tasks import FollowHandler, TaskHandler, TaskRunner, TaskStepResult
+from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_tasks import RowTaskRunner
+from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner, TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
 
 R = TypeVar("R")
@@ -62,6 +66,9 @@ FoundEntity: TypeAlias = tuple[Any, int]
 
 _CLASS_FIRST = "a class comes first, and then what refers to one of its entities: db.get(Customer, purchase.buyer)"
 _POLL_SECONDS = 0.02
+ROW_HOLDERS: Final = 100
+"""Holders that follow within the save of their source, at most, on a store that changes one row at a time."""
+
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
 
@@ -81,10 +88,11 @@ class Operations:
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
     `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter` records
     how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched, by its
-    class. `inline` and `portable` are the schema's.
+    class. `inline` and `portable` are the schema's; `spans_rows` says what the store can do.
     """
 
-    def __init__(self, catalog: Catalog, fence: Fence, schema: Schema) -> None:
+    def __init__(self, catalog: Catalog, fence: Fence, schema: Schema, *, spans_rows: bool = True) -> None:
+        self.spans_rows = spans_rows
         self.catalog = catalog
         self.fence = fence
         self.inline = schema.inline
@@ -100,16 +108,24 @@ class Operations:
             logs=catalog.logged,
             follower=feeds,
         )
-        self.committer = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
-        handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
-        if feeds is not None:
-            handlers[FEED] = FeedHandler(feeds)
-        self.outbox = TaskRunner(self.committer, handlers)
+        self.committer: Committer
+        self.outbox: OutboxRunner
+        if spans_rows:
+            native = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
+            handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
+            if feeds is not None:
+                handlers[FEED] = FeedHandler(feeds)
+            self.committer, self.outbox = native, TaskRunner(native, handlers)
+        else:
+            inline = min(self.inline, ROW_HOLDERS)
+            by_row = RowCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
+            self.committer, self.outbox = by_row, RowTaskRunner(by_row)
         self.own_writes = OwnWrites(self.committer, feeds)
         self.counters = CounterPlans(self.committer, schema.counters)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
-        self.jobs = JobRunner(self.committer, [self.counters.sweeper, self.sweeper], self.outbox.leases)
+        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper] if spans_rows else []
+        self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)
         self.marking = Marking(catalog, fence, self.find, self.commit)
         self.meter: WorkerMeter | None = None
@@ -130,6 +146,12 @@ class Operations:
         if self.fence.is_stale:
             yield from self.refresh()
         return tasks
+
+    def require(self, verb: str) -> Self:
+        """These operations; raises Unsupported for a verb that this store does not have."""
+        if not self.spans_rows:
+            refuse_verb(verb)
+        return self
 
     def begin_sweep(self, batch: int = BATCH, limit: int | None = None) -> Sweep:
         """A sweep of what has expired, and of all change logs; raises UsageError for a batch or limit out of bounds."""

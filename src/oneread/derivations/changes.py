@@ -6,7 +6,6 @@ See rules 3-5, 14 and 17 of the commit protocol, and "Semantics" of the decision
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
@@ -18,6 +17,7 @@ from oneread.derivations.copies import Refs, Source
 from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, first_writes, record_diff
 from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType, FilledEntity, FillInputs
+from oneread.derivations.stamps import stamped
 from oneread.errors import (
     AlreadyExists,
     Conflict,
@@ -28,10 +28,10 @@ from oneread.errors import (
     NotFound,
     UsageError,
 )
-from oneread.models.fields import CREATED, GENERATED
+from oneread.models.fields import GENERATED
 from oneread.store.keys import kind_part
 from oneread.store.limits import BODY_BYTES
-from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges
+from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges, PlainChange
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transactions.sequences import LAST_OF_SEQUENCE, NumberSequence, TakenNumber, last_number
@@ -45,12 +45,6 @@ _OTHER_VARIANT: Final = (
 )
 
 _NO_TOKENS: Final[frozenset[int]] = frozenset()
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def instant_of(milliseconds: int) -> datetime:
-    """Milliseconds since 1970 as an instant in UTC, exactly."""
-    return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 class ChangeResult(msgspec.Struct):
@@ -77,7 +71,7 @@ class CommitAttempt(msgspec.Struct, frozen=True, gc=False):
     """An expired entity that counts as absent: its totals are those of its key."""
 
 
-class _Writing:
+class _Writing(PlainChange):
     """The common part of all changes of an entity."""
 
     _restores = False
@@ -90,15 +84,13 @@ class _Writing:
         self.sequence: NumberSequence | None = None
         self.written = ChangeResult()
 
-    def take_number(self, number: int) -> None:
-        """Only a save without a number waits for one."""
-        raise AssertionError(number)
-
-    def hints(self) -> Iterable[bytes]:
-        return ()
-
-    def links(self, seen: Root) -> Iterable[bytes]:  # noqa: ARG002 - part of the contract
-        return ()
+    def pointers(self, seen: Root | None) -> Iterable[bytes]:
+        """Those of the entity that the row holds."""
+        if seen is None or seen.body is None:
+            return ()
+        entity = self._catalog.state(self.key, seen).entity
+        entity_type = self._catalog.type_of(entity)
+        return entity_type.pointers(self.key, entity_type.refs(entity))
 
     def groups(self, seen: Root) -> Sequence[Group]:
         """Those of totals that a row of an older layout lacks."""
@@ -276,6 +268,19 @@ class Save(_Writing):
         self._entity = msgspec.structs.replace(self._entity, **{numbered: number})
         self.key = kind.key(kind.parts(self._entity))
 
+    @property
+    def is_whole(self) -> bool:
+        return self._mode != "keep"
+
+    def pointers(self, seen: Root | None) -> Iterable[bytes]:
+        if self._mode == "keep" and (seen is None or seen.body is not None):
+            return ()
+        return self._entity_type.pointers(self.key, self._refs)
+
+    def likely_sums(self, now: int) -> Iterable[bytes]:
+        entity = stamped(self._entity_type, self._entity, None, now)
+        return self._entity_type.likely_sums(self.key, entity, self._refs)
+
     def hints(self) -> Iterable[bytes]:
         return _flat(self._refs)
 
@@ -330,6 +335,16 @@ class Patch(_Writing):
         self._change = change
         self._otherwise = otherwise
 
+    def pointers(self, seen: Root | None) -> Iterable[bytes]:
+        if seen is None:
+            return ()
+        try:
+            wanted = self._wanted(self._catalog.state(self.key, seen))
+            entity_type = self._catalog.type_of(wanted)
+            return entity_type.pointers(self.key, entity_type.refs(wanted))
+        except UsageError:
+            return ()  # `decide` raises it again
+
     def hints(self) -> Iterable[bytes]:
         return () if self._otherwise is None else _flat(self._catalog.type_of(self._otherwise).refs(self._otherwise))
 
@@ -383,6 +398,9 @@ class Delete(_Writing):
     def __init__(self, catalog: Catalog, key: bytes, if_version: int | None = None, model: type = object) -> None:
         super().__init__(catalog, key, if_version)
         self._model = model
+
+    def pointers(self, seen: Root | None) -> Iterable[bytes]:  # noqa: ARG002 - part of the contract
+        return ()
 
     def links(self, seen: Root) -> Iterable[bytes]:
         return _stale_sources(self._catalog, self.key, seen)
@@ -602,20 +620,3 @@ def followers(catalog: Catalog) -> FollowChanges:
         return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.expiries else None
 
     return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up)
-
-
-def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> Any:
-    """The entity with its created and updated stamps; the created one of its first save stays.
-
-    Stamps are the clock, not the version: after a write under a clock that was ahead, versions stay ahead.
-    """
-    if not (entity_type.created or entity_type.updated):
-        return entity
-    now = instant_of(clock)
-    stamps = dict.fromkeys(entity_type.updated, now)
-    for name in entity_type.created:
-        if hasattr(before, name):
-            stamps[name] = getattr(before, name)
-        elif getattr(entity, name) == CREATED:
-            stamps[name] = now
-    return msgspec.structs.replace(entity, **stamps)

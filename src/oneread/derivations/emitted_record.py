@@ -24,7 +24,8 @@ import msgspec
 from oneread.errors import Corrupt
 from oneread.store.keys import entity_part, number_and_generation, view_prefix
 from oneread.transactions.deltas import Number, from_wire, to_wire, wire_decoder
-from oneread.transactions.outbox import BACK_REFERENCES, back_reference_key, hold_key
+from oneread.transactions.outbox import BACK_REFERENCES, PRESENT, back_reference_key, hold_key
+from oneread.transactions.root import Root
 from oneread.transactions.unit_of_work import DerivedWrites
 
 Contributions: TypeAlias = Any
@@ -106,9 +107,6 @@ class _Diff(msgspec.Struct, frozen=True, gc=False):
 DiffOf: TypeAlias = Callable[[_Diff, int, Contributions, Contributions], None]
 """Adds the writes of one token: of the old contributions and the new ones."""
 
-_PRESENT: Final = b""
-"""What the row of a back-reference or of a hold shows: its key says all."""
-
 _encode = msgspec.msgpack.Encoder().encode
 _decode = wire_decoder(dict[int, Any])
 
@@ -151,6 +149,22 @@ def decode_record(data: bytes | None) -> Record:
         raise Corrupt("the emitted record of a root row cannot be read") from error
 
 
+class RecordedPointers:
+    """What a root row's record says that its entity has: see `RecordedKeys`."""
+
+    def pointers(self, key: bytes, root: Root, /) -> frozenset[bytes]:
+        """The keys in `views` of its back-references and holds."""
+        record = decode_record(root.emitted)
+        taken = [back_reference_key(source, key) for source in record.get(REFERENCES, ())]
+        return frozenset([*taken, *(hold_key(source, key) for source in record.get(HELD, ()))])
+
+    def claims(self, root: Root, /) -> frozenset[bytes]:
+        """The keys in `counts` of its unique values."""
+        record = decode_record(root.emitted)
+        held = [(view_of(token), suffixes) for token, suffixes in record.items() if form_of(token) == UNIQUE]
+        return frozenset([prefix + suffix for prefix, suffixes in held for suffix in suffixes])
+
+
 def short_hash(shown: bytes) -> bytes:
     """What a record keeps of a row's value: the value itself if it is short, else 8 bytes of BLAKE2b."""
     return shown if len(shown) <= 8 else blake2b(shown, digest_size=8).digest()  # noqa: PLR2004 - the length of the hash
@@ -178,9 +192,9 @@ def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
     """The writes of an entity that contributed nothing before: `record_diff` against nothing."""
     record, shown = emission.record, emission.shown
     for source in record.get(REFERENCES, ()):
-        shown[BACK_REFERENCES + source + key] = _PRESENT  # `back_reference_key`, without its call
+        shown[BACK_REFERENCES + source + key] = PRESENT  # `back_reference_key`, without its call
     for source in record.get(HELD, ()):
-        shown[hold_key(source, key)] = _PRESENT
+        shown[hold_key(source, key)] = PRESENT
     return DerivedWrites(shown, [], emission.deltas, {}, dict.fromkeys(emission.claims, key))
 
 
@@ -230,7 +244,7 @@ def _diff_pointers(place: Callable[[bytes, bytes], bytes]) -> DiffOf:
 
     def diff_of(diff: _Diff, _token: int, old: Contributions, new: Contributions) -> None:
         diff.writes.deletes.extend([place(source, diff.key) for source in old if source not in new])
-        diff.writes.puts.update({place(source, diff.key): _PRESENT for source in new if source not in old})
+        diff.writes.puts.update({place(source, diff.key): PRESENT for source in new if source not in old})
 
     return diff_of
 

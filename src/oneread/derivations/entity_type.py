@@ -29,6 +29,7 @@ from oneread.derivations.expiry import has_expiring_rows
 from oneread.derivations.keyed import reference_signature
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
+from oneread.errors import OnereadError
 from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of, is_rollup
 from oneread.models.layout import Layout
 from oneread.models.model import Model
@@ -37,6 +38,7 @@ from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import revive
 from oneread.store.keys import KIND_BYTES, entity_part
+from oneread.transactions.outbox import back_reference_key, hold_key
 from oneread.transactions.root import Root
 from oneread.transactions.sequences import NumberSequence
 from oneread.transactions.unit_of_work import Group, GroupNumbers
@@ -373,6 +375,22 @@ class EntityType:
         if not self._every_token:
             self._emitter(_NO_TOKENS)
         return self._every_token
+
+    def likely_sums(self, key: bytes, entity: Model[Any], refs: Refs) -> list[bytes]:
+        """The keys in `counts` of sums that an entity adds to, of views that take nothing from behind a reference."""
+        behind_any = {behind(each.name) for each in self.references}
+        skipped = frozenset(token for view, needed in self._inputs if needed & behind_any for token in view.tokens)
+        try:
+            emit = self._emitters.get(skipped) or self._emitter(skipped)
+            found = emit(entity, {}, self.kind.parts(entity), entity_part(key), refs, 0)
+        except OnereadError:
+            return []  # the decision raises it
+        return list(dict.fromkeys([place for place, _amounts, _sign in found.deltas]))
+
+    def pointers(self, key: bytes, refs: Refs) -> list[bytes]:
+        """The keys in `views` of the back-references and holds of an entity with these references."""
+        found = [back_reference_key(each, key) for each in self._taken(refs)]
+        return found + [hold_key(source, key) for each in self.holding for source in refs[each.name]]
 
     def tombstone_record(self, before: EntityState) -> Record:
         """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""

@@ -48,7 +48,7 @@ from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions.commit import Change, Commit, Committer
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
-from oneread.transactions.tasks import TaskRunner
+from oneread.transactions.tasks import OutboxRunner
 from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, GroupNumbers, first_values
 
 _MEMBERSHIPS: Final = 20
@@ -187,7 +187,7 @@ class Backfill:
     """One run of a backfill. Not for several threads at once."""
 
     def __init__(
-        self, catalog: Catalog, committer: Committer, outbox: TaskRunner, version: int, options: BackfillOptions
+        self, catalog: Catalog, committer: Committer, outbox: OutboxRunner, version: int, options: BackfillOptions
     ) -> None:
         self._catalog = catalog
         self._committer = committer

@@ -27,6 +27,10 @@ class CountedStore:
         self.now = now
         self.chance = chance
 
+    def over(self, rows: RowTransaction) -> CountedStore:
+        """The same store with other rows, which ask this one and count what they ask."""
+        return CountedStore(rows, self.now, self.chance, Trace())
+
     def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
         """`Read`: one request, a row for each key."""
         found = self._rows.read(table, keys, families)

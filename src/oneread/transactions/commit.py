@@ -9,7 +9,7 @@ row. See rules 1-8 of the commit protocol.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -70,6 +70,22 @@ class Change(Protocol):
         """Takes the next number of the sequence: the key is complete. After a lost race there may be another."""
         ...
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it replaces the whole entity, so that something derived from it changes as a rule."""
+        ...
+
+    def pointers(self, seen: Root | None) -> Iterable[bytes]:
+        """Keys in `views` of the back-references and holds that the entity will have.
+
+        None for `seen` asks for those that are known before anything is read; later all of them.
+        """
+        ...
+
+    def likely_sums(self, now: int) -> Iterable[bytes]:
+        """Keys in `counts` of sums that the entity will add to, as far as its own fields say; `now` is the clock."""
+        ...
+
     def hints(self) -> Iterable[bytes]:
         """Root rows that will probably be needed, known before anything is read."""
         ...
@@ -92,6 +108,30 @@ class Change(Protocol):
     def followed(self, root: Root) -> None:
         """Takes note that the row was committed again in the same transaction, because its source changed."""
         ...
+
+
+class PlainChange:
+    """The part of a `Change` that says nothing in advance: what most changes share."""
+
+    @property
+    def is_whole(self) -> bool:
+        return False
+
+    def take_number(self, number: int) -> None:
+        """Only a save without a number waits for one."""
+        raise AssertionError(number)
+
+    def pointers(self, seen: Root | None) -> Iterable[bytes]:  # noqa: ARG002 - part of the contract
+        return ()
+
+    def likely_sums(self, now: int) -> Iterable[bytes]:  # noqa: ARG002 - part of the contract
+        return ()
+
+    def hints(self) -> Iterable[bytes]:
+        return ()
+
+    def links(self, seen: Root) -> Iterable[bytes]:  # noqa: ARG002 - part of the contract
+        return ()
 
 
 class FollowChanges(NamedTuple):
@@ -197,6 +237,13 @@ class Committer(SystemCommitter, Protocol):
 
         Raises:
             Conflict: a system row, or a row of the basis, is not as it was.
+        """
+        ...
+
+    def step(self, run: Callable[[Any], None]) -> Plan[None]:
+        """Runs one step of a task, which a `TaskStep` decides and writes, in one transaction.
+
+        On a store that changes one row at a time tasks are done by commits of their holders.
         """
         ...
 

@@ -33,6 +33,9 @@ TASKS: Final = RowRange(b"task:", b"task;")
 SET_ASIDE: Final = RowRange(b"aside:", b"aside;")
 """The range of holders in the `system` table that could not follow their source."""
 
+PRESENT: Final = b""
+"""The value of a back-reference and of a hold, which say everything in their keys."""
+
 BATCH: Final = 200
 """Holders done in one transaction of a task."""
 
@@ -98,7 +101,7 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 _decode_aside = msgspec.msgpack.Decoder(SetAside).decode
 
 
-def _encode_task(task: Task) -> bytes:
+def encode_task(task: Task) -> bytes:
     """The bytes of a task; most have the form that earlier releases wrote."""
     fields = msgspec.structs.astuple(task)
     return _encode(fields if task.again else fields[:-1])
@@ -146,6 +149,11 @@ def task_key(source: bytes) -> bytes:
     return TASKS.start + bytes([zlib.crc32(source) % _BUCKETS]) + source
 
 
+def version_key(source: bytes, version: int) -> bytes:
+    """The key of a task on a store that changes one row at a time: each change of a source has its own."""
+    return task_key(source) + version.to_bytes(8, "big")
+
+
 def add_task(
     unit: UnitOfWork, source: bytes, version: int, unchanged: Sequence[bytes] = (), *, again: bool = False
 ) -> bytes:
@@ -175,14 +183,14 @@ def selections_left_out(row: Row) -> Sequence[bytes]:
 
 def save_task(unit: UnitOfWork, key: bytes, task: Task, stamp: int) -> None:
     """Stores a task that no worker has."""
-    unit.put("system", key, {VALUE: Cell(_encode_task(task), later(unit.known("system").get(key), stamp))})
+    unit.put("system", key, {VALUE: Cell(encode_task(task), later(unit.known("system").get(key), stamp))})
 
 
 def move_task(unit: UnitOfWork, key: bytes, task: Task, lease: Lease, now: int) -> None:
     """Stores how far a task is, and who continues with it; its stamp stays, from which its age is counted."""
     row = unit.known("system")[key]
     stamp = now if row is None else row[VALUE].stamp
-    unit.put("system", key, {VALUE: Cell(_encode_task(task), stamp), LEASE: Cell(encode_lease(lease), later(row, now))})
+    unit.put("system", key, {VALUE: Cell(encode_task(task), stamp), LEASE: Cell(encode_lease(lease), later(row, now))})
 
 
 def put_lease(unit: UnitOfWork, key: bytes, lease: Lease, now: int) -> None:
@@ -268,16 +276,22 @@ def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseExcepti
     unit.load("system", [key])
     row = unit.get("system", key)
     known = None if row is None else read_aside((key, row)).shown
-    entry = SetAside(
-        source,
-        holder,
-        type(error).__name__,
-        _text(error),
-        1 if known is None else known.tries + (not unit.has_put("system", key)),
-        now if known is None else known.since,
-        digest(unit.roots, source, holder),
-    )
+    entry = new_aside(source, holder, error, now, unit.roots)
+    if known is not None:
+        tries = known.tries + (not unit.has_put("system", key))
+        entry = msgspec.structs.replace(entry, tries=tries, since=known.since)
     unit.put("system", key, {VALUE: Cell(_encode(entry), later(row, now))})
+
+
+def new_aside(
+    source: bytes, holder: bytes, error: BaseException, now: int, rows: Mapping[bytes, Row | None]
+) -> SetAside:
+    """A first try of a holder that could not follow; `rows` has the root rows of both."""
+    return SetAside(source, holder, type(error).__name__, _text(error), 1, now, digest(rows, source, holder))
+
+
+def encode_aside(entry: SetAside) -> bytes:
+    return _encode(entry)
 
 
 def digest(rows: Mapping[bytes, Row | None], source: bytes, holder: bytes) -> bytes:

@@ -97,6 +97,33 @@ class TaskHandler(Protocol):
         ...
 
 
+class OutboxRunner(Protocol):
+    """The tasks of one open database. `batches` counts what was done, `leases` says what this worker has."""
+
+    leases: LeaseHolder
+    batches: int
+
+    def step(self, batch: int) -> Plan[TaskStepResult]:
+        """One batch of the next task that no other worker has."""
+        ...
+
+    def finish_waiting(self) -> Plan[None]:
+        """Does the tasks that are there now to their end."""
+        ...
+
+    def retry(self) -> Plan[int]:
+        """Retries everything that is set aside; returns how much that was."""
+        ...
+
+    def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
+        """Whether these tasks are done; raises StaleCopies where holders are set aside."""
+        ...
+
+    def free(self) -> Plan[None]:
+        """Frees the tasks that this worker has begun."""
+        ...
+
+
 class FollowHandler:
     """The handler of the task that a changed source leaves: the holders of its copies follow it (rules 13 and 14)."""
 

@@ -30,7 +30,8 @@ from oneread.plans.scans import scan_all
 from oneread.store.engine import Engine
 from oneread.store.requests import Found, Read
 from oneread.store.rows import RowRange
-from oneread.transactions.root import NO_ROOT, Root, parse_root
+from oneread.transactions.intents import root_row
+from oneread.transactions.root import Root, parse_root
 from oneread.transfer.forms import HIDDEN_COPIES, LAST, ColumnForm, document_text, pack_values
 
 FORMAT: Final = 2
@@ -177,7 +178,7 @@ class Dump:
         self._lines += 1
 
     def _batch(self, kind: EntityKind, rows: list[Found]) -> Plan[None]:
-        found = [(key, parse_root(row)) for key, row in rows]
+        found = [(key, parse_root(shared)) for key, row in rows if (shared := root_row(row)) is not None]
         states = [(key, root, self._catalog.state(key, root)) for key, root in found]
         yield from self._load_sources(states)
         for key, root, state in states:
@@ -197,9 +198,7 @@ class Dump:
         missing = [key for key in wanted if key not in self._roots]
         if missing:
             rows = yield from Read("roots", missing, "dm")
-            self._roots.update(
-                {key: NO_ROOT if row is None else parse_root(row) for key, row in zip(missing, rows, strict=True)}
-            )
+            self._roots.update({key: parse_root(root_row(row)) for key, row in zip(missing, rows, strict=True)})
 
     def __getitem__(self, key: bytes) -> Source:
         """A source, for an entity whose copies are filled again."""

@@ -20,7 +20,7 @@ from oneread.derivations.copies import DELETES, Source
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import EntityState, FillInputs
 from oneread.errors import MissingReference
-from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
+from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, PlainChange
 from oneread.transactions.root import Root
 from oneread.transactions.unit_of_work import Group
 
@@ -90,7 +90,7 @@ class RestoreEntity(Save):
         return replace(before, entity=SimpleNamespace(**known), used={**before.used, **hidden})
 
 
-class RestoreTombstone:
+class RestoreTombstone(PlainChange):
     """Stores the tombstone of a deleted entity, unless the store has its root row; `last` is by route."""
 
     def __init__(self, catalog: Catalog, key: bytes, version: int, last: Mapping[str, Any]) -> None:
@@ -102,16 +102,9 @@ class RestoreTombstone:
         self._taken = catalog.taken_number(key)
         self.written = ChangeResult()
 
-    def take_number(self, number: int) -> None:
-        """A tombstone has its number."""
-        raise AssertionError(number)
-
     def hints(self) -> tuple[bytes, ...]:
         """The root's row, which has given the number of a deleted child."""
         return () if self._taken is None else (self._taken.sequence.root,)
-
-    def links(self, seen: Root) -> tuple[bytes, ...]:  # noqa: ARG002 - part of the contract
-        return ()
 
     def groups(self, seen: Root) -> tuple[Group, ...]:  # noqa: ARG002 - part of the contract
         return ()

@@ -447,7 +447,7 @@ class Database(FeedVerbs):
             ```
         """
         check_seconds(pace, wait)
-        watched_view(self.operations, view)
+        watched_view(self.operations.require("changes"), view)
         of = self._lists.get(view) or self._list(view)
         bounds = bounds_of(since, after, until, through)
         most = min(CHANGES, of.max_limit) if limit is None else limit
@@ -478,7 +478,7 @@ class Database(FeedVerbs):
             page = db.page(PurchasesOfBuyer, 12347, limit=10)
             ```
         """
-        watched_view(self.operations, view)
+        watched_view(self.operations.require("changes_cursor"), view)
         of = self._lists.get(view) or self._list(view)
         return self.run(changes_cursor(self.operations, of, self._cipher))
 
@@ -652,7 +652,8 @@ class Database(FeedVerbs):
         """Saves entities in transactions of at most `batch`, each all or nothing; returns them as stored.
 
         A refused entity ends the call: earlier batches are stored, its own and later ones are not. With a portable
-        schema each entity is a transaction of its own, and the error's fact `stored` says how many are stored.
+        schema, and on a store that changes one row at a time, each entity is a transaction of its own, and the error's
+        fact `stored` says how many are stored.
 
         Examples:
             ```python
@@ -662,15 +663,15 @@ class Database(FeedVerbs):
         if type(batch) is not int or batch < 1:
             raise UsageError("a batch is at least one entity", batch=batch)
         check_iterable(entities, "save_all takes an iterable of entities")
-        portable = self.operations.portable
+        one_by_one = self.operations.portable or not self.operations.spans_rows
         saved: list[M] = []
         rest = iter(entities)
-        while several := list(islice(rest, 1 if portable else min(batch, maxsize))):
+        while several := list(islice(rest, 1 if one_by_one else min(batch, maxsize))):
             trace = Trace(self._observers)
             try:
                 written, tasks = self._driver.run(self.operations.save_all(several), trace)
             except OnereadError as error:
-                if portable:
+                if one_by_one:
                     error.facts["stored"] = len(saved)
                 raise
             self._wake(tasks)
@@ -741,11 +742,11 @@ class Database(FeedVerbs):
                     group.patch(Customer, 12347, country="Norway")
             ```
         """
-        return self._attempts(attempts, self.operations.group_root(model, key))
+        return self._attempts(attempts, self.operations.require("group").group_root(model, key))
 
     def _attempts(self, attempts: int, group: bytes | None = None) -> Attempts[Transaction]:
         def begin() -> tuple[Transaction, TransactionWork]:
-            work = TransactionWork(self.operations, group)
+            work = TransactionWork(self.operations.require("transact"), group)
             return Transaction(self, work), work
 
         return Attempts(begin, self._commit, self._pause, attempts)
@@ -820,7 +821,7 @@ class Database(FeedVerbs):
             ```
         """
         check_function("progress", progress)
-        sweep = self.operations.begin_sweep(batch, limit)
+        sweep = self.operations.require("sweep").begin_sweep(batch, limit)
         while self.run(sweep.step()):
             progress(Progress("sweeping what has expired", sweep.done, None))
             self._wake(sweep.tasks)
@@ -923,7 +924,7 @@ class Database(FeedVerbs):
         """
         options = BackfillOptions(pace, fence, quiet, wait, progress)
         try:
-            return self.run(self.operations.backfill(options).run())
+            return self.run(self.operations.require("backfill").backfill(options).run())
         finally:
             self.run(self.operations.refresh())
 
@@ -965,7 +966,7 @@ class Database(FeedVerbs):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
-        return self.run(Verifier(self.operations.catalog, options).plan())
+        return self.run(Verifier(self.operations.require("verify").catalog, options).plan())
 
     def repair(
         self,
@@ -1001,7 +1002,7 @@ class Database(FeedVerbs):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
-        operations = self.operations
+        operations = self.operations.require("repair")
         return self.run(Repairer(operations.catalog, operations.committer, options).plan())
 
     def drop(self, *faults: Fault) -> tuple[Fault, ...]:
@@ -1018,7 +1019,7 @@ class Database(FeedVerbs):
             UsageError: a fault is not droppable; nothing was removed.
             SchemaMismatch: the schema has changed meanwhile.
         """
-        operations = self.operations
+        operations = self.operations.require("drop")
         return self.run(drop(operations.catalog, operations.committer, faults))
 
     def bulk(
@@ -1066,7 +1067,7 @@ class Database(FeedVerbs):
         limits = Limits(batch, batch_bytes, max_tasks)
         key = None if checkpoint is None else checkpoints.key_of(checkpoint)
         options = BatchOptions(limits, key, restart, on_refused, progress, total)
-        work = Batches(self.operations.changing, self.operations.committer, options)
+        work = Batches(self.operations.require("bulk").changing, self.operations.committer, options)
         return Bulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
     def counter(self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None) -> Counter:
@@ -1094,7 +1095,7 @@ class Database(FeedVerbs):
             print(votes.read())
             ```
         """
-        plans = self.operations.counters
+        plans = self.operations.require("counter").counters
         return Counter(self, plans, name, plans.declared(shards, keep))
 
     def counters(self, prefix: str = "", *, limit: int = LISTED, after: str | None = None) -> list[CounterEntry]:
@@ -1114,7 +1115,7 @@ class Database(FeedVerbs):
             names = [each.name for each in db.counters("votes:")]
             ```
         """
-        return self.run(self.operations.counters.entries(prefix, limit, after))
+        return self.run(self.operations.require("counters").counters.entries(prefix, limit, after))
 
     def cache_counter(
         self, name: str, *, chance_to_write: float | None = None, shards: int | None = None
@@ -1144,7 +1145,7 @@ class Database(FeedVerbs):
             print(views.read())
             ```
         """
-        plans = self.operations.cache_counters
+        plans = self.operations.require("cache_counter").cache_counters
         return CacheCounter(self, plans, name, plans.declared(chance_to_write, shards))
 
     def cache_counters(
@@ -1166,7 +1167,7 @@ class Database(FeedVerbs):
             names = [each.name for each in db.cache_counters("views:")]
             ```
         """
-        return self.run(self.operations.cache_counters.entries(prefix, limit, after))
+        return self.run(self.operations.require("cache_counters").cache_counters.entries(prefix, limit, after))
 
     def counter_batch(
         self,
@@ -1201,7 +1202,7 @@ class Database(FeedVerbs):
             ```
         """
         check_batch(seconds, size)
-        plans = self.operations.counters
+        plans = self.operations.require("counter_batch").counters
         declared = plans.declared(shards, keep)
 
         def commit(adds: Sequence[Add], once: Once) -> None:

@@ -1,0 +1,73 @@
+"""What a database on a store that changes one row at a time does not have yet, refused by name at once.
+
+See docs/decisions/0074-one-row-at-a-time.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.entity_type import EntityType
+from oneread.errors import Unsupported
+
+_NO_DECLARATION: Final = (
+    "a store that changes one row at a time does not keep this yet; leave it out, or use a store that spans rows"
+)
+_NO_VERB: Final = "a store that changes one row at a time does not have this verb yet"
+_OTHER_STORE: Final = "use a store that spans rows: lmdb:, or memory: without span=row"
+_SINGLE: Final = "use save, patch and delete: each is one commit, of one entity"
+_FIELD: Final = "keep the number in a field of an entity: patch(..., field=add(1))"
+_RECOVERED: Final = "drain() and workers finish what other programs left; for more use a store that spans rows"
+_NEW_STORE: Final = "open a new store under the new schema, and save the entities that dump() writes of this one"
+
+_INSTEAD: Final[Mapping[str, str]] = {
+    "transact": _SINGLE,
+    "group": _SINGLE,
+    "bulk": "use save_all, which commits each entity by itself",
+    "counter": _FIELD,
+    "counters": _FIELD,
+    "counter_batch": _FIELD,
+    "cache_counter": _FIELD,
+    "cache_counters": _FIELD,
+    "verify": _RECOVERED,
+    "repair": _RECOVERED,
+    "drop": _RECOVERED,
+    "backfill": _NEW_STORE,
+    "migrate": _NEW_STORE,
+}
+
+
+def refuse_verb(verb: str) -> None:
+    """Raises Unsupported, which says what to do instead."""
+    raise Unsupported(_NO_VERB, verb=verb, instead=_INSTEAD.get(verb, _OTHER_STORE))
+
+
+def refuse_unsupported(catalog: Catalog) -> None:
+    """Raises Unsupported for the first declaration of a schema that only stores with transactions over rows keep."""
+    for declaration, feature in _unsupported(catalog):
+        raise Unsupported(_NO_DECLARATION, declaration=declaration, feature=feature)
+
+
+def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
+    for cls, entity_type in catalog.entity_types.items():
+        yield from ((cls, feature) for feature in _of_model(catalog, entity_type))
+    for cls, view in catalog.views.items():
+        if view.parts:
+            yield cls, "a feed"
+        if view.groups is not None:
+            yield cls, "an index over groups"
+        if view.prefix in catalog.logs:
+            yield cls, "watched"
+        if view.has_expiries or getattr(cls, "ttl", None) is not None:
+            yield cls, "ttl"
+
+
+def _of_model(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:
+    if entity_type.kind.child_of is not None:
+        yield "child_of"
+    if entity_type.rollups:
+        yield "rollup: a total of other entities, or a counter"
+    if entity_type.kind.prefix in catalog.expiries:
+        yield "ttl"

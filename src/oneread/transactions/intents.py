@@ -1,0 +1,157 @@
+"""The root row on a store that changes one row at a time: its version, document and record, and what a commit adds.
+
+A commit writes all of its row at once, with its *intents*: everything that must be written to other rows, as data. Who
+comes next - the writer itself, the next commit of the row, recovery - applies them before anything else. A *marker* in
+the journal says where intents may be. See "Root row" and rules 1-12 of the commit protocol.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from oneread.errors import Corrupt
+from oneread.store.rows import REMOVED, Cell, Row, RowRange
+from oneread.transactions.root import BODY, EMITTED, NO_ROOT, VERSION, Root, parse_root
+
+INTENTS: Final = b"m:i"
+HISTORY: Final = b"m:h"
+MARK: Final = b"m:x"
+USED: Final = b"m:u"
+
+REMEMBERED: Final = 8
+"""Commits of a row that its history names."""
+
+FENCED: Final = b""
+"""The commit id of a fence, in the history."""
+
+JOURNAL: Final = RowRange(b"journal:", b"journal;")
+"""The range of markers in the `system` table."""
+
+MARKED: Final = b"d:m"
+"""The column of a marker: the version that a commit would have."""
+
+_BUCKETS: Final = 64
+_MINUTE: Final = 60_000
+_MINUTE_BYTES: Final = 6
+
+
+class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one commit writes to other rows.
+
+    `puts` and `removed` are rows of `views`; `deltas` the amounts that rows of `counts` gain. `task` says that holders
+    follow.
+    """
+
+    version: int
+    puts: dict[bytes, bytes] = {}
+    removed: list[bytes] = []
+    deltas: dict[bytes, bytes] = {}
+    task: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.puts or self.removed or self.deltas or self.task)
+
+
+class HistoryEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One commit of a row: the version that it replaced, and its own id."""
+
+    replaced: int
+    commit: bytes
+
+
+class SeenRow(NamedTuple):
+    """One root row as it was read.
+
+    `used` are the versions of the sources that its copies were taken from, `marked` that its delete has begun.
+    """
+
+    key: bytes
+    root: Root = NO_ROOT
+    intents: Intents | None = None
+    history: Sequence[HistoryEntry] = ()
+    used: Mapping[bytes, int] = {}
+    marked: bool = False
+
+    @property
+    def version(self) -> int:
+        return self.root.version
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_intents = msgspec.msgpack.Decoder(Intents).decode
+_decode_history = msgspec.msgpack.Decoder(list[HistoryEntry]).decode
+_decode_used = msgspec.msgpack.Decoder(dict[bytes, int]).decode
+
+
+def encode_version(version: int) -> bytes:
+    return version.to_bytes(8, "big")
+
+
+def _living(row: Row, column: bytes) -> bytes | None:
+    cell = row.get(column)
+    return None if cell is None or cell.value == REMOVED else cell.value
+
+
+def root_row(row: Row | None) -> Row | None:
+    """The part of a row that the root rows of all stores have; None for one that no entity was ever committed to."""
+    if row is None or (EMITTED not in row and HISTORY in row):
+        return None
+    shared: Row = {column: row[column] for column in (VERSION, BODY, EMITTED) if column in row}
+    if _living(shared, BODY) is None:
+        shared.pop(BODY, None)
+    return shared
+
+
+def read_root(key: bytes, row: Row | None) -> SeenRow:
+    """A root row as it was read, with both families."""
+    if row is None:
+        return SeenRow(key)
+    shared = root_row(row)
+    root = parse_root({VERSION: row[VERSION]} if shared is None and VERSION in row else shared)
+    try:
+        intents, history, used = _living(row, INTENTS), _living(row, HISTORY), _living(row, USED)
+        return SeenRow(
+            key,
+            root,
+            None if intents is None else _decode_intents(intents),
+            [] if history is None else _decode_history(history),
+            {} if used is None else _decode_used(used),
+            _living(row, MARK) is not None,
+        )
+    except msgspec.MsgspecError as error:
+        raise Corrupt("the intents or the history of a root row cannot be read; repair the store", key=key) from error
+
+
+def committed_cells(seen: SeenRow, root: Root, intents: Intents, used: Mapping[bytes, int], commit: bytes) -> Row:
+    """The cells of a commit: everything a root row has, and no mark."""
+    version = root.version
+    cells = fence_cells(seen, version, commit)
+    cells[BODY] = Cell(REMOVED, version) if root.body is None else Cell(root.body, root.own)
+    cells[EMITTED] = Cell(b"" if root.emitted is None else root.emitted, version)
+    cells[INTENTS] = Cell(_encode(intents) if intents else REMOVED, version)
+    cells[USED] = Cell(_encode(dict(used)) if used else REMOVED, version)
+    return cells
+
+
+def fence_cells(seen: SeenRow, version: int, commit: bytes = FENCED) -> Row:
+    """The cells of every change of a version."""
+    history = [*seen.history, HistoryEntry(seen.version, commit)][-REMEMBERED:]
+    cells = {VERSION: Cell(encode_version(version), version), HISTORY: Cell(_encode(history), version)}
+    if seen.marked:
+        cells[MARK] = Cell(REMOVED, version)
+    return cells
+
+
+def journal_key(root: bytes, version: int) -> bytes:
+    """The key of the marker of a commit: the bucket, the minute of its version, the root row."""
+    minute = (version // _MINUTE).to_bytes(_MINUTE_BYTES, "big")
+    return JOURNAL.start + bytes([zlib.crc32(root) % _BUCKETS]) + minute + root
+
+
+def marked_root(key: bytes) -> bytes:
+    """The root row that a marker is about, from its key."""
+    return key[len(JOURNAL.start) + 1 + _MINUTE_BYTES :]

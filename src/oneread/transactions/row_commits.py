@@ -1,0 +1,515 @@
+"""The committer of stores that change one row at a time: intents in the root row, applied to the rows that follow.
+
+What a commit needs is written before its commit point - marker, back-references, holds, claims - and what follows from
+it after. Each step of an attempt is one round of requests that run at the same time. See rules 1-14 and 19 of the
+commit protocol.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from oneread.errors import (
+    Conflict,
+    LimitExceeded,
+    NotUnique,
+    OnereadError,
+    OutcomeUnknown,
+    StillReferenced,
+    StoreError,
+    Unsupported,
+)
+from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Now, Random, Sleep, Together
+from oneread.plans.performer import elapsed
+from oneread.plans.plan import Plan
+from oneread.plans.retry import backoff
+from oneread.store.keys import holder_part, pointer_part
+from oneread.store.limits import INLINE_HOLDERS
+from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
+from oneread.transactions import outbox
+from oneread.transactions.commit import Change, Commit, Decision, FollowChanges
+from oneread.transactions.deltas import Delta, encode_amounts
+from oneread.transactions.intents import (
+    INTENTS,
+    JOURNAL,
+    MARK,
+    MARKED,
+    Intents,
+    SeenRow,
+    committed_cells,
+    encode_version,
+    fence_cells,
+    journal_key,
+    marked_root,
+    read_root,
+    root_row,
+)
+from oneread.transactions.outbox import SetAside
+from oneread.transactions.root import VERSION, Root, next_version
+from oneread.transactions.row_apply import Committed, RowApplier, new_commit, surely
+from oneread.transactions.unit_of_work import VALUE, ClaimFacts, Group, RowCache, UnitOfWork, no_claim_facts
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 30
+"""Times that a commit begins again because others changed its row meanwhile."""
+
+INTENTS_BYTES: Final = 1_000_000
+"""Bytes of the intents of one commit at most, so that they fit into a row of every store."""
+
+PAGE: Final = 100
+"""Rows of one scan of holds, back-references or markers."""
+
+PATIENCE: Final = 5.0
+"""Seconds that a marker is left alone after it was first seen: its writer may be at work."""
+
+_SEVERAL: Final = "this store changes one row at a time: it cannot do this, which needs a transaction over several"
+
+_POINTERS: Final = (outbox.BACK_REFERENCES, outbox.HOLDS)
+
+
+class RecordedKeys(Protocol):
+    """What a root row's record says that its entity has."""
+
+    def pointers(self, key: bytes, root: Root, /) -> Collection[bytes]:
+        """The keys in `views` of its back-references and holds."""
+        ...
+
+    def claims(self, root: Root, /) -> Collection[bytes]:
+        """The keys in `counts` of its unique values."""
+        ...
+
+
+class _Ready(NamedTuple):
+    """A decision that can be committed; `shards` are rows of `counts` that were read already."""
+
+    seen: SeenRow
+    decision: Decision
+    used: Mapping[bytes, int]
+    markers: Sequence[int]
+    shards: Mapping[bytes, Row | None]
+
+
+class _LostRace(Exception):
+    """Another commit of the same row, or one of a row that it depends on, came first: everything is read again."""
+
+
+class _Finished(_LostRace):
+    """The row had intents, which are applied now."""
+
+
+class RowCommitter(RowApplier):
+    """Commits of one open database on a store that changes one row at a time: see `Committer`."""
+
+    def __init__(
+        self,
+        name_of: Callable[[bytes], object],
+        followers: FollowChanges,
+        recorded: RecordedKeys,
+        inline: int = INLINE_HOLDERS,
+        claim_facts: ClaimFacts = no_claim_facts,
+    ) -> None:
+        super().__init__(name_of)
+        self._followers = followers
+        self._recorded = recorded
+        self._inline = inline
+        self._claim_facts = claim_facts
+        self.clock = elapsed
+        self._markers: dict[tuple[bytes, int], float] = {}  # of others, and when they were first seen
+
+    def commit(self, commit: Commit) -> Plan[list[bytes]]:
+        """Each change is a commit of its own."""
+        if commit.beside or commit.basis is not None:
+            raise Unsupported(_SEVERAL)
+        tasks: list[bytes] = []
+        for change in commit.changes:
+            commit.is_deciding = True
+            done = yield from self._until_won(partial(self._attempt, change, None), change)
+            commit.is_deciding = False
+            if done is not None:
+                tasks += yield from self._complete(done)
+        for each in commit.swaps:
+            yield from self.swap(each)
+        return tasks
+
+    def _until_won(self, attempt: Callable[[], Plan[Committed | None]], change: Change) -> Plan[Committed | None]:
+        for number in range(ATTEMPTS):
+            try:
+                return (yield from attempt())
+            except _Finished:
+                continue
+            except _LostRace:
+                yield from Sleep(backoff(number, (yield from Random())))
+        raise Conflict("others change this entity all the time; try again", key=self.name_of(change.key))
+
+    def step(self, run: Callable[[Any], None]) -> Plan[None]:  # noqa: ARG002 - of the contract
+        raise Unsupported(_SEVERAL)
+
+    def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> None:  # noqa: ARG002 - of the contract
+        raise Unsupported(_SEVERAL, changes=len(changes))
+
+    def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
+        raise Unsupported(_SEVERAL, items=len(items))
+
+    def follow(self, store: CountedStore, source: bytes, holder: bytes) -> SetAside | None:  # noqa: ARG002 - of the contract
+        raise Unsupported(_SEVERAL, source=source, holder=holder)
+
+    def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:  # noqa: ARG002 - of the contract
+        raise Unsupported(_SEVERAL, rows=len(keys))
+
+    def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:  # noqa: ARG002 - of the contract
+        raise Unsupported(_SEVERAL, groups=len(groups))
+
+    # Up to the commit point.
+
+    def _attempt(self, change: Change, follows: bytes | None) -> Plan[Committed | None]:
+        """One attempt; None where nothing is to be done. With `follows` the change takes the values of that source."""
+        key, now = change.key, (yield from Now())
+        pointers = list(change.pointers(None))
+        markers = [now] if change.is_whole else []
+        first: list[Request[Any]] = [Read("roots", [key], "dm"), *(_mark(key, each) for each in markers)]
+        if pointers:
+            first.append(_put_pointers(pointers, now))
+        found = yield from Together([surely(each) for each in first])
+        seen = read_root(key, found[0][0])
+        if seen.intents is not None:
+            yield from self.finish(seen)
+            raise _Finished
+        version = next_version(now, seen.version)
+        put = {*self._recorded.pointers(key, seen.root), *(pointers if version == now else ())}
+        if follows is not None and not _refers(put, follows):
+            return None
+        sources, shards = yield from self._sources(change, seen, put, version)
+        sources.now = now
+        sources[key] = root_row(found[0][0])
+        if follows is not None and _has_followed(follows, seen, sources):
+            return None
+        decision = change.decide(seen.root, version, sources)
+        if decision.unreferenced:
+            seen = yield from self._mark_going(seen, decision)
+            version = next_version(now, seen.version)
+            decision = change.decide(seen.root, version, sources)
+        if decision.root is None:
+            if follows is None or seen.root.body is None:
+                return None
+            decision = Decision(Root(version, seen.root.body, seen.root.emitted, seen.root.own))
+        ready = _Ready(seen, decision, self._used(seen, decision, sources, follows), markers, shards)
+        return (yield from self._write(ready))
+
+    def _sources(
+        self, change: Change, seen: SeenRow, put: set[bytes], version: int
+    ) -> Plan[tuple[RowCache, dict[bytes, Row | None]]]:
+        """The root rows that a decision needs, read after the back-references to them are there, and likely sums."""
+        lacking = [each for each in change.pointers(seen.root) if each not in put]
+        if lacking:
+            yield from surely(_put_pointers(lacking, version))
+        rows = RowCache()
+        wanted = [key for key in dict.fromkeys([*change.hints(), *change.links(seen.root)]) if key != seen.key]
+        if not wanted:
+            return rows, {}
+        sums = list(change.likely_sums((yield from Now())))
+        reads = [Read("roots", wanted, "dm"), *([Read("counts", sums, "dm")] if sums else [])]
+        found, *counted = yield from Together([surely(each) for each in reads])
+        for key, row in zip(wanted, found, strict=True):
+            source = read_root(key, row)
+            if source.marked:  # its delete has begun, and must look again
+                yield from self.fence(source, 0)
+                raise _LostRace
+            rows[key] = root_row(row)
+        return rows, dict(zip(sums, counted[0], strict=True)) if sums else {}
+
+    def _used(
+        self, seen: SeenRow, decision: Decision, sources: Mapping[bytes, Row | None], follows: bytes | None
+    ) -> dict[bytes, int]:
+        """The versions of the sources that an entity's copies were taken from."""
+        assert decision.root is not None, "a decision that changes nothing is not written"
+        before = self._recorded.pointers(seen.key, seen.root)
+        after = self._recorded.pointers(seen.key, decision.root)
+        used = {source: version for source, version in seen.used.items() if _refers(after, source)}
+        for source, row in sources.items():
+            if row is not None and _refers(after, source) and (source == follows or not _refers(before, source)):
+                used[source] = int.from_bytes(row[VERSION].value, "big")
+        return used
+
+    def _write(self, ready: _Ready) -> Plan[Committed]:
+        """What must be there before the commit point, and the commit point."""
+        seen, decision, used, markers, known = ready
+        root, key = decision.root, seen.key
+        assert root is not None, "a decision that changes nothing is not written"
+        intents = _intents(root.version, decision)
+        commit = yield from new_commit()
+        cells = committed_cells(seen, root, intents, used, commit)
+        size = len(cells[INTENTS].value)
+        if size > INTENTS_BYTES:
+            raise LimitExceeded(
+                "too many rows follow from this entity", key=self.name_of(key), bytes=size, limit=INTENTS_BYTES
+            )
+        claims = [self._claim(each, key, root.version) for each in decision.operations.claimed]
+        if claims:
+            yield from Together(claims)
+        before: list[Request[Any]] = []
+        lacking = [each for each in intents.deltas if each not in known]
+        if lacking:
+            before.append(Read("counts", lacking, "dm"))
+        if root.version not in markers and (intents or seen.root.body is None):
+            markers = [*markers, root.version]
+            before.append(_mark(key, root.version))
+        found = (yield from Together([surely(each) for each in before])) if before else []
+        if not (yield from self._swap_root(seen, cells, commit)):
+            raise _LostRace
+        shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
+        return Committed(key, intents or Intents(root.version), shards, markers)
+
+    # A delete that others may forbid.
+
+    def _mark_going(self, seen: SeenRow, decision: Decision) -> Plan[SeenRow]:
+        """Marks a row whose delete begins, and looks at every hold on it (rule 19).
+
+        Raises:
+            StillReferenced: an entity refers to it.
+        """
+        assert decision.root is not None, "only a delete has holds on it"
+        version = decision.root.version
+        commit = yield from new_commit()
+        cells = fence_cells(seen, version, commit)
+        cells[MARK] = Cell(b"\x01", version)
+        if not (yield from self._swap_root(seen, cells, commit)):
+            raise _LostRace
+        (row,) = yield from Read("roots", [seen.key], "dm")
+        marked = read_root(seen.key, row)
+        if marked.version != version:
+            raise _LostRace
+        for within in decision.unreferenced:
+            holder = yield from self._living_holder(within)
+            if holder is not None:
+                yield from self.fence(marked, version)
+                raise StillReferenced(
+                    'others refer to this entity, and on_delete="refuse" or its entity group forbids its delete; delete'
+                    " or change them first",
+                    key=self.name_of(seen.key),
+                    owner=self.name_of(holder),
+                )
+        return marked
+
+    def _living_holder(self, within: RowRange) -> Plan[bytes | None]:
+        """The first entity with a hold in a range; attempts to commit others are ended."""
+        rest = within
+        while True:
+            holds = yield from Scan("views", rest, PAGE)
+            for place, row in holds:
+                holder = holder_part(place[len(within.start) :])
+                if (yield from self._has_pointer(holder, place, row[VALUE].stamp)):
+                    return holder
+            if len(holds) < PAGE:
+                return None
+            rest = within.behind(holds[-1][0])
+
+    def _has_pointer(self, holder: bytes, place: bytes, stamp: int) -> Plan[bool]:
+        """Whether an entity refers as a back-reference or hold says.
+
+        One that does not is removed, once no attempt that put it can be committed any more.
+        """
+        while True:
+            seen = yield from self._finished(holder)
+            if place in self._recorded.pointers(holder, seen.root):
+                return True
+            if seen.version >= stamp:
+                yield from Mutate("views", [_put(place, VALUE, REMOVED, seen.version)])
+                return False
+            yield from self.fence(seen, stamp)
+
+    # Unique values.
+
+    def _claim(self, claim: bytes, key: bytes, version: int) -> Plan[None]:
+        """Takes a unique value for a commit at a version; never given back, but taken over.
+
+        Raises:
+            NotUnique: another entity has it.
+        """
+        while True:
+            (row,) = yield from Read("counts", [claim], "dm")
+            held = None if row is None else row[VALUE].value
+            if held is not None:
+                owner, since = _owner_of(held)
+                if owner == key and since >= version:
+                    return
+                if owner != key:
+                    yield from self._refuse_held(claim, owner, since)
+            stamp = max(version, 0 if row is None else row[VALUE].stamp + 1)
+            mutation = RowMutation(claim, {VALUE: Cell(encode_version(version) + key, stamp)})
+            try:
+                if (yield from CheckAndMutate("counts", VALUE, held, mutation)):
+                    return
+            except OutcomeUnknown:
+                continue
+
+    def _refuse_held(self, claim: bytes, owner: bytes, since: int) -> Plan[None]:
+        """Raises NotUnique when the owner of a claim has the value; else ends its attempts to get it."""
+        while True:
+            seen = yield from self._finished(owner)
+            if claim in self._recorded.claims(seen.root):
+                error = NotUnique(
+                    "this value is declared unique, and another entity has it",
+                    **self._claim_facts(claim),
+                    owner=self.name_of(owner),
+                )
+                error.holder = owner
+                raise error
+            if seen.version >= since or (yield from self.fence(seen, since)):
+                return
+
+    # Behind the commit point.
+
+    def _complete(self, done: Committed) -> Plan[list[bytes]]:
+        """Applies a commit, and lets its holders follow where they are few; returns the task that is left.
+
+        Nothing raises here: the commit is made. What could not be applied is left to recovery.
+        """
+        tasks: list[bytes] = []
+        try:
+            yield from self.apply(done)
+            if done.intents.task:
+                tasks = yield from self._follow_few(done.key, done.intents.version)
+        except OnereadError as error:
+            _log.warning("a commit is not applied yet, which recovery will do: %s: %s", self.name_of(done.key), error)
+            return [outbox.version_key(done.key, done.intents.version)] if done.intents.task else []
+        return tasks
+
+    # Holders that follow.
+
+    def _follow_few(self, source: bytes, version: int) -> Plan[list[bytes]]:
+        """Lets the holders of a source follow at once, unless they are many; returns the task that is left."""
+        task = outbox.version_key(source, version)
+        found = yield from Scan("views", outbox.holders_of(source), self._inline + 1)
+        if len(found) > self._inline:
+            return [task]
+        left: list[bytes] = []
+        for place, row in found:
+            left += yield from self.follow_pointer(source, place, row[VALUE].stamp)
+        yield from Mutate("system", [RowMutation(task, deletes={VALUE: version})])
+        return left
+
+    def follow_pointer(self, source: bytes, place: bytes, stamp: int) -> Plan[list[bytes]]:
+        """Lets the holder of a back-reference follow its source, or removes one that does not refer to it (rule 14).
+
+        Returns the tasks that are left for the holders of the holder.
+        """
+        holder = holder_part(place[len(outbox.holders_of(source).start) :])
+        if not (yield from self._has_pointer(holder, place, stamp)):
+            return []
+        change = self._followers.of_source(source, holder)
+        try:
+            done = yield from self._until_won(partial(self._attempt, change, source), change)
+        except StoreError:
+            raise
+        except OnereadError as error:
+            yield from self._set_aside(source, holder, error)
+            return []
+        return [] if done is None else (yield from self._complete(done))
+
+    def _set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
+        """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""
+        now = yield from Now()
+        key = outbox.aside_key(source, holder)
+        rows = yield from Read("roots", [source, holder], "dm")
+        entry = outbox.new_aside(source, holder, error, now, dict(zip((source, holder), rows, strict=True)))
+        (before,) = yield from Read("system", [key], "dm")
+        stamp = now if before is None else max(now, before[VALUE].stamp + 1)
+        yield from Mutate("system", [_put(key, VALUE, outbox.encode_aside(entry), stamp)])
+
+    def retry_aside(self, source: bytes, holder: bytes) -> Plan[None]:
+        """Lets a holder that was set aside follow its source; it stays aside when that fails again."""
+        key = outbox.aside_key(source, holder)
+        (before,) = yield from Read("system", [key], "dm")
+        seen = yield from self._finished(holder)
+        for place in self._recorded.pointers(holder, seen.root):
+            if place.startswith(outbox.holders_of(source).start):
+                yield from self.follow_pointer(source, place, seen.version)
+        if before is not None and before[VALUE].value != REMOVED:
+            done = _put(key, VALUE, REMOVED, before[VALUE].stamp + 1)
+            yield from CheckAndMutate("system", VALUE, before[VALUE].value, done)
+
+    # Recovery.
+
+    @property
+    def has_waiting_markers(self) -> bool:
+        """Whether the last look at the journal found markers that are too young to be recovered."""
+        return bool(self._markers)
+
+    def recover(self, patience: float = PATIENCE) -> Plan[int]:
+        """Finishes commits that were left, and ends attempts (rule 10); returns how many markers it removed.
+
+        Only of markers that were first seen `patience` seconds ago, by this process's clock that is never set: it is
+        right at any time, but ends what others are doing.
+        """
+        within, removed, now = JOURNAL, 0, self.clock()
+        seen: dict[tuple[bytes, int], float] = {}
+        while True:
+            markers = yield from Scan("system", within, PAGE)
+            for place, row in markers:
+                marker = place, row[MARKED].stamp
+                since = self._markers.get(marker, now)
+                if now - since >= patience:
+                    yield from self._recover(*marker)
+                    removed += 1
+                else:
+                    seen[marker] = since
+            if len(markers) < PAGE:
+                self._markers = seen
+                return removed
+            within = within.behind(markers[-1][0])
+
+    def _recover(self, place: bytes, version: int) -> Plan[None]:
+        key = marked_root(place)
+        seen = yield from self._finished(key)
+        while seen.version < version:
+            yield from self.fence(seen, version)
+            seen = yield from self._finished(key)
+        yield from Mutate("system", [RowMutation(place, deletes={MARKED: seen.version})])
+
+
+def _intents(version: int, decision: Decision) -> Intents:
+    """What follows from a decision, but for what is written before the commit point."""
+    operations = decision.operations
+    deltas: dict[bytes, Delta] = {}
+    for key, amounts, sign in operations.deltas:
+        deltas.setdefault(key, Delta()).add(amounts, sign)
+    puts = {key: value for key, value in operations.puts.items() if pointer_part(key) not in _POINTERS}
+    added = {key: encode_amounts(delta.amounts) for key, delta in deltas.items() if any(delta.amounts)}
+    return Intents(version, puts, operations.deletes, added, decision.fans_out)
+
+
+def _refers(pointers: Collection[bytes], source: bytes) -> bool:
+    """Whether one of these is a back-reference to a source."""
+    start = outbox.holders_of(source).start
+    return any(each.startswith(start) for each in pointers)
+
+
+def _has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
+    """Whether a holder has the values that a source has now."""
+    row = sources[source]
+    return row is None or seen.used.get(source, -1) >= int.from_bytes(row[VERSION].value, "big")
+
+
+def _owner_of(held: bytes) -> tuple[bytes, int]:
+    """Who has a claim, and since which version."""
+    return held[8:], int.from_bytes(held[:8], "big")
+
+
+def _mark(key: bytes, version: int) -> Mutate:
+    return Mutate("system", [_put(journal_key(key, version), MARKED, encode_version(version), version)])
+
+
+def _put_pointers(places: Sequence[bytes], version: int) -> Mutate:
+    return Mutate("views", [_put(each, VALUE, outbox.PRESENT, version) for each in places])
+
+
+def _put(key: bytes, column: bytes, value: bytes, stamp: int) -> RowMutation:
+    return RowMutation(key, {column: Cell(value, stamp)})

@@ -1,0 +1,181 @@
+"""The tasks of a store that changes one row at a time: each change of a source leaves its own, and the newest is done.
+
+A worker takes a lease on a task by compare-and-set, and moves its cursor in it once the holders of a page have
+followed. See rules 13-16 and L1-L3 of the commit protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from oneread.errors import StaleCopies
+from oneread.plans.effects import Now
+from oneread.plans.plan import Plan
+from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
+from oneread.store.rows import Cell, Row, RowMutation, RowRange
+from oneread.transactions import outbox
+from oneread.transactions.leases import LEASE, Lease, LeaseHolder
+from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.unit_of_work import VALUE
+
+LOOK_SECONDS: Final = 1.0
+"""How long a worker waits between two looks at the journal."""
+
+_VERSION_BYTES: Final = 8
+
+
+class TaskLease(Lease, frozen=True, array_like=True):
+    """The lease of a task, with the last back-reference that is done."""
+
+    cursor: bytes = b""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(TaskLease).decode
+
+
+class RowTaskRunner:
+    """Does the tasks of one open database. `batches` counts what was done."""
+
+    def __init__(self, committer: RowCommitter, leases: LeaseHolder | None = None) -> None:
+        self.leases = LeaseHolder() if leases is None else leases
+        self.batches = 0
+        self._committer = committer
+        self._looked = -LOOK_SECONDS
+
+    def step(self, batch: int) -> Plan[TaskStepResult]:
+        """One batch of the first task that no other worker has; now and then, recovers what other programs left."""
+        within, held = outbox.TASKS, False
+        now = self._committer.clock()
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            yield from self._committer.recover()
+        while True:
+            found = yield from Scan("system", within, 1, families="dm")
+            if not found:
+                held = held or self._committer.has_waiting_markers
+                return TaskStepResult.HELD if held else TaskStepResult.IDLE
+            key, row = found[0]
+            newest = yield from self._newest(key)
+            done = yield from self._advance(newest, batch) if newest is not None else self._drop(key, row)
+            if done:
+                self.batches += 1
+                return TaskStepResult.DONE
+            held = held or newest is not None
+            within = within.behind(key if newest is None else newest[0])
+
+    def _newest(self, key: bytes) -> Plan[tuple[bytes, Row] | None]:
+        """The newest task of the source of a task; the older ones are removed."""
+        rows = yield from Scan("system", RowRange.under(key[:-_VERSION_BYTES]), outbox.BATCH, families="dm")
+        tasks = [(place, row) for place, row in rows if VALUE in row]
+        older = [RowMutation(place, deletes=_stamps(row)) for place, row in tasks[:-1]]
+        if older:
+            yield from Mutate("system", older)
+        return tasks[-1] if tasks else None
+
+    def _drop(self, key: bytes, row: Row) -> Plan[bool]:
+        """Removes a lease without a task, once it is over (rule L3)."""
+        held = _held(row)
+        if held is not None and held.until > (yield from Now()):
+            return False
+        version = int.from_bytes(key[-_VERSION_BYTES:], "big")
+        yield from Mutate("system", [RowMutation(key, deletes={VALUE: version, **_stamps(row)})])
+        return False
+
+    def _advance(self, task: tuple[bytes, Row], batch: int) -> Plan[bool]:
+        """One batch of a task; False when another worker has it."""
+        key, row = task
+        held, now = _held(row), (yield from Now())
+        if not self.leases.may_take(key, held, now):
+            return False
+        cursor = b"" if held is None else held.cursor
+        mine = _with_cursor(self.leases.renew(key, held, now), cursor)
+        if not (yield from _swap(key, row.get(LEASE), mine, now)):
+            return True
+        source = outbox.read_task(row).source
+        within = outbox.holders_of(source)
+        rest = within.behind(cursor) if cursor >= within.start else within
+        found = yield from Scan("views", rest, batch)
+        for place, pointer in found:
+            yield from self._committer.follow_pointer(source, place, pointer[VALUE].stamp)
+        stamp = _stamp(row.get(LEASE), now)
+        cell = Cell(_encode(mine), stamp)
+        if len(found) == batch:
+            moved = _with_cursor(self.leases.renew(key, mine, now), found[-1][0])
+            yield from _swap(key, cell, moved, now)
+        else:
+            self.leases.forget(key)
+            gone = RowMutation(key, deletes={VALUE: row[VALUE].stamp, LEASE: stamp})
+            yield from CheckAndMutate("system", LEASE, cell.value, gone)
+        return True
+
+    def finish_waiting(self) -> Plan[None]:
+        """Does tasks until none is left."""
+        while (yield from self.step(outbox.BATCH)):
+            pass
+
+    def retry(self) -> Plan[int]:
+        """Retries everything that is set aside; returns how much that was."""
+        rows = yield from Scan("system", outbox.SET_ASIDE, outbox.BATCH)
+        for _key, shown in map(outbox.read_aside, rows):
+            if shown is not None:
+                yield from self._committer.retry_aside(shown.source, shown.holder)
+        return len(rows)
+
+    def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
+        """Whether these tasks are done.
+
+        Raises:
+            StaleCopies: the tasks have ended, and holders are set aside.
+        """
+        for task in tasks:
+            # A newer task of the same source takes the place of an older one: copies are right when none is left.
+            if (yield from Scan("system", RowRange.under(task[:-_VERSION_BYTES]), 1)):
+                return False
+            source = outbox.source_of(task)[:-_VERSION_BYTES]
+            found = yield from Scan("system", outbox.aside_of(source), 1)
+            entries = [outbox.read_aside(row).shown for row in found]
+            for each in entries:
+                if each is not None:
+                    raise StaleCopies(
+                        "copies could not be updated from their source; their holders are set aside: db.set_aside()",
+                        holders=[self._committer.name_of(each.holder or each.source)],
+                        reason=f"{each.error}: {each.message}",
+                    )
+        return True
+
+    def free(self) -> Plan[None]:
+        """Leases end by themselves."""
+        yield from ()
+
+
+def _held(row: Row) -> TaskLease | None:
+    """The lease of a task; None for none, and for one that cannot be read, which the next worker replaces."""
+    cell = row.get(LEASE)
+    try:
+        return None if cell is None else _decode(cell.value)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _with_cursor(lease: Lease, cursor: bytes) -> TaskLease:
+    return TaskLease(lease.owner, lease.until, lease.count, cursor)
+
+
+def _stamps(row: Row) -> dict[bytes, int]:
+    return {column: cell.stamp for column, cell in row.items()}
+
+
+def _stamp(lease: Cell | None, now: int) -> int:
+    return now if lease is None else max(now, lease.stamp + 1)
+
+
+def _swap(key: bytes, lease: Cell | None, wanted: TaskLease, now: int) -> Plan[bool]:
+    """Takes or moves the lease of a task."""
+    expected = ABSENT if lease is None else lease.value
+    mutation = RowMutation(key, {LEASE: Cell(_encode(wanted), _stamp(lease, now))})
+    return (yield from CheckAndMutate("system", LEASE, expected, mutation))
