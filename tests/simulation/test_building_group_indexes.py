@@ -56,15 +56,15 @@ def groups_are_not_passed_over(patch):
 
 
 def a_row_is_put_and_never_taken_away(patch):
-    index = UnitOfWork._index_groups
+    index, apply = UnitOfWork._index_groups, UnitOfWork.apply
+
+    def apply_puts(self, writes, *given):
+        apply(self, type(writes)(writes.puts), *given)
 
     def without_deletes(self, refused):
-        apply = self.apply
-        self.apply = lambda writes, *given: apply(type(writes)(writes.puts), *given)
-        try:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(UnitOfWork, "apply", apply_puts)
             index(self, refused)
-        finally:
-            del self.apply
 
     patch.setattr(UnitOfWork, "_index_groups", without_deletes)
 

@@ -34,6 +34,58 @@ def test_a_url_that_is_none_is_refused(url):
         connect(url, SCHEMA)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        "span=row",
+        "span=rows",
+        "span=row&deletes=hide",
+        "span=row&deletes=remove",
+        "span=row&latency_ms=0",
+        "span=row&deletes=remove&latency_ms=1",
+    ],
+)
+def test_every_option_of_a_memory_url_is_taken(options):
+    with connect(f"memory://?{options}", SCHEMA) as db:
+        db.save(ADA)
+        assert db.get(Customer, 7) == ADA
+        assert db._driver.engine.capabilities.spans_rows == ("span=row&" not in options + "&")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("span=two", "two"),
+        ("span=", "span"),
+        ("deletes=hide", "deletes"),
+        ("span=rows&deletes=hide", "deletes"),
+        ("latency_ms=1", "latency_ms"),
+        ("span=row&deletes=maybe", "maybe"),
+        ("span=row&latency_ms=-1", "-1"),
+        ("span=row&latency_ms=x", "x"),
+        ("span=row&latency_ms=1000000", "1000000"),
+        ("span=row&other=1", "other"),
+        ("span=row&span=row", "span"),
+    ],
+)
+def test_an_option_of_a_memory_url_that_cannot_be_is_named(options, named):
+    with pytest.raises(InvalidUrl) as refusal:
+        connect(f"memory://?{options}", SCHEMA)
+    assert named in str(refusal.value)
+
+
+def test_a_named_store_of_one_row_is_shared_and_its_rules_are_part_of_its_name():
+    def found(options):
+        with connect(f"memory://one-row-shop?span=row&{options}", SCHEMA) as db:
+            kept = db.find(Customer, 7)
+            db.save(ADA)
+            return kept
+
+    assert [found(options) for options in ("deletes=hide", "latency_ms=0", "deletes=remove")] == [None, ADA, None]
+    with connect("memory://one-row-shop", SCHEMA) as db:
+        assert db.find(Customer, 7) is None
+
+
 def test_the_clock_stamps_what_is_written_either_way():
     with connect("memory://", SCHEMA, clock=lambda: 77_000) as db:
         assert db.version(db.save(ADA)) == 77_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -22,9 +22,8 @@ from oneread.derivations.group_indexes import indexed_groups
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.models.references import Copy
-from oneread.store.engine import Engine
 from oneread.store.keys import VIEW_BYTES, entity_part, view_part
-from oneread.store.requests import Scan
+from oneread.store.requests import Found, Scan
 from oneread.store.rows import TABLES, Row, RowRange, Table
 from oneread.testing.feed_audit import check_entries
 from oneread.testing.feed_rows_audit import FeedOffence, check_rows, keyspaces_of
@@ -38,6 +37,12 @@ Stored: TypeAlias = dict[Table, dict[bytes, Row]]
 
 _EVERYTHING: Final = 1 << 30
 _WHOLE: Final = RowRange(b"", b"")
+
+
+class TableReads(Protocol):
+    """What an audit needs of an engine."""
+
+    def answer(self, request: Scan, /) -> list[Found]: ...
 
 
 class Offence(Exception):
@@ -64,7 +69,7 @@ class Audit:
     It reads the rows from the engine, past everything that is under test.
     """
 
-    def __init__(self, engine: Engine, operations: Operations) -> None:
+    def __init__(self, engine: TableReads, operations: Operations) -> None:
         self._engine = engine
         self._catalog = operations.catalog
         self._known: dict[tuple[bytes, Root], _Entity] = {}

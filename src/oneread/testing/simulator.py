@@ -18,6 +18,7 @@ from random import Random as Chance
 from typing import Any, Final
 
 from oneread.database.open import opened
+from oneread.database.operations import Operations
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, UsageError
 from oneread.evolution.schema import Schema
@@ -83,6 +84,7 @@ class _Process:
         self.wake = 0
         self.requests = 0
         self.commits = 0
+        self.begun = 0
         self.moments: list[Any] = []
 
 
@@ -150,11 +152,11 @@ class Simulation:
         self.engine: Engine = MemoryEngine() if engine is None else engine
         self.now = START
         self._driver = SyncDriver(self.engine, lambda: self.now, self.chance.random)
-        self.operations = self._driver.run(opened(schema, read_only=False), Trace())
+        self.operations = self._open(schema)
         self.oracle = Oracle(*schema.models, *schema.views)
         self.oracle.clock_of = self._clock_of
         self.oracle.waits = self._is_stored
-        self.audit = Audit(self.engine, self.operations)
+        self.audit = self._audit()
         self.lines: list[str] = []
         self.outcomes: list[tuple[str, str]] = []
         self.blurred = False
@@ -163,6 +165,12 @@ class Simulation:
         self._processes: list[_Process] = []
         self._ticks = self.chance.choice((_TICKS, (0,)))
         self._steps = 0
+
+    def _open(self, schema: Schema) -> Operations:
+        return self._driver.run(opened(schema, read_only=False), Trace())
+
+    def _audit(self) -> Audit:
+        return Audit(self.engine, self.operations)
 
     def process(self, name: str, steps: Iterable[Step]) -> None:
         """Adds a process that does these steps one after the other, whether each succeeds or not."""
@@ -531,7 +539,7 @@ def _describe(asked: object) -> str:
 _FATES: Final[dict[Fate, Callable[[Simulation, _Strand], None]]] = {
     Fate.RUN: Simulation._run,  # noqa: SLF001 - the table of this class
     Fate.DELAY: Simulation._delay,  # noqa: SLF001 - the table of this class
-    Fate.LOSE: Simulation._lose,  # noqa: SLF001 - the table of this class
+    Fate.LOSE: lambda simulation, strand: simulation._lose(strand),  # noqa: SLF001 - a subclass may have its own
     Fate.FAIL: Simulation._fail,  # noqa: SLF001 - the table of this class
     Fate.CRASH_BEFORE: Simulation._crash,  # noqa: SLF001 - the table of this class
     Fate.CRASH_AFTER: Simulation._crash_after,  # noqa: SLF001 - the table of this class

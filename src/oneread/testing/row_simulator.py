@@ -1,0 +1,231 @@
+"""The simulator over a store that changes one row at a time: every request of every process meets its own fate.
+
+A request may also be late: its caller has given up, and it is done at any later time, after recovery too. At the end
+everything is recovered and drained, and the store must hold exactly what follows from its entities. See "The simulator"
+of the commit protocol.
+"""
+
+from __future__ import annotations
+
+from random import Random as Chance
+from typing import Any, Final
+
+from oneread.database.open import opened
+from oneread.derivations.emitted_record import RecordedPointers
+from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine
+from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, UsageError
+from oneread.evolution.schema import Schema
+from oneread.plans.trace import Trace
+from oneread.store.engine import Engine
+from oneread.store.keys import pointer_part
+from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
+from oneread.store.rows import REMOVED, Row, RowRange
+from oneread.testing.audit import Audit
+from oneread.testing.schedules import Fates, Policy
+from oneread.testing.simulator import Simulation, _Process, _Strand
+from oneread.testing.steps import SaveStep, Step, UpsertStep
+from oneread.transactions import outbox
+from oneread.transactions.intents import JOURNAL, marked_root, read_root, root_row
+from oneread.transactions.leases import LeaseHolder
+from oneread.transactions.root import BODY, VERSION
+from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_system import ROW_SYSTEM
+from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.unit_of_work import VALUE
+
+_LATE: Final = 0.1
+_ROUNDS: Final = 200
+
+
+class LogicalRows:
+    """The rows of such a store as one whose transactions span rows would hold them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._recorded = RecordedPointers()
+
+    def answer(self, asked: Scan) -> list[tuple[bytes, Row]]:
+        stored: list[tuple[bytes, Row]] = self._engine.answer(asked)
+        if asked.table == "roots":
+            return [(key, row) for key, each in stored if (row := root_row(each)) is not None]
+        living = [(key, row[VALUE]) for key, row in stored if VALUE in row and row[VALUE].value != REMOVED]
+        if asked.table == "views":
+            return [(key, {VALUE: cell}) for key, cell in living if self._is_meant(key)]
+        if asked.table == "counts":
+            return [(key, {VALUE: cell}) for key, cell in map(self._counted, living) if cell is not None]
+        return [(key, {VALUE: cell}) for key, cell in living]
+
+    def _root(self, key: bytes) -> Any:
+        (row,) = self._engine.answer(Read("roots", [key], "dm"))
+        return read_root(key, row).root
+
+    def _is_meant(self, key: bytes) -> bool:
+        """Whether a row is meant: back-references and holds of attempts that were not committed are not."""
+        if pointer_part(key) not in (outbox.BACK_REFERENCES, outbox.HOLDS):
+            return True
+        roots = [each for each, _row in self._engine.answer(Scan("roots", RowRange(b"", b""), 1 << 30, families="dm"))]
+        return any(key in self._recorded.pointers(each, self._root(each)) for each in roots if key.endswith(each))
+
+    def _counted(self, found: tuple[bytes, Any]) -> tuple[bytes, Any]:
+        """A sum as it is; of a claim, its owner, or None if it has not the value."""
+        key, cell = found
+        (row,) = self._engine.answer(Read("counts", [key], "dm"))
+        if len(row) > 1:
+            return key, cell
+        owner = cell.value[8:]
+        return key, type(cell)(owner, cell.stamp) if key in self._recorded.claims(self._root(owner)) else None
+
+
+def _always_changes(step: Step | None) -> bool:
+    """Whether a step that succeeds has committed a change of an entity."""
+    return isinstance(step, UpsertStep) or (isinstance(step, SaveStep) and step.mode == "create")
+
+
+class RowSimulation(Simulation):
+    """One history. `deletes` is what the store does with older puts that come after a delete."""
+
+    def __init__(
+        self,
+        seed: int,
+        schema: Schema,
+        fates: Fates | None = None,
+        policy: Policy | None = None,
+        deletes: Deletes | None = None,
+    ) -> None:
+        chance = Chance(f"row {seed}")
+        hides: Deletes = "hide" if chance.randrange(2) else "remove"
+        engine = OneRowMemoryEngine(deletes or hides)
+        super().__init__(seed, schema, engine, fates, policy)
+        self._committer.clock = lambda: self.now / 1000
+        self._late: list[tuple[Request[Any], str]] = []
+        self._committed: set[tuple[str, bytes]] = set()
+        self._steps_done: set[str] = set()
+        self._lateness = chance
+
+    def _open(self, schema: Schema) -> Any:
+        operations = self._driver.run(opened(schema, read_only=False, committer=ROW_SYSTEM), Trace())
+        operations.outbox.leases = LeaseHolder(clock=lambda: self.now / 1000, new_owner=lambda: "the last worker")
+        return operations
+
+    def _audit(self) -> Audit:
+        return Audit(LogicalRows(self.engine), self.operations)
+
+    @property
+    def _committer(self) -> RowCommitter:
+        assert isinstance(self.operations.committer, RowCommitter)
+        return self.operations.committer
+
+    def prepare(self, *steps: Step) -> None:
+        for step in steps:
+            self._driver.run(step.plan(self.operations), Trace())
+        self._check(self.audit.check)
+
+    def _serve(self, strand: _Strand) -> None:
+        if self._late and self._lateness.random() < _LATE:
+            self._land()
+        super()._serve(strand)
+
+    def _land(self) -> None:
+        """Does one of the late requests."""
+        asked, step = self._late.pop(self._lateness.randrange(len(self._late)))
+        self.lines.append(f"{self._steps} late: {type(asked).__name__}")
+        self._apply(asked, step)
+
+    def _apply(self, asked: Request[Any], step: str) -> Any:
+        before = None
+        if isinstance(asked, CheckAndMutate) and asked.table == "roots":
+            (before,) = self.engine.answer(Read("roots", [asked.mutation.key], "dm"))
+        answer = self.engine.answer(asked)
+        if isinstance(asked, CheckAndMutate) and asked.table == "roots" and answer:
+            self._check_root(asked.mutation.key, before)
+            self._check_once(asked, step)
+        return answer
+
+    def _check_once(self, asked: CheckAndMutate, step: str) -> None:
+        """A step changes the own fields of an entity once, however often its requests are made."""
+        cells = asked.mutation.puts
+        if BODY not in cells or cells[BODY].stamp != cells[VERSION].stamp:
+            return  # a copy that follows keeps the own version
+        place = step, asked.mutation.key
+        if place in self._committed:
+            self._raise_violation(f"{step} changed an entity twice")
+        self._committed.add(place)
+        self._steps_done.add(step)
+
+    def _step_of(self, strand: _Strand) -> str:
+        process = strand.process
+        return f"{process.name} {process.begun}"
+
+    def _check_root(self, key: bytes, before: Row | None) -> None:
+        (row,) = self.engine.answer(Read("roots", [key], "dm"))
+        seen, then = read_root(key, row), read_root(key, before)
+        if seen.version < then.version:
+            self._raise_violation(f"a version went back: {then.version} to {seen.version}")
+        if seen.intents is not None:
+            markers = self.engine.answer(Scan("system", JOURNAL, 1 << 30))
+            if key not in {marked_root(each) for each, _row in markers}:
+                self._raise_violation("a row has intents and no marker")
+
+    def _perform(self, strand: _Strand) -> object:
+        return self._apply(strand.asked, self._step_of(strand))
+
+    def _lose(self, strand: _Strand) -> None:
+        asked = strand.asked
+        if isinstance(asked, (Mutate, CheckAndMutate)) and self._lateness.randrange(2):
+            self._note(strand.process, "late")
+            self._late.append((asked, self._step_of(strand)))
+            self._resume(strand, None, OutcomeUnknown("simulated: no answer in time"))
+            return
+        super()._lose(strand)
+
+    def _finish(self, process: _Process, value: object, error: OnereadError | None) -> None:  # noqa: ARG002 - of the base class
+        if error is not None and not isinstance(error, UsageError | Conflict | Unavailable | OutcomeUnknown):
+            raise error
+        if (
+            error is None
+            and _always_changes(process.step)
+            and f"{process.name} {process.begun}" not in self._steps_done
+        ):
+            self._raise_violation(f"{process.step} was acknowledged and nothing was committed")
+        self._end_step(process, "done" if error is None else type(error).__name__)
+
+    def _begin_step(self, process: _Process) -> None:
+        process.step = next(process.steps, None)
+        if process.step is None:
+            return
+        process.begun += 1
+        strand = _Strand(process, process.step.plan(self.operations))
+        process.strands.append(strand)
+        self._resume(strand, None)
+
+    def settle(self) -> None:
+        """Recovers and drains, lets every late request land, does both again, and audits the store each time."""
+        self._rest()
+        while self._late:
+            self._land()
+        self._rest()
+
+    def _rest(self) -> None:
+        self.now += 60_000
+        self._driver.run(self._committer.recover(patience=0.0), Trace())
+        for _ in range(_ROUNDS):
+            self.now += 20_000
+            if self._driver.run(self.operations.outbox.step(50), Trace()) is TaskStepResult.IDLE:
+                break
+        else:
+            self._raise_violation(f"tasks are left after {_ROUNDS} batches")
+        if self.engine.answer(Scan("system", JOURNAL, 1)):
+            self._raise_violation("a marker is left after recovery")
+        self._check(self.audit.check)
+        if self.audit.pending:
+            self._raise_violation("tasks are left")
+        self._check_holds()
+
+    def _check_holds(self) -> None:
+        """What entities refer to with `on_delete="refuse"` exists."""
+        catalog = self.operations.catalog
+        for key, entity in self.audit.entities().items():
+            for each in catalog.type_of(entity).holding:
+                for source in each.keys(entity):
+                    if not self.audit.is_stored(source):
+                        self._raise_violation(f"{catalog.name_of(key)} refers to {catalog.name_of(source)}, deleted")

@@ -1,0 +1,344 @@
+"""Rules of commits of one row broken on purpose: what the simulator must find, and by which schedule it does.
+
+A rule that is one function is substituted; one that is a line of a longer plan is edited in its source, which must
+contain that line.
+"""
+
+import inspect
+import textwrap
+
+from oneread.transactions import outbox, row_apply, row_commits
+from oneread.transactions.intents import Intents
+from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_tasks import RowTaskRunner
+
+
+def edit(patch, cls, name, *changes):
+    """Substitutes a method by one whose source is changed: each pair is what is there, and what stands for it."""
+    source = textwrap.dedent(inspect.getsource(getattr(cls, name)))
+    for before, after in changes:
+        assert source.count(before) == 1, f"{name} has not exactly one {before!r}"
+        source = source.replace(before, after)
+    module = inspect.getmodule(getattr(cls, name))
+    made = {}
+    exec(compile("from __future__ import annotations\n" + source, module.__file__, "exec"), vars(module), made)
+    patch.setattr(cls, name, made[name])
+
+
+def tombstones_are_left_out(patch):
+    whole = row_commits._intents
+
+    def without(version, decision):
+        made = whole(version, decision)
+        return Intents(made.version, made.puts, [], made.deltas, made.task)
+
+    patch.setattr(row_commits, "_intents", without)
+
+
+def a_tombstone_is_stamped_by_the_clock(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "apply",
+        ("version = intents.version\n", "version = intents.version\n    clock = yield from Now()\n"),
+        ("{VALUE: Cell(REMOVED, version)}) for each", "{VALUE: Cell(REMOVED, clock)}) for each"),
+    )
+
+
+def a_back_reference_is_removed_by_the_clock(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "_has_pointer",
+        ("_put(place, VALUE, REMOVED, seen.version)", "_put(place, VALUE, REMOVED, (yield from Now()))"),
+    )
+
+
+def a_delta_leaves_no_token(patch):
+    mutation = row_apply._AddedDelta.mutation
+
+    def without(self, *given):
+        made, stamp = mutation(self, *given)
+        del made.puts[self.token]
+        return made, stamp
+
+    patch.setattr(row_apply._AddedDelta, "mutation", without)
+
+
+HELD = "if seen.intents is None or seen.version != adding.version or shard not in seen.intents.deltas:"
+
+
+def a_delta_does_not_look_at_the_root(patch):
+    edit(patch, RowCommitter, "_add", (HELD, "if False:"))
+
+
+def a_delta_looks_at_the_root_before_the_group(patch):
+    look = 'seen = read_root(adding.root, (yield from Read("roots", [adding.root], "dm"))[0])\n'
+    read = '(row,) = yield from Read("counts", [shard], "dm")\n'
+    edit(patch, RowCommitter, "_add", (look, "\n"), (read, look + " " * 12 + read))
+
+
+COMMITTED = "    shards = "
+
+
+def groups_are_read_after_the_commit(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "_write",
+        ('before.append(Read("counts", lacking, "dm"))', "pass"),
+        ("{**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known", "late"),
+        (
+            COMMITTED,
+            "    late = dict(zip(intents.deltas, (yield from Read('counts', [*intents.deltas], 'dm'))))\n" + COMMITTED,
+        ),
+    )
+
+
+def a_token_is_removed_before_its_intents(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "apply",
+        ("self._note_spent(tokens)", "pass"),
+        ("yield from _until_answered(", "self._note_spent(tokens)\n        yield from _until_answered("),
+    )
+
+
+def recovery_does_not_fence(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "_recover",
+        ("while seen.version < version:", "while False:"),
+        ("{MARKED: seen.version}", "{MARKED: max(seen.version, version)}"),
+    )
+
+
+def unfenced(part):
+    return "if seen.version >= stamp:", f"if seen.version >= stamp or pointer_part(place) == outbox.{part}:"
+
+
+def a_back_reference_is_removed_without_a_fence(patch):
+    edit(patch, RowCommitter, "_has_pointer", unfenced("BACK_REFERENCES"), ("REMOVED, seen.version", "REMOVED, stamp"))
+
+
+def a_hold_is_looked_at_without_a_fence(patch):
+    edit(patch, RowCommitter, "_has_pointer", unfenced("HOLDS"))
+
+
+def a_delete_that_may_be_refused_leaves_no_mark(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "_mark_going",
+        ("if not (yield from self._swap_root(seen, cells, commit)):", "if False:"),
+        ("if marked.version != version:", "if marked.version != seen.version:"),
+    )
+
+
+def who_refers_does_not_look_at_the_mark(patch):
+    edit(patch, RowCommitter, "_sources", ("if source.marked:", "if False:"))
+
+
+def an_unknown_answer_is_a_failure(patch):
+    edit(patch, RowCommitter, "_swap_root", ("        pass\n", "        return False\n"))
+
+
+def whatever_replaced_the_row_was_this_commit(patch):
+    edit(patch, RowCommitter, "_swap_root", ("return entry.commit == commit", "return True"))
+
+
+def the_next_commit_overwrites_intents(patch):
+    edit(patch, RowCommitter, "_attempt", ("if seen.intents is not None:", "if False:"))
+
+
+def intents_are_cleared_at_any_version(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "apply",
+        (
+            '_until_answered(CheckAndMutate("roots", VERSION, encode_version(version), cleared))',
+            'Mutate("roots", [RowMutation(key, {INTENTS: Cell(REMOVED, (yield from Now()))})])',
+        ),
+    )
+
+
+def a_marker_is_put_after_the_commit(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "_write",
+        ("before.append(_mark(key, root.version))", "pass"),
+        (COMMITTED, "    yield from _mark(key, root.version)\n" + COMMITTED),
+    )
+
+
+def a_marker_is_removed_with_all_its_stamps(patch):
+    edit(patch, RowCommitter, "apply", ("deletes={MARKED: version}", "deletes={MARKED: 1 << 62}"))
+
+
+def a_loser_removes_its_own_marker(patch):
+    lost = "    raise _LostRace\n"
+    gone = "RowMutation(journal_key(key, root.version), deletes={MARKED: root.version})"
+    edit(patch, RowCommitter, "_write", (lost, f"    yield from Mutate('system', [{gone}])\n        {lost.lstrip()}"))
+
+
+def rows_are_written_before_the_commit(patch):
+    early = "yield from Mutate('views', [_put(each, VALUE, put, root.version) for each, put in intents.puts.items()])"
+    edit(
+        patch,
+        RowCommitter,
+        "_write",
+        ("    if not (yield from self._swap_root", f"    {early}\n    if not (yield from self._swap_root"),
+    )
+
+
+def sources_are_read_before_their_back_references(patch):
+    edit(patch, RowCommitter, "_sources", ("if lacking:", "if False:"))
+    edit(
+        patch,
+        RowCommitter,
+        "_attempt",
+        ("    if pointers:", "    if False:"),
+        (
+            "sources.now = now\n",
+            "sources.now = now\n    yield from _put_pointers([*change.pointers(seen.root)], version)\n",
+        ),
+    )
+
+
+def a_claim_is_taken_over_without_a_fence(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "_refuse_held",
+        ("if seen.version >= since or (yield from self.fence(seen, since)):", "if True:"),
+    )
+
+
+def a_claim_is_taken_from_whoever_has_it(patch):
+    edit(patch, RowCommitter, "_claim", ("if owner != key:", "if False:"))
+
+
+def an_own_claim_is_stamped_downward(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "_claim",
+        ("if owner == key and since >= version:", "if owner == key and since == version:"),
+    )
+
+
+def copies_count_as_of_the_newest_version(patch):
+    edit(patch, RowCommitter, "_used", ("(source == follows or not _refers(before, source))", "True"))
+
+
+def a_holder_with_equal_values_is_skipped(patch):
+    edit(patch, RowCommitter, "_attempt", ("if follows is None or seen.root.body is None:", "if True:"))
+
+
+def a_holder_that_followed_any_version_is_skipped(patch):
+    patch.setattr(
+        row_commits, "_has_followed", lambda source, seen, sources: sources[source] is None or source in seen.used
+    )
+
+
+def no_task_is_left(patch):
+    def nothing(_source, _version):
+        return
+        yield
+
+    patch.setattr(row_apply, "_put_task", nothing)
+
+
+def a_task_is_removed_before_its_holders_followed(patch):
+    follow = "    for place, row in found:"
+    gone = "    yield from Mutate('system', [RowMutation(task, deletes={VALUE: version})])\n"
+    edit(patch, RowCommitter, "_follow_few", (follow, gone + follow))
+
+
+def the_cursor_moves_before_its_page(patch):
+    moved = (
+        "    if len(found) == batch:\n"
+        "        early = _with_cursor(self.leases.renew(key, mine, now), found[-1][0])\n"
+        "        yield from _swap(key, Cell(_encode(mine), _stamp(row.get(LEASE), now)), early, now)\n"
+    )
+    edit(
+        patch,
+        RowTaskRunner,
+        "_advance",
+        ("    for place, pointer in found:", moved + "    for place, pointer in found:"),
+    )
+
+
+def an_older_task_goes_on_in_place_of_the_newest(patch):
+    edit(
+        patch,
+        RowTaskRunner,
+        "_newest",
+        ("in tasks[:-1]", "in tasks[1:]"),
+        ("return tasks[-1] if tasks", "return tasks[0] if tasks"),
+    )
+
+
+def a_lease_is_on_a_key_that_comes_again(patch):
+    patch.setattr(outbox, "version_key", lambda source, _version: outbox.task_key(source) + bytes(8))
+
+
+def a_version_is_the_clock(patch):
+    patch.setattr(row_commits, "next_version", lambda now, _seen: now)
+
+
+def a_task_is_put_before_its_rows(patch):
+    """Equal: what its worker reads are back-references, which are there before the commit, and root rows."""
+    put = "    if intents.task:\n            yield from _put_task(key, version)\n"
+    edit(patch, RowCommitter, "apply", ("        if together:", f"    {put}        if together:"))
+
+
+BY_SEED = {
+    tombstones_are_left_out: 0,
+    a_tombstone_is_stamped_by_the_clock: 0,
+    a_back_reference_is_removed_by_the_clock: 22,
+    a_delta_leaves_no_token: 0,
+    a_delta_does_not_look_at_the_root: 2,
+    groups_are_read_after_the_commit: 32,
+    a_token_is_removed_before_its_intents: 4,
+    recovery_does_not_fence: 2,
+    a_back_reference_is_removed_without_a_fence: 6,
+    an_unknown_answer_is_a_failure: 5,
+    the_next_commit_overwrites_intents: 25,
+    intents_are_cleared_at_any_version: 0,
+    a_marker_is_put_after_the_commit: 0,
+    a_marker_is_removed_with_all_its_stamps: 1,
+    a_loser_removes_its_own_marker: 2,
+    rows_are_written_before_the_commit: 1,
+    sources_are_read_before_their_back_references: 22,
+    a_claim_is_taken_from_whoever_has_it: 2,
+    copies_count_as_of_the_newest_version: 5,
+    a_holder_that_followed_any_version_is_skipped: 0,
+    no_task_is_left: 0,
+    a_task_is_removed_before_its_holders_followed: 0,
+    the_cursor_moves_before_its_page: 0,
+    an_older_task_goes_on_in_place_of_the_newest: 2,
+    a_lease_is_on_a_key_that_comes_again: 2,
+    a_version_is_the_clock: 0,
+}
+"""Each with the first seed that finds it: tried before all others."""
+
+BY_SWITCHES = {
+    a_delta_looks_at_the_root_before_the_group: ("one group twice", "a", (7, 3)),
+    a_hold_is_looked_at_without_a_fence: ("refer and delete", "a", (4, 5)),
+    a_delete_that_may_be_refused_leaves_no_mark: ("refer and delete", "b", (3,)),
+    who_refers_does_not_look_at_the_mark: ("refer and delete", "b", (4,)),
+    a_claim_is_taken_over_without_a_fence: ("one value for two", "a", (4,)),
+    a_holder_with_equal_values_is_skipped: ("rename and back", "a", (11,)),
+}
+"""What 70 seeds do not find: the two processes, who begins, and after how many requests the other one is next."""
+
+BY_LOSS = {whatever_replaced_the_row_was_this_commit: ("one entity, each adds", 4)}
+"""What needs a lost answer at one place as well: the two processes, and the request whose answer is lost."""
+
+EQUAL = [a_task_is_put_before_its_rows]
+"""What may be done otherwise, each with the reason."""

@@ -1,0 +1,213 @@
+"""What a store that changes one row at a time does not have yet is refused by name, with what to do instead."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from oneread import (
+    GENERATED,
+    Aggregate,
+    Copy,
+    Index,
+    Key,
+    Model,
+    Schema,
+    by,
+    connect,
+    count,
+    counter,
+    expires,
+    rollup,
+    within,
+)
+from oneread.errors import InvalidValue, Unsupported
+from tests.unit.feeds.community import Group, Home, Member, Membership, Post
+
+URL = "memory://?span=row"
+
+
+class Author(Model[str]):
+    name: Key[str]
+    country: str = ""
+
+
+class Writer(Copy[Author]):
+    country: str
+
+
+class Book(Model[str]):
+    title: Key[str]
+    author: Writer
+    pages: int = 0
+
+
+class BooksOfAuthor(Index[Book]):
+    author: Writer = by(Book.author)
+
+
+class BooksInCountry(Aggregate[Book]):
+    country: str = by(within(Book.author, Writer.country))
+    books: int = count()
+
+
+SCHEMA = Schema(Author, Book, BooksOfAuthor, BooksInCountry)
+
+
+@pytest.fixture
+def db():
+    opened = connect(URL, SCHEMA)
+    opened.save(Author(name="ada", country="NO"))
+    yield opened
+    opened.close()
+
+
+def grouped(db):
+    for attempt in db.group(Author, "ada"):
+        with attempt:
+            raise AssertionError
+
+
+VERBS = {
+    "transact": lambda db: db.transact(lambda tx: tx.get(Author, "ada")),
+    "group": grouped,
+    "bulk": lambda db: db.bulk(),
+    "counter": lambda db: db.counter("views"),
+    "counters": lambda db: db.counters(),
+    "counter_batch": lambda db: db.counter_batch(),
+    "cache_counter": lambda db: db.cache_counter("views"),
+    "cache_counters": lambda db: db.cache_counters(),
+    "verify": lambda db: db.verify(),
+    "repair": lambda db: db.repair(),
+    "drop": lambda db: db.drop(),
+    "backfill": lambda db: db.backfill(),
+    "sweep": lambda db: db.sweep(),
+    "changes": lambda db: next(db.changes(BooksOfAuthor, "ada")),
+    "changes_cursor": lambda db: db.changes_cursor(BooksOfAuthor),
+    "mark": lambda db: db.mark(BooksOfAuthor, "ada", seen=True),
+    "marks": lambda db: db.marks(BooksOfAuthor, "ada"),
+    "unread": lambda db: db.unread(BooksOfAuthor, "ada"),
+}
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_a_verb_that_it_does_not_have(db, verb):
+    with pytest.raises(Unsupported, match="does not have this verb") as refused:
+        VERBS[verb](db)
+    assert refused.value.facts["verb"] == verb
+    assert refused.value.facts["instead"]
+
+
+def test_a_copy_of_the_store(db):
+    with pytest.raises(Unsupported, match="dump the entities instead"):
+        db.backup("/nowhere")
+
+
+def test_the_verbs_that_it_has(db):
+    db.create(Book(title="a", author=Writer.of("ada")))
+    db.save_all([Book(title=title, author=Writer.of("ada")) for title in "bc"])
+    assert db.get_or_create(Book(title="c", author=Writer.of("ada")))[1] is False
+    db.upsert(Book(title="d", author=Writer.of("ada")), pages=7)
+    db.patch(Author, "ada", country="IS")
+    db.delete(Book, "b")
+    assert db.drain() == 0
+    assert db.get(Book, "a").author.country == "IS"
+    assert [each.pages for each in db.get_many(Book, [("c",), ("d",)])] == [0, 0]
+    db.upsert(Book(title="d", author=Writer.of("ada")), pages=7)
+    assert db.get(Book, "d").pages == 7
+    assert db.find(Book, "b") is None
+    assert [row.books for row in db.page(BooksInCountry)] == [3]
+    assert db.get(BooksInCountry, "IS").books == 3
+    assert len(db.page(BooksOfAuthor, "ada")) == 3
+    assert db.set_aside() == []
+    assert db.survey(exact=True).tasks == 0
+
+
+def test_a_batch_says_what_is_stored(db):
+    with pytest.raises(InvalidValue) as refused:
+        db.save_all([Author(name="b"), Author(name="c", country=7), Author(name="d")])
+    assert refused.value.facts["stored"] == 1
+    assert db.find(Author, "d") is None
+
+
+def test_dumps_leave_out_what_only_the_protocol_needs(db):
+    """Deleted entities are tombstones there too; a row that only has a version is none."""
+    committer = db.operations.committer
+    db.run(committer.fence(db.run(committer._finished(db.operations.root(Author, ("never",)))), 5))
+    db.save_all([Author(name="bob"), Book(title="a", author=Writer.of("ada"))])
+    db.delete(Author, "bob")
+    lines = []
+    end = db.dump(lines.append)
+    assert (end.entities, end.deleted) == ({"Author": 1, "Book": 1}, 1)
+    rows = []
+    assert db.dump_csv(rows.append, Author) == 1
+
+
+class Comment(Model[str, int]):
+    child_of = Author
+    name: Key[str]
+    number: Key[int] = GENERATED
+
+
+class Country(Model[str]):
+    country: Key[str]
+    books: int = rollup(BooksInCountry.books)
+
+
+class Counted(Model[int]):
+    number: Key[int]
+    views: int = rollup(counter("views:{number}"))
+
+
+class Note(Model[str]):
+    text: Key[str]
+    until: datetime
+    ttl = expires("until")
+
+
+class Kept(Model[str]):
+    text: Key[str]
+    until: datetime
+
+
+class ShortlyKept(Index[Kept]):
+    text: str = by(Kept.text)
+    ttl = expires(Kept.until)
+
+
+class Watched(Index[Author]):
+    name: str = by(Author.name)
+    watched = timedelta(hours=1)
+
+
+class Countries(Index[BooksInCountry]):
+    books: int = by(BooksInCountry.books)
+
+
+REFUSED = [
+    (Comment, [Comment], "child_of"),
+    (Country, [Country], "rollup"),
+    (Counted, [Counted], "rollup"),
+    (Note, [Note], "ttl"),
+    (ShortlyKept, [Kept, ShortlyKept], "ttl"),
+    (Watched, [Watched], "watched"),
+    (Countries, [Countries], "an index over groups"),
+    (Home, [Member, Group, Membership, Post, Home], "a feed"),
+]
+
+
+@pytest.mark.parametrize(("declaration", "added", "feature"), REFUSED, ids=lambda each: getattr(each, "__name__", ""))
+def test_a_declaration_that_it_cannot_keep(declaration, added, feature):
+    schema = Schema(*SCHEMA.models, *SCHEMA.views, *added)
+    with pytest.raises(Unsupported, match="does not keep this") as refused:
+        connect("memory://refused?span=row", schema)
+    assert refused.value.facts["declaration"] is declaration
+    assert refused.value.facts["feature"].startswith(feature)
+    connect("memory://refused?span=row", SCHEMA).close()  # nothing was stored
+
+
+def test_another_schema_than_the_stored_one():
+    connect("memory://first?span=row", Schema(Author)).close()
+    with pytest.raises(Unsupported) as refused:
+        connect("memory://first?span=row", SCHEMA)
+    assert refused.value.facts["verb"] == "migrate"
+    connect("memory://first?span=row", Schema(Author)).close()

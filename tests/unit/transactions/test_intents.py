@@ -1,0 +1,115 @@
+"""The root row of a store that changes one row at a time: what a commit and a fence write, and what is read again."""
+
+import pytest
+
+from oneread.errors import Corrupt
+from oneread.store.rows import REMOVED, Cell, RowRange
+from oneread.transactions.intents import (
+    FENCED,
+    HISTORY,
+    INTENTS,
+    JOURNAL,
+    MARK,
+    REMEMBERED,
+    USED,
+    HistoryEntry,
+    Intents,
+    SeenRow,
+    committed_cells,
+    fence_cells,
+    journal_key,
+    marked_root,
+    read_root,
+    root_row,
+)
+from oneread.transactions.root import BODY, EMITTED, VERSION, Root
+
+KEY = b"\x00\x01key"
+INTENDED = Intents(7, {b"v": b"1"}, [b"w"], {b"c": b"2"}, task=True)
+
+
+UNSEEN, ROOT = SeenRow(KEY), Root(7, b"body", b"record", 7)
+
+
+def committed(seen=UNSEEN, root=ROOT, intents=INTENDED, used=None):
+    return committed_cells(seen, root, intents, used or {}, b"id")
+
+
+def test_a_commit_is_read_as_it_was_written():
+    seen = read_root(KEY, committed(used={b"s": 5}))
+    assert seen == SeenRow(KEY, Root(7, b"body", b"record", 7), INTENDED, [HistoryEntry(0, b"id")], {b"s": 5})
+    assert seen.version == 7
+
+
+def test_a_commit_without_intents_says_so_in_every_cell():
+    cells = committed(intents=Intents(7))
+    assert cells[INTENTS].value == cells[USED].value == REMOVED
+    assert read_root(KEY, cells).intents is None
+    assert {cell.stamp for cell in cells.values()} == {7}
+
+
+def test_only_the_document_keeps_the_own_version():
+    cells = committed(root=Root(7, b"body", b"record", 3))
+    assert {column: cell.stamp for column, cell in cells.items() if cell.stamp != 7} == {BODY: 3}
+
+
+def test_a_deleted_entity_has_a_record_and_no_document():
+    cells = committed(root=Root(7, None, b"record", 0))
+    assert cells[BODY].value == REMOVED
+    assert set(root_row(cells)) == {VERSION, EMITTED}
+    assert read_root(KEY, cells).root.body is None
+
+
+def test_a_row_that_only_has_a_version_is_not_an_entity():
+    cells = fence_cells(SeenRow(KEY), 9)
+    assert root_row(cells) is root_row(None) is None
+    seen = read_root(KEY, cells)
+    assert (seen.version, seen.root.body, seen.history) == (9, None, [HistoryEntry(0, FENCED)])
+
+
+def test_no_row_is_version_zero():
+    assert read_root(KEY, None) == SeenRow(KEY)
+    assert read_root(KEY, None).version == 0
+
+
+def test_the_history_has_the_last_commits():
+    seen = SeenRow(KEY)
+    for version in range(1, 21):
+        seen = read_root(KEY, {**committed(), **fence_cells(seen, version, b"%d" % version)})
+    assert len(seen.history) == REMEMBERED
+    assert seen.history[-1] == HistoryEntry(19, b"20")
+
+
+def test_every_change_takes_a_mark_away():
+    marked = {**committed(intents=Intents(7)), MARK: Cell(b"\x01", 7)}
+    seen = read_root(KEY, marked)
+    assert seen.marked
+    for cells in (fence_cells(seen, 8), committed(seen)):
+        assert cells[MARK].value == REMOVED
+        assert not read_root(KEY, {**marked, **cells}).marked
+    assert MARK not in fence_cells(SeenRow(KEY), 8)
+
+
+@pytest.mark.parametrize("column", [INTENTS, HISTORY, USED])
+def test_an_unreadable_cell_is_corrupt(column):
+    with pytest.raises(Corrupt, match="repair"):
+        read_root(KEY, {**committed(), column: Cell(b"\xff", 7)})
+
+
+@pytest.mark.parametrize("field", ["puts", "removed", "deltas", "task"])
+def test_intents_are_true_when_anything_follows(field):
+    assert not Intents(7)
+    assert Intents(7, **{field: getattr(INTENDED, field)})
+
+
+def test_a_marker_is_in_the_journal_and_names_its_row():
+    key = journal_key(KEY, 1_700_000_000_000)
+    assert JOURNAL.start < key < JOURNAL.stop
+    assert marked_root(key) == KEY
+
+
+def test_markers_of_one_minute_are_one_row_and_of_two_are_in_order():
+    minute = 60_000 * 28_333_333
+    first, last, later = (journal_key(KEY, version) for version in (minute, minute + 59_999, minute + 60_000))
+    assert first == last < later
+    assert RowRange(first, later).start == first

@@ -1,0 +1,160 @@
+"""System rows of a store that changes one row at a time: one compare-and-set each, again when it is lost."""
+
+import pytest
+
+from oneread.engines.one_row_memory import OneRowMemoryEngine
+from oneread.errors import Conflict, Unsupported
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+from oneread.store.requests import CheckAndMutate, Mutate, Read
+from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
+from oneread.transactions import row_system
+from oneread.transactions.row_system import ROW_SYSTEM
+from oneread.transactions.system_rows import FENCE_ROW, Swap
+from oneread.transactions.unit_of_work import VALUE
+
+KEY = b"row"
+
+
+class Store:
+    def __init__(self):
+        self.engine, self.made = OneRowMemoryEngine(), []
+        self.driver = SyncDriver(self, lambda: 1000, lambda: 0.0)
+        self.before = lambda _request: None
+
+    def answer(self, request):
+        self.made.append(request)
+        self.before(request)
+        return self.engine.answer(request)
+
+    def run(self, plan):
+        self.made.clear()
+        return self.driver.run(plan, Trace())
+
+    def value(self, key=KEY):
+        (row,) = self.engine.answer(Read("system", [key], "dm"))
+        return None if row is None else row[VALUE].value
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+def swap(seen, wanted, key=KEY):
+    return Swap(key, seen, wanted, lambda: Conflict("lost"))
+
+
+def test_a_row_is_made_changed_removed_and_made_again(store):
+    for seen, wanted in [(None, b"1"), (b"1", b"2"), (b"2", None), (None, b"3"), (b"3", b"1")]:
+        store.run(ROW_SYSTEM.swap(swap(seen, wanted)))
+        assert store.value() == (REMOVED if wanted is None else wanted)
+        assert [type(each) for each in store.made] == [Read, CheckAndMutate]
+
+
+def test_a_row_that_is_only_looked_at_is_not_written(store):
+    store.run(ROW_SYSTEM.swap(swap(None, None)))
+    assert [type(each) for each in store.made] == [Read]
+
+
+@pytest.mark.parametrize("seen", [None, b"x"])
+def test_a_row_that_is_not_as_it_was_is_a_conflict(store, seen):
+    store.run(ROW_SYSTEM.swap(swap(None, b"1")))
+    with pytest.raises(Conflict, match="lost"):
+        store.run(ROW_SYSTEM.swap(swap(seen, b"2")))
+    assert store.value() == b"1"
+
+
+def test_a_row_that_changes_between_the_look_and_the_change_is_a_conflict(store):
+    def change(request):
+        if type(request) is CheckAndMutate:
+            store.engine.answer(Mutate("system", [RowMutation(KEY, {VALUE: Cell(b"other", 5000)})]))
+
+    store.before = change
+    with pytest.raises(Conflict, match="lost"):
+        store.run(ROW_SYSTEM.swap(swap(None, b"1")))
+    assert store.value() == b"other"
+
+
+def adding(store, amount=1, key=KEY):
+    (row,) = store.read("system", [key])
+    number = 0 if row is None else int(row[VALUE].value)
+    store.replace("system", {key: {VALUE: Cell(b"%d" % (number + amount), 0)}})
+    assert store.read("system", [key])[0][VALUE].value == b"%d" % (number + amount), "it reads its own change"
+    return number
+
+
+def test_a_function_that_changes_one_row_is_run_again_when_others_change_it(store):
+    left = [3]
+
+    def others(request):
+        if type(request) is CheckAndMutate and left[0]:
+            left[0] -= 1
+            stamp = 2000 + 10 * left[0]
+            store.engine.answer(Mutate("system", [RowMutation(KEY, {VALUE: Cell(b"%d" % (10 + stamp), 9000 - stamp)})]))
+
+    store.before = others
+    before = store.run(ROW_SYSTEM.together(adding))
+    assert store.value() == b"%d" % (before + 1)
+    assert before > 10
+
+
+def test_it_ends_with_the_swaps(store):
+    assert store.run(ROW_SYSTEM.together(adding, [swap(None, b"1", b"other")])) == 0
+    assert (store.value(), store.value(b"other")) == (b"1", b"1")
+
+
+def test_a_row_that_others_change_all_the_time_is_a_conflict(store, monkeypatch):
+    monkeypatch.setattr(row_system, "ATTEMPTS", 2)
+    stamps = iter(range(5000, 6000))
+
+    def others(request):
+        if type(request) is CheckAndMutate:
+            stamp = next(stamps)
+            store.engine.answer(Mutate("system", [RowMutation(KEY, {VALUE: Cell(b"%d" % stamp, stamp)})]))
+
+    store.before = others
+    with pytest.raises(Conflict, match="all the time"):
+        store.run(ROW_SYSTEM.together(adding))
+
+
+def test_a_function_may_change_a_row_that_it_did_not_read_or_remove_one(store):
+    store.run(ROW_SYSTEM.together(lambda rows: rows.replace("system", {KEY: {VALUE: Cell(b"1", 5)}})))
+    assert store.value() == b"1"
+    store.run(ROW_SYSTEM.together(lambda rows: rows.replace("system", {KEY: None})))
+    assert store.value() == REMOVED
+    assert store.run(ROW_SYSTEM.together(lambda rows: rows.read("system", [KEY]))) == [None]
+    assert store.run(ROW_SYSTEM.together(lambda rows: rows.scan("system", RowRange(b"", b""), 9))) == []
+
+
+def test_a_function_that_changes_nothing_writes_nothing(store):
+    store.run(ROW_SYSTEM.together(lambda rows: rows.read("system", [KEY])))
+    assert [type(each) for each in store.made] == [Read]
+
+
+def test_several_rows_are_refused_and_nothing_is_written(store):
+    def two(rows):
+        for key in (b"a", b"b"):
+            adding(rows, 1, key)
+
+    with pytest.raises(Unsupported, match="several"):
+        store.run(ROW_SYSTEM.together(two))
+    assert store.value(b"a") is store.value(b"b") is None
+
+
+def test_the_fence_is_in_the_schema_row_and_not_a_row_of_its_own(store):
+    def both(rows):
+        rows.replace("system", {FENCE_ROW: {VALUE: Cell(b"f", 1)}})
+        adding(rows)
+
+    store.run(ROW_SYSTEM.together(both))
+    assert (store.value(), store.value(FENCE_ROW)) == (b"1", None)
+
+
+def test_what_removes_many_rows_is_refused():
+    for call in (
+        lambda: ROW_SYSTEM.sweep("views", RowRange(b"a", b"b"), 9),
+        lambda: ROW_SYSTEM.purge([b"a"]),
+    ):
+        with pytest.raises(Unsupported, match="yet"):
+            call()

@@ -1,0 +1,224 @@
+"""Tasks of a store that changes one row at a time: one worker has each, the newest of a source is done."""
+
+import pytest
+
+from oneread import Copy, Key, Model, Schema
+from oneread.database.open import opened
+from oneread.engines.one_row_memory import OneRowMemoryEngine
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+from oneread.store.requests import CheckAndMutate, Scan
+from oneread.transactions import outbox
+from oneread.transactions.leases import LEASE, LeaseHolder
+from oneread.transactions.outbox import TASKS
+from oneread.transactions.row_system import ROW_SYSTEM
+from oneread.transactions.row_tasks import RowTaskRunner
+from oneread.transactions.tasks import TaskStepResult
+
+START = 1_700_000_000_000
+HOLDERS = 5
+DONE, HELD, IDLE = TaskStepResult.DONE, TaskStepResult.HELD, TaskStepResult.IDLE
+
+
+class Maker(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class MadeBy(Copy[Maker]):
+    name: str
+
+
+class Thing(Model[int]):
+    number: Key[int]
+    maker: MadeBy
+
+
+class Store:
+    """A store whose clock, and whose workers' clocks, stand still."""
+
+    def __init__(self, deletes="hide"):
+        self.deletes, self.engine = deletes, OneRowMemoryEngine(deletes)
+        self.now, self.elapsed = START, 0.0
+        self.driver = SyncDriver(self, lambda: self.now, lambda: 0.5)
+        self.before = lambda _request: None
+        schema = Schema(Maker, Thing, inline=0)
+        self.operations = self.driver.run(opened(schema, read_only=False, committer=ROW_SYSTEM), Trace())
+        self.run(self.operations.save(Maker(number=1, name="old"), "save"))
+        for number in range(HOLDERS):
+            self.run(self.operations.save(Thing(number=number, maker=MadeBy.of(1)), "save"))
+
+    def answer(self, request):
+        self.before(request)
+        return self.engine.answer(request)
+
+    def run(self, plan):
+        return self.driver.run(plan, Trace())
+
+    def rename(self, name):
+        self.now += 1
+        return self.run(self.operations.patch(Maker, (1,), {"name": name}, None))
+
+    def worker(self, name):
+        return RowTaskRunner(self.operations.committer, LeaseHolder(10, lambda: self.elapsed, lambda: name))
+
+    def step(self, worker, batch=2):
+        return self.run(worker.step(batch))
+
+    def tasks(self):
+        return self.engine.answer(Scan("system", TASKS, 99, families="dm"))
+
+    def names(self):
+        found = [self.run(self.operations.find(Thing, (number,)))[0] for number in range(HOLDERS)]
+        return [each.maker.name for each in found]
+
+
+@pytest.fixture(params=["hide", "remove"])
+def store(request):
+    return Store(request.param)
+
+
+def test_a_task_is_done_in_batches_and_then_gone(store):
+    store.rename("new")
+    worker = store.worker("one")
+    assert [store.step(worker) for _ in range(4)] == [DONE, DONE, DONE, IDLE]
+    assert store.names() == ["new"] * HOLDERS
+    assert store.tasks() == []
+    assert worker.batches == 3
+
+
+def test_each_batch_moves_the_cursor(store):
+    store.rename("new")
+    store.step(store.worker("one"))
+    assert store.names() == ["new"] * 2 + ["old"] * 3
+
+
+def test_a_task_that_another_worker_has_is_left_alone_until_its_lease_ends(store):
+    store.rename("new")
+    one, other = store.worker("one"), store.worker("other")
+    store.step(one)
+    assert store.step(other) is HELD
+    assert store.names() == ["new"] * 2 + ["old"] * 3
+    store.now += 10_001
+    assert [store.step(other), store.step(other), store.step(other)] == [DONE, DONE, IDLE]
+    assert store.names() == ["new"] * HOLDERS
+
+
+def test_a_lease_that_another_worker_takes_first_is_left_to_it(store):
+    """The compare-and-set of one of two workers fails, and no holder follows twice."""
+    store.rename("new")
+    one, other = store.worker("one"), store.worker("other")
+
+    def first(request):
+        if type(request) is CheckAndMutate and request.column == LEASE:
+            store.before = lambda _request: None
+            store.step(other)
+
+    store.before = first
+    assert store.step(one) is DONE
+    assert store.names() == ["new"] * 2 + ["old"] * 3
+    assert store.step(one) is HELD
+
+
+def test_a_worker_that_lost_its_lease_does_not_end_the_task(store):
+    store.rename("new")
+    one, other = store.worker("one"), store.worker("other")
+    calls = []
+
+    def late(request):
+        if type(request) is Scan and request.table == "views" and not calls:
+            calls.append(request)
+            store.now += 10_001
+            store.step(other)
+
+    store.before = late
+    store.step(one, batch=9)
+    assert store.names() == ["new"] * HOLDERS
+    assert len(store.tasks()) == 1, "the other worker has it, and ends it"
+    assert [store.step(other), store.step(other), store.step(other)] == [DONE, DONE, IDLE]
+
+
+def test_the_newest_task_of_a_source_is_done_and_older_ones_are_removed(store):
+    for name in ("first", "second", "third"):
+        store.rename(name)
+    keys = [key for key, _row in store.tasks()]
+    worker = store.worker("one")
+    store.step(worker)
+    assert [key for key, _row in store.tasks()] == keys[-1:]
+    store.run(worker.finish_waiting())
+    assert store.names() == ["third"] * HOLDERS
+    assert store.tasks() == []
+
+
+def test_a_newer_task_begins_with_the_first_holder(store):
+    worker = store.worker("one")
+    store.rename("first")
+    store.step(worker)
+    store.rename("second")
+    store.run(worker.finish_waiting())
+    assert store.names() == ["second"] * HOLDERS
+
+
+def test_a_lease_without_a_task_is_removed_when_it_has_ended(store):
+    """A worker may take it from a row that it read before the task was done."""
+    store.rename("new")
+    one, other = store.worker("one"), store.worker("other")
+
+    def first(request):
+        if type(request) is CheckAndMutate and request.column == LEASE:
+            store.before = lambda _request: None
+            store.run(other.finish_waiting())
+
+    store.before = first
+    store.step(one)
+    columns = [list(row) for _key, row in store.tasks()]
+    assert columns == ([] if store.deletes == "hide" else [[LEASE]]), "where deletes hide, that of the other one does"
+    assert store.step(other) is IDLE
+    assert len(store.tasks()) == len(columns)
+    store.now += 10_001
+    assert store.step(other) is IDLE
+    assert store.tasks() == []
+
+
+def test_tasks_have_ended_when_their_rows_are_gone(store):
+    store.rename("new")
+    tasks = [key for key, _row in store.tasks()]
+    worker = store.worker("one")
+    assert not store.run(worker.have_ended(tasks))
+    store.run(worker.finish_waiting())
+    assert store.run(worker.have_ended(tasks))
+
+
+def test_leases_end_by_themselves(store):
+    store.rename("new")
+    worker = store.worker("one")
+    store.step(worker)
+    store.run(worker.free())
+    assert store.step(store.worker("other")) is HELD
+
+
+def test_a_worker_finishes_what_a_writer_left(store):
+    committer = store.operations.committer
+    clock = [0.0]
+    committer.clock = lambda: clock[0]
+    applied = committer.apply
+
+    def dies(_done):
+        raise SystemExit
+        yield
+
+    committer.apply = dies
+    with pytest.raises(SystemExit):
+        store.rename("new")
+    committer.apply = applied
+    worker = store.worker("one")
+    assert store.step(worker) is HELD
+    clock[0] += 60
+    assert [store.step(worker, 9), store.step(worker, 9)] == [DONE, IDLE]
+    assert store.names() == ["new"] * HOLDERS
+
+
+def test_a_source_has_tasks_by_version():
+    keys = [outbox.version_key(b"source", version) for version in (1, 255, 256, 1 << 40)]
+    assert keys == sorted(keys)
+    assert all(key.startswith(TASKS.start) for key in keys)
