@@ -152,6 +152,10 @@ class EntityType:
         self._recorded: dict[frozenset[int], frozenset[int]] = {}
         self._through: dict[tuple[str, ...], frozenset[str]] = {}
         self._inputs = tuple((view, inputs_of(view)) for view in self.derivations)
+        referring = {behind(each.name) for each in self.references}
+        self._from_behind = frozenset(
+            token for view, needed in self._inputs if needed & referring for token in view.tokens
+        )
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
@@ -378,10 +382,8 @@ class EntityType:
 
     def likely_sums(self, key: bytes, entity: Model[Any], refs: Refs) -> list[bytes]:
         """The keys in `counts` of sums that an entity adds to, of views that take nothing from behind a reference."""
-        behind_any = {behind(each.name) for each in self.references}
-        skipped = frozenset(token for view, needed in self._inputs if needed & behind_any for token in view.tokens)
         try:
-            emit = self._emitters.get(skipped) or self._emitter(skipped)
+            emit = self._emitters.get(self._from_behind) or self._emitter(self._from_behind)
             found = emit(entity, {}, self.kind.parts(entity), entity_part(key), refs, 0)
         except OnereadError:
             return []  # the decision raises it

@@ -18,7 +18,7 @@ from oneread.engines.memory import MemoryEngine
 from oneread.errors import Unsupported
 from oneread.store.engine import Capabilities, RowTransaction, Statistics
 from oneread.store.requests import Found, Mutate, Read, Request, Scan
-from oneread.store.rows import REMOVED, Row, RowRange
+from oneread.store.rows import RowRange, living
 
 T = TypeVar("T")
 
@@ -117,22 +117,18 @@ def _shown(request: Request[Any], store: MemoryEngine) -> Any:
     if not isinstance(request, (Read, Scan)) or request.families == "dm":
         return store.answer(request)
     if isinstance(request, Read):
-        return [None if row is None else _living(row) for row in store.answer(request)]
+        return [None if row is None else living(row) for row in store.answer(request)]
     found: list[Found] = []
     rest, limit, reverse = request.range, request.limit, request.reverse
     while len(found) < limit:
         size = limit - len(found)
         rows = store.answer(Scan(request.table, rest, size, reverse))
-        found += [(key, living) for key, row in rows if (living := _living(row)) is not None]
+        found += [(key, seen) for key, row in rows if (seen := living(row)) is not None]
         if len(rows) < size:
             break
         last = rows[-1][0]
         rest = RowRange(rest.start, last) if reverse else rest.behind(last)
     return found
-
-
-def _living(row: Row) -> Row | None:
-    return {column: cell for column, cell in row.items() if cell.value != REMOVED} or None
 
 
 def _rows_of(request: Request[Any]) -> Sequence[Request[Any]]:

@@ -45,6 +45,11 @@ Row: TypeAlias = dict[bytes, Cell]
 """Column name (family included, as in `b"d:b"`) to cell. An absent row is None, never an empty dict."""
 
 
+def living(row: Row) -> Row | None:
+    """A row without its removed cells; None where none is left."""
+    return {column: cell for column, cell in row.items() if cell.value != REMOVED} or None
+
+
 class RowRange(msgspec.Struct, frozen=True, gc=False):
     """The keys k with start <= k < stop, in byte order. An empty `stop` means "to the end of the table"."""
 

@@ -152,8 +152,7 @@ class RowSimulation(Simulation):
         self._committed.add(place)
         self._steps_done.add(step)
 
-    def _step_of(self, strand: _Strand) -> str:
-        process = strand.process
+    def _step_of(self, process: _Process) -> str:
         return f"{process.name} {process.begun}"
 
     def _check_root(self, key: bytes, before: Row | None) -> None:
@@ -167,13 +166,13 @@ class RowSimulation(Simulation):
                 self._raise_violation("a row has intents and no marker")
 
     def _perform(self, strand: _Strand) -> object:
-        return self._apply(strand.asked, self._step_of(strand))
+        return self._apply(strand.asked, self._step_of(strand.process))
 
     def _lose(self, strand: _Strand) -> None:
         asked = strand.asked
         if isinstance(asked, (Mutate, CheckAndMutate)) and self._lateness.randrange(2):
             self._note(strand.process, "late")
-            self._late.append((asked, self._step_of(strand)))
+            self._late.append((asked, self._step_of(strand.process)))
             self._resume(strand, None, OutcomeUnknown("simulated: no answer in time"))
             return
         super()._lose(strand)
@@ -181,22 +180,12 @@ class RowSimulation(Simulation):
     def _finish(self, process: _Process, value: object, error: OnereadError | None) -> None:  # noqa: ARG002 - of the base class
         if error is not None and not isinstance(error, UsageError | Conflict | Unavailable | OutcomeUnknown):
             raise error
-        if (
-            error is None
-            and _always_changes(process.step)
-            and f"{process.name} {process.begun}" not in self._steps_done
-        ):
+        if error is None and _always_changes(process.step) and self._step_of(process) not in self._steps_done:
             self._raise_violation(f"{process.step} was acknowledged and nothing was committed")
         self._end_step(process, "done" if error is None else type(error).__name__)
 
-    def _begin_step(self, process: _Process) -> None:
-        process.step = next(process.steps, None)
-        if process.step is None:
-            return
-        process.begun += 1
-        strand = _Strand(process, process.step.plan(self.operations))
-        process.strands.append(strand)
-        self._resume(strand, None)
+    def _moment(self, step: Step) -> None:
+        """Readers are not compared: what follows from a commit may be half applied."""
 
     def settle(self) -> None:
         """Recovers and drains, lets every late request land, does both again, and audits the store each time."""

@@ -251,6 +251,7 @@ class Simulation:
         process.step = next(process.steps, None)
         if process.step is None:
             return
+        process.begun += 1
         process.commits = 0
         process.moments = [self._moment(process.step)] if process.step.reads else []
         strand = _Strand(process, process.step.plan(self.operations))

@@ -91,6 +91,10 @@ def encode_version(version: int) -> bytes:
     return version.to_bytes(8, "big")
 
 
+def decode_version(stored: bytes) -> int:
+    return int.from_bytes(stored, "big")
+
+
 def _living(row: Row, column: bytes) -> bytes | None:
     cell = row.get(column)
     return None if cell is None or cell.value == REMOVED else cell.value

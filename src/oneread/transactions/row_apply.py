@@ -23,6 +23,7 @@ from oneread.transactions.intents import (
     MARKED,
     Intents,
     SeenRow,
+    decode_version,
     encode_version,
     fence_cells,
     journal_key,
@@ -195,7 +196,7 @@ class _AddedDelta:
     def mutation(self, row: Row | None, now: int, spent: Mapping[bytes, int]) -> tuple[RowMutation, int]:
         """The row with the delta and its token, without spent ones, and its stamp, which grows with each change."""
         writes = None if row is None else row.get(WRITES)
-        stamp = now if writes is None else max(now, int.from_bytes(writes.value, "big") + 1)
+        stamp = now if writes is None else max(now, decode_version(writes.value) + 1)
         held = None if row is None else row.get(VALUE)
         delta = Delta()
         delta.add(decode_amounts(self._amounts), 1)

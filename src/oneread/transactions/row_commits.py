@@ -42,6 +42,7 @@ from oneread.transactions.intents import (
     Intents,
     SeenRow,
     committed_cells,
+    decode_version,
     encode_version,
     fence_cells,
     journal_key,
@@ -52,7 +53,7 @@ from oneread.transactions.intents import (
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, RowApplier, new_commit, surely
-from oneread.transactions.unit_of_work import VALUE, ClaimFacts, Group, RowCache, UnitOfWork, no_claim_facts
+from oneread.transactions.unit_of_work import VALUE, ClaimFacts, Group, RowCache, UnitOfWork, later, no_claim_facts
 
 T = TypeVar("T")
 
@@ -235,7 +236,7 @@ class RowCommitter(RowApplier):
         used = {source: version for source, version in seen.used.items() if _refers(after, source)}
         for source, row in sources.items():
             if row is not None and _refers(after, source) and (source == follows or not _refers(before, source)):
-                used[source] = int.from_bytes(row[VERSION].value, "big")
+                used[source] = decode_version(row[VERSION].value)
         return used
 
     def _write(self, ready: _Ready) -> Plan[Committed]:
@@ -342,7 +343,7 @@ class RowCommitter(RowApplier):
                     return
                 if owner != key:
                     yield from self._refuse_held(claim, owner, since)
-            stamp = max(version, 0 if row is None else row[VALUE].stamp + 1)
+            stamp = later(row, version)
             mutation = RowMutation(claim, {VALUE: Cell(encode_version(version) + key, stamp)})
             try:
                 if (yield from CheckAndMutate("counts", VALUE, held, mutation)):
@@ -421,7 +422,7 @@ class RowCommitter(RowApplier):
         rows = yield from Read("roots", [source, holder], "dm")
         entry = outbox.new_aside(source, holder, error, now, dict(zip((source, holder), rows, strict=True)))
         (before,) = yield from Read("system", [key], "dm")
-        stamp = now if before is None else max(now, before[VALUE].stamp + 1)
+        stamp = later(before, now)
         yield from Mutate("system", [_put(key, VALUE, outbox.encode_aside(entry), stamp)])
 
     def retry_aside(self, source: bytes, holder: bytes) -> Plan[None]:
@@ -495,12 +496,12 @@ def _refers(pointers: Collection[bytes], source: bytes) -> bool:
 def _has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
     """Whether a holder has the values that a source has now."""
     row = sources[source]
-    return row is None or seen.used.get(source, -1) >= int.from_bytes(row[VERSION].value, "big")
+    return row is None or seen.used.get(source, -1) >= decode_version(row[VERSION].value)
 
 
 def _owner_of(held: bytes) -> tuple[bytes, int]:
     """Who has a claim, and since which version."""
-    return held[8:], int.from_bytes(held[:8], "big")
+    return held[8:], decode_version(held[:8])
 
 
 def _mark(key: bytes, version: int) -> Mutate:

@@ -11,9 +11,9 @@ from oneread.plans.effects import Now, Random, Separately, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.store.requests import ABSENT, CheckAndMutate, Found, Read
-from oneread.store.rows import MAX_STAMP, REMOVED, Cell, Families, Row, RowMutation, RowRange, Table
+from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table, living
 from oneread.transactions.system_rows import FENCE_ROW, Swap
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import VALUE, later
 
 T = TypeVar("T")
 
@@ -52,8 +52,7 @@ def _shown(row: Row | None, families: Families) -> Row | None:
     """A row without its removed cells, as a reader of these families sees it."""
     if row is None:
         return None
-    kept = {column: cell for column, cell in row.items() if cell.value != REMOVED and chr(column[0]) in families}
-    return kept or None
+    return {column: cell for column, cell in (living(row) or {}).items() if chr(column[0]) in families} or None
 
 
 class RowSystem:
@@ -111,11 +110,9 @@ def _buffered(run: Callable[[CountedStore], T], store: CountedStore) -> tuple[T,
 
 def _replace(table: Table, key: bytes, seen: Row | None, wanted: Row | None) -> Plan[bool]:
     """Replaces the cells of a row unless its value was changed; whether it did. Removed cells stay, as removed ones."""
-    newest = max([cell.stamp for cell in (seen or {}).values()], default=-1)
     gone = {column: REMOVED for column in (seen or {}) if wanted is None or column not in wanted}
     values = gone | {column: cell.value for column, cell in (wanted or {}).items()}
-    stamps = [cell.stamp for cell in (wanted or {}).values()]
-    stamp = min(MAX_STAMP, max([newest + 1, *stamps]))
+    stamp = later(seen, max([cell.stamp for cell in (wanted or {}).values()], default=0))
     expected = ABSENT if seen is None or VALUE not in seen else seen[VALUE].value
     cells = {column: Cell(value, stamp) for column, value in values.items()}
     return (yield from CheckAndMutate(table, VALUE, expected, RowMutation(key, cells)))

@@ -17,10 +17,11 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
+from oneread.transactions.intents import decode_version
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
 from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.tasks import TaskStepResult
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import VALUE, later
 
 LOOK_SECONDS: Final = 1.0
 """How long a worker waits between two looks at the journal."""
@@ -82,7 +83,7 @@ class RowTaskRunner:
         held = _held(row)
         if held is not None and held.until > (yield from Now()):
             return False
-        version = int.from_bytes(key[-_VERSION_BYTES:], "big")
+        version = decode_version(key[-_VERSION_BYTES:])
         yield from Mutate("system", [RowMutation(key, deletes={VALUE: version, **_stamps(row)})])
         return False
 
@@ -171,7 +172,7 @@ def _stamps(row: Row) -> dict[bytes, int]:
 
 
 def _stamp(lease: Cell | None, now: int) -> int:
-    return now if lease is None else max(now, lease.stamp + 1)
+    return later(None if lease is None else {LEASE: lease}, now)
 
 
 def _swap(key: bytes, lease: Cell | None, wanted: TaskLease, now: int) -> Plan[bool]:
