@@ -135,6 +135,11 @@ class Operations:
             for cls, entity_type in catalog.entity_types.items()
         }
 
+    def apply_later(self) -> None:
+        """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""
+        if isinstance(self.committer, RowCommitter):
+            self.committer.applies_later = True
+
     def commit(
         self,
         changes: Sequence[Change],

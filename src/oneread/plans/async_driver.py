@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from oneread.errors import Closed
-from oneread.plans.effects import Atomically, Now, Random, Separately, Sleep, Snapshot, Together
+from oneread.plans.effects import Atomically, Now, Random, Reserve, Separately, Sleep, Snapshot, Together
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
@@ -79,6 +79,7 @@ class AsyncDriver(Performer):
 
     async def _perform(self, asked: Any, trace: Trace) -> Any:
         if type(asked) in REQUESTS:
+            self.admit(asked, trace)
             answer = await self._answer(asked)
             trace.note(asked, answer)
             return answer
@@ -86,6 +87,8 @@ class AsyncDriver(Performer):
             return self.now()
         if type(asked) is Random:
             return self.chance()
+        if type(asked) is Reserve:
+            return trace.reserve(asked.requests, asked.rows)
         return await _EFFECTS[type(asked)](self, asked, trace)
 
     async def _answer(self, request: Request[Any]) -> Any:
@@ -103,8 +106,8 @@ class AsyncDriver(Performer):
             return cache.answer(request)
         return await asyncio.get_running_loop().run_in_executor(self._cache_threads, cache.answer, request)
 
-    async def _sleep(self, effect: Sleep, _trace: Trace) -> None:
-        await asyncio.sleep(effect.seconds)
+    async def _sleep(self, effect: Sleep, trace: Trace) -> None:
+        await asyncio.sleep(min(effect.seconds, self.time_left(trace)))
 
     async def _together(self, effect: Together[T], trace: Trace) -> list[T]:
         tasks = [asyncio.ensure_future(self.run(plan, trace)) for plan in effect.plans]

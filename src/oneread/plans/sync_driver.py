@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from oneread.plans.effects import Atomically, Now, Random, Separately, Sleep, Snapshot, Together
+from oneread.plans.effects import Atomically, Now, Random, Reserve, Separately, Sleep, Snapshot, Together
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
@@ -35,6 +35,7 @@ class SyncDriver(Performer):
 
     def _perform(self, asked: Any, trace: Trace) -> Any:
         if type(asked) in REQUESTS:
+            self.admit(asked, trace)
             answer = self.engine.answer(asked)
             trace.note(asked, answer)
             return answer
@@ -42,7 +43,8 @@ class SyncDriver(Performer):
 
 
 _EFFECTS: dict[type[Any], Callable[[SyncDriver, Any, Trace], Any]] = {
-    Sleep: lambda _driver, effect, _trace: time.sleep(effect.seconds),
+    Sleep: lambda driver, effect, trace: time.sleep(min(effect.seconds, driver.time_left(trace))),
+    Reserve: lambda _driver, effect, trace: trace.reserve(effect.requests, effect.rows),
     Together: lambda driver, effect, trace: [driver.run(plan, trace) for plan in effect.plans],
     Snapshot: lambda driver, effect, trace: driver.look(effect, trace, threading.Event()),
     Atomically: SyncDriver.transact,

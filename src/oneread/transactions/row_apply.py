@@ -93,7 +93,11 @@ class RowApplier(RowSystem):
                 if (yield from swap):
                     return True
             except (OutcomeUnknown, StoreError):
+                pass
+            try:
                 yield from Sleep(backoff(number, (yield from Random())))
+            except Unavailable:  # no time is left
+                break
         raise OutcomeUnknown("the answer to a commit was lost; read before writing again", key=self.name_of(seen.key))
 
     def fence(self, seen: SeenRow, stamp: int) -> Plan[bool]:
@@ -216,12 +220,13 @@ def new_commit() -> Plan[bytes]:
 
 
 def _until_answered(request: CheckAndMutate) -> Plan[bool]:
-    """A compare-and-set that does no harm when it is made twice, until its answer is seen."""
-    while True:
+    """A compare-and-set that does no harm when it is made twice. Raises Unavailable: its answers are lost."""
+    for number in range(LOOKS):
         try:
             return (yield from request)
         except OutcomeUnknown:
-            continue
+            yield from Sleep(backoff(number, (yield from Random())))
+    raise Unavailable("the store does not answer; what is left is done later")
 
 
 def surely(request: Request[T]) -> Plan[T]:
