@@ -30,6 +30,8 @@ CAPABILITIES: Final[Capabilities] = msgspec.structs.replace(
 )
 
 
+_SLOW: Final[Capabilities] = msgspec.structs.replace(CAPABILITIES, in_flight=32)
+
 _NAMED: Final[dict[tuple[str, Deletes], OneRowMemoryEngine]] = {}
 
 
@@ -82,7 +84,7 @@ class OneRowMemoryEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return _SLOW if self._latency else CAPABILITIES
 
     def answer(self, request: Request[Any]) -> Any:
         if self._latency:

@@ -36,7 +36,8 @@ class AsyncDriver(Performer):
         super().__init__(engine, **options)
         self._async_engine = engine if isinstance(engine, AsyncEngine) else None
         self._closed = False
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="oneread")
+        threads = max(_THREADS, engine.capabilities.in_flight)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="oneread")
         # Threads of its own, so that no commit waits for a cache that does not answer.
         self._cache_threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="oneread-cache")
 

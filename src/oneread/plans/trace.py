@@ -97,12 +97,22 @@ class Trace:
             else:
                 self.allowance.check(self.requests, self.rows, self.bytes)
 
+    def branch(self) -> Trace:
+        """A trace for requests that are made at the same time as others; `merge` adds its counts to this one."""
+        branch = Trace(self.observers, self.deadline)
+        branch.allowance, branch._whole, branch._reserved = self.allowance, self._whole, self._reserved
+        return branch
+
+    def merge(self, branch: Trace) -> None:
+        """Adds the counts of a branch, which has charged the budget."""
+        self.requests += branch.requests
+        self.rows += branch.rows
+        self.bytes += branch.bytes
+        self.skipped += branch.skipped
+
     def add(self, other: Trace) -> None:
         """Adds the counts of a finished part."""
-        self.requests += other.requests
-        self.rows += other.rows
-        self.bytes += other.bytes
-        self.skipped += other.skipped
+        self.merge(other)
         if self.allowance is not None:
             self.allowance.count(other.requests, other.rows, other.bytes)
 
