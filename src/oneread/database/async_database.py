@@ -29,6 +29,7 @@ from oneread.database.async_cache_counters import AsyncCacheCounter
 from oneread.database.async_counters import AsyncCounter
 from oneread.database.async_feeds import AsyncFeedVerbs
 from oneread.database.async_tasks import AsyncTasks
+from oneread.database.async_together import AsyncTogether
 from oneread.database.async_transaction import UNGIVEN, AsyncTransaction
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
@@ -108,7 +109,7 @@ ATTEMPTS = 12
 _NO_CLASS = "not a class of the schema"
 
 
-class AsyncDatabase(AsyncFeedVerbs):
+class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
     """An open store under a schema. Get one from `connect_async`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -57,6 +57,25 @@ class AsyncDriver(Performer):
             return result
         finally:
             plan.close()
+
+    async def gather(self, functions: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
+        """The results of functions that run plans of this driver at the same time; raises the first of their errors."""
+        if self.engine.capabilities.local:
+            return [await function() for function in functions]
+
+        async def call(function: Callable[[], Awaitable[Any]]) -> Any:
+            return await function()
+
+        tasks = [asyncio.ensure_future(call(each)) for each in functions]
+        try:
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        finally:  # when the caller is cancelled, they end too
+            for task in tasks:
+                task.cancel()
+        for each in ended:
+            if isinstance(each, BaseException):
+                raise each
+        return ended
 
     async def aclose(self) -> None:
         """Waits for running commits, closes engine and cache and ends the threads; closing twice does nothing."""

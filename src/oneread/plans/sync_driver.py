@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -36,6 +37,12 @@ class SyncDriver(Performer):
     def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
         return drive(plan, lambda asked: self._perform(asked, trace))
+
+    def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
+        """The results of functions that run plans of this driver, at the same time where the engine answers so."""
+        if self._pool is None:
+            return [function() for function in functions]
+        return self._pool.run_all([partial(copy_context().run, function) for function in functions])
 
     def close(self) -> None:
         """Closes the engine and the cache; closing twice does nothing."""

@@ -30,6 +30,7 @@ from oneread.database._sync.cache_counters import CacheCounter
 from oneread.database._sync.counters import Counter
 from oneread.database._sync.feeds import FeedVerbs
 from oneread.database._sync.tasks import Tasks
+from oneread.database._sync.together import Together
 from oneread.database._sync.transaction import UNGIVEN, Transaction
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
@@ -108,7 +109,7 @@ ATTEMPTS = 12
 _NO_CLASS = "not a class of the schema"
 
 
-class Database(FeedVerbs):
+class Database(FeedVerbs, Together):
     """An open store under a schema. Get one from `connect`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
