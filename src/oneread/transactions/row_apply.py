@@ -93,11 +93,8 @@ class RowApplier(RowSystem):
                 if (yield from swap):
                     return True
             except (OutcomeUnknown, StoreError):
-                pass
-            try:
-                yield from Sleep(backoff(number, (yield from Random())))
-            except Unavailable:  # no time is left
-                break
+                if not (yield from _has_paused(number)):
+                    break
         raise OutcomeUnknown("the answer to a commit was lost; read before writing again", key=self.name_of(seen.key))
 
     def fence(self, seen: SeenRow, stamp: int) -> Plan[bool]:
@@ -211,6 +208,15 @@ class _AddedDelta:
             self.token: Cell(self.root, stamp),
         }
         return RowMutation(self.shard, cells, dict(spent)), stamp
+
+
+def _has_paused(number: int) -> Plan[bool]:
+    """Pauses before another look; False where no time is left."""
+    try:
+        yield from Sleep(backoff(number, (yield from Random())))
+    except Unavailable:
+        return False
+    return True
 
 
 def new_commit() -> Plan[bytes]:
