@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
@@ -34,6 +35,23 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if not is_measured(item):
             item.add_marker(pytest.mark.no_cover)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session):
+    """A worker of xdist is measured before pytest-cov knows that it is one, and then once more: one stops, one starts.
+
+    Otherwise stopping the second resumes the first, and the mark stops nothing.
+    """
+    if hasattr(session.config, "workerinput"):
+        while (measuring := Coverage.current()) is not None:
+            measuring.stop()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item):
+    assert is_measured(item) or Coverage.current() is None, "the mark does not stop coverage"
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
