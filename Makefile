@@ -53,8 +53,8 @@ help: ## this list
 setup: $(VENV)/.everything ## everything that developing needs, in .venv
 
 .PHONY: demo
-demo: $(VENV)/.runtime ## a shop on an embedded store: every page is one read
-	@$(BIN)/python -m examples.shop demo
+demo: $(VENV)/.runtime ## a shop on an embedded store, or in DB='memory://?span=row': every page is one read
+	@$(BIN)/python -m examples.shop demo $(if $(DB),--db '$(DB)')
 
 .PHONY: test
 test: setup postgres redis memcached browser lint types ## every check there is: lint, types, layers, tests with coverage

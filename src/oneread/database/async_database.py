@@ -84,7 +84,7 @@ from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer import checkpoints
-from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
+from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
 from oneread.verify.drop import drop
@@ -1027,6 +1027,10 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
     ) -> AsyncBulk:
         """Writes many entities in bounded batches: `async with db.bulk() as bulk: await bulk.save(entity)`.
 
+        On a store that changes one row at a time each change is a commit of its own, a refused one is left out by
+        itself, and with a checkpoint a program that is killed does its last batch again: it takes what may be done
+        twice, which is `save`, `delete`, and `patch` with plain values.
+
         Each batch costs one transaction, as `save_all` does: a read of its entities and of what they refer to, a read
         of the groups they count in, and a write for each table touched; with a checkpoint, a read and a write of its
         row more, and one more transaction at the end.
@@ -1047,6 +1051,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         Raises:
             UsageError: a bound is not a whole number above 0.
             InvalidValue: the checkpoint's name is empty or too long.
+            Unsupported: a change that must not be done twice was given to a writer with a checkpoint, on a store that
+                changes one row at a time.
 
         Examples:
             ```python
@@ -1058,7 +1064,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         limits = Limits(batch, batch_bytes, max_tasks)
         key = None if checkpoint is None else checkpoints.key_of(checkpoint)
         options = BatchOptions(limits, key, restart, on_refused, progress, total)
-        work = Batches(self.operations.require("bulk").changing, self.operations.committer, options)
+        work = self.operations.batches(options)
         return AsyncBulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
     def counter(

@@ -25,7 +25,6 @@ _NEW_STORE: Final = "open a new store under the new schema, and save the entitie
 _INSTEAD: Final[Mapping[str, str]] = {
     "transact": _SINGLE,
     "group": _SINGLE,
-    "bulk": "use save_all, which commits each entity by itself",
     "counter": _FIELD,
     "counters": _FIELD,
     "counter_batch": _FIELD,

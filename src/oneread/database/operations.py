@@ -18,7 +18,7 @@ from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep,
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
 from oneread.database.one_row import refuse_verb
-from oneread.database.patches import patching
+from oneread.database.patches import may_repeat, patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
@@ -55,6 +55,8 @@ from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner, TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
+from oneread.transfer.bulk import Batches, BatchOptions
+from oneread.transfer.single_bulk import SingleBatches
 
 R = TypeVar("R")
 
@@ -185,6 +187,12 @@ class Operations:
         if self.catalog.stored_type_of(entity).generated or self._blank[type(entity)]:
             entity = yield from self.generated(entity)
         return Save(self.catalog, entity, mode, if_version)
+
+    def batches(self, options: BatchOptions) -> Batches:
+        """What gathers the changes of a bulk writer and commits them."""
+        if self.spans_rows:
+            return Batches(self.changing, self.committer, options)
+        return SingleBatches(self.changing, self.committer, options, may_repeat)
 
     def changing(self, wanted: tuple[Any, ...]) -> Plan[Change]:
         """The change that a bulk writer commits."""

@@ -70,7 +70,6 @@ def grouped(db):
 VERBS = {
     "transact": lambda db: db.transact(lambda tx: tx.get(Author, "ada")),
     "group": grouped,
-    "bulk": lambda db: db.bulk(),
     "counter": lambda db: db.counter("views"),
     "counters": lambda db: db.counters(),
     "counter_batch": lambda db: db.counter_batch(),

@@ -85,7 +85,7 @@ from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer import checkpoints
-from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
+from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
 from oneread.verify.drop import drop
@@ -1018,6 +1018,10 @@ class Database(FeedVerbs, Together):
     ) -> Bulk:
         """Writes many entities in bounded batches: `with db.bulk() as bulk: bulk.save(entity)`.
 
+        On a store that changes one row at a time each change is a commit of its own, a refused one is left out by
+        itself, and with a checkpoint a program that is killed does its last batch again: it takes what may be done
+        twice, which is `save`, `delete`, and `patch` with plain values.
+
         Each batch costs one transaction, as `save_all` does: a read of its entities and of what they refer to, a read
         of the groups they count in, and a write for each table touched; with a checkpoint, a read and a write of its
         row more, and one more transaction at the end.
@@ -1038,6 +1042,8 @@ class Database(FeedVerbs, Together):
         Raises:
             UsageError: a bound is not a whole number above 0.
             InvalidValue: the checkpoint's name is empty or too long.
+            Unsupported: a change that must not be done twice was given to a writer with a checkpoint, on a store that
+                changes one row at a time.
 
         Examples:
             ```python
@@ -1049,7 +1055,7 @@ class Database(FeedVerbs, Together):
         limits = Limits(batch, batch_bytes, max_tasks)
         key = None if checkpoint is None else checkpoints.key_of(checkpoint)
         options = BatchOptions(limits, key, restart, on_refused, progress, total)
-        work = Batches(self.operations.require("bulk").changing, self.operations.committer, options)
+        work = self.operations.batches(options)
         return Bulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
     def counter(self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None) -> Counter:
