@@ -91,7 +91,7 @@ def load(url, numbers, kill_at=None):
 
 
 @pytest.mark.parametrize("kill_at", range(1, 13))
-def test_a_load_that_is_killed_anywhere_goes_on(db, url, kill_at):
+def test_a_load_that_is_killed_anywhere_ends_as_one_that_is_not(db, url, kill_at):
     """Changes of the last batch are made again, which leaves the same rows and totals."""
     before, sales = lines(db), db.get(SalesOfBuyer, 1).orders
     with pytest.raises(Killed):

@@ -20,7 +20,7 @@ C = TypeVar("C")
 D = TypeVar("D")
 R = TypeVar("R")
 
-Ask: TypeAlias = Callable[[], R]
+MakeRead: TypeAlias = Callable[[], R]
 """A function that makes a read."""
 
 
@@ -30,14 +30,16 @@ class Together:
     _driver: SyncDriver
 
     @overload
-    def together(self, first: Ask[A], second: Ask[B], /) -> tuple[A, B]: ...
+    def together(self, first: MakeRead[A], second: MakeRead[B], /) -> tuple[A, B]: ...
     @overload
-    def together(self, first: Ask[A], second: Ask[B], third: Ask[C], /) -> tuple[A, B, C]: ...
+    def together(self, first: MakeRead[A], second: MakeRead[B], third: MakeRead[C], /) -> tuple[A, B, C]: ...
     @overload
-    def together(self, first: Ask[A], second: Ask[B], third: Ask[C], fourth: Ask[D], /) -> tuple[A, B, C, D]: ...
+    def together(
+        self, first: MakeRead[A], second: MakeRead[B], third: MakeRead[C], fourth: MakeRead[D], /
+    ) -> tuple[A, B, C, D]: ...
     @overload
-    def together(self, *reads: Ask[Any]) -> tuple[Any, ...]: ...
-    def together(self, *reads: Ask[Any]) -> tuple[Any, ...]:
+    def together(self, *reads: MakeRead[Any]) -> tuple[Any, ...]: ...
+    def together(self, *reads: MakeRead[Any]) -> tuple[Any, ...]:
         """The results of several reads, made at the same time where the store takes time to answer: one round trip.
 
         For a page that shows several lists. Each read costs what it costs by itself, and its result says so. Where an
