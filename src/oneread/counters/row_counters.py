@@ -8,6 +8,7 @@ of the token's slot, and first seals the rows in which an earlier number of rows
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
@@ -126,10 +127,11 @@ class RowCounters:
     def _own_row(self, name: bytes, shards: int) -> Plan[ShardRow]:
         """A row that this process has changed last and no other add of it is changing, else one drawn by chance."""
         own = self._own.get(name, [])
-        while own:
-            row = own.pop()
-            if row.key[-1] < shards:
-                return row
+        with suppress(IndexError):  # another thread may take the last one first
+            while True:
+                row = own.pop()
+                if row.key[-1] < shards:
+                    return row
         (row,) = yield from _read_rows(name, [int((yield from Random()) * shards)])
         return row
 

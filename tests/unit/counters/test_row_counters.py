@@ -1,5 +1,6 @@
 """Counters on a store that changes one row at a time: what each verb asks of it, and the same answers as elsewhere."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -190,3 +191,15 @@ def test_damaged_rows_are_refused():
     for row in ({b"m:w": Cell(b"\0" * 8, 1), PLACING: Cell(b"\xff", 1)}, {b"d:b": Cell(b"\xff", 1)}):
         with pytest.raises(Corrupt):
             read_settings_row(b"", row)
+
+
+def test_threads_of_one_process_count_everything(db):
+    """They take rows of the process from each other, and try the same tokens."""
+
+    def work(number):
+        for each in range(60):
+            db.counter("votes").add(1, once=None if each % 3 else f"{number % 4} {each}")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    assert db.counter("votes").read() == 8 * 40 + 4 * 20
