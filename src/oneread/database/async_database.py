@@ -1094,7 +1094,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             print(await votes.read())
             ```
         """
-        plans = self.operations.require("counter").counters
+        plans = self.operations.counters
         return AsyncCounter(self, plans, name, plans.declared(shards, keep))
 
     async def counters(self, prefix: str = "", *, limit: int = LISTED, after: str | None = None) -> list[CounterEntry]:
@@ -1114,7 +1114,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             names = [each.name for each in await db.counters("votes:")]
             ```
         """
-        return await self.run(self.operations.require("counters").counters.entries(prefix, limit, after))
+        return await self.run(self.operations.counters.entries(prefix, limit, after))
 
     def cache_counter(
         self, name: str, *, chance_to_write: float | None = None, shards: int | None = None
@@ -1144,7 +1144,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             print(await views.read())
             ```
         """
-        plans = self.operations.require("cache_counter").cache_counters
+        plans = self.operations.cache_counters
         return AsyncCacheCounter(self, plans, name, plans.declared(chance_to_write, shards))
 
     async def cache_counters(
@@ -1166,7 +1166,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             names = [each.name for each in await db.cache_counters("views:")]
             ```
         """
-        return await self.run(self.operations.require("cache_counters").cache_counters.entries(prefix, limit, after))
+        return await self.run(self.operations.cache_counters.entries(prefix, limit, after))
 
     def counter_batch(
         self,
@@ -1201,7 +1201,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             ```
         """
         check_batch(seconds, size)
-        plans = self.operations.require("counter_batch").counters
+        plans = self.operations.counters
         declared = plans.declared(shards, keep)
 
         def commit(adds: Sequence[Add], once: Once) -> None:

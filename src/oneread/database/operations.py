@@ -123,10 +123,10 @@ class Operations:
             by_row = RowCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
             self.committer, self.outbox = by_row, RowTaskRunner(by_row)
         self.own_writes = OwnWrites(self.committer, feeds)
-        self.counters = CounterPlans(self.committer, schema.counters)
-        self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
+        self.counters = CounterPlans(self.committer, schema.counters, spans_rows=spans_rows)
+        self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards, spans_rows=spans_rows)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
-        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper] if spans_rows else []
+        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper] if spans_rows else [self.counters.sweeper]
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)
         self.marking = Marking(catalog, fence, self.find, self.commit)

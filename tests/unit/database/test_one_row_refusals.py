@@ -70,11 +70,6 @@ def grouped(db):
 VERBS = {
     "transact": lambda db: db.transact(lambda tx: tx.get(Author, "ada")),
     "group": grouped,
-    "counter": lambda db: db.counter("views"),
-    "counters": lambda db: db.counters(),
-    "counter_batch": lambda db: db.counter_batch(),
-    "cache_counter": lambda db: db.cache_counter("views"),
-    "cache_counters": lambda db: db.cache_counters(),
     "verify": lambda db: db.verify(),
     "repair": lambda db: db.repair(),
     "drop": lambda db: db.drop(),

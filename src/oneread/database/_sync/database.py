@@ -1083,7 +1083,7 @@ class Database(FeedVerbs, Together):
             print(votes.read())
             ```
         """
-        plans = self.operations.require("counter").counters
+        plans = self.operations.counters
         return Counter(self, plans, name, plans.declared(shards, keep))
 
     def counters(self, prefix: str = "", *, limit: int = LISTED, after: str | None = None) -> list[CounterEntry]:
@@ -1103,7 +1103,7 @@ class Database(FeedVerbs, Together):
             names = [each.name for each in db.counters("votes:")]
             ```
         """
-        return self.run(self.operations.require("counters").counters.entries(prefix, limit, after))
+        return self.run(self.operations.counters.entries(prefix, limit, after))
 
     def cache_counter(
         self, name: str, *, chance_to_write: float | None = None, shards: int | None = None
@@ -1133,7 +1133,7 @@ class Database(FeedVerbs, Together):
             print(views.read())
             ```
         """
-        plans = self.operations.require("cache_counter").cache_counters
+        plans = self.operations.cache_counters
         return CacheCounter(self, plans, name, plans.declared(chance_to_write, shards))
 
     def cache_counters(
@@ -1155,7 +1155,7 @@ class Database(FeedVerbs, Together):
             names = [each.name for each in db.cache_counters("views:")]
             ```
         """
-        return self.run(self.operations.require("cache_counters").cache_counters.entries(prefix, limit, after))
+        return self.run(self.operations.cache_counters.entries(prefix, limit, after))
 
     def counter_batch(
         self,
@@ -1190,7 +1190,7 @@ class Database(FeedVerbs, Together):
             ```
         """
         check_batch(seconds, size)
-        plans = self.operations.require("counter_batch").counters
+        plans = self.operations.counters
         declared = plans.declared(shards, keep)
 
         def commit(adds: Sequence[Add], once: Once) -> None:
