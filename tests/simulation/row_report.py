@@ -1,7 +1,8 @@
 """A long simulation of stores that change one row at a time: `python -m tests.simulation.row_report --seeds 100000`.
 
 Prints how many histories, requests and faults of each kind there were, and the first seed that finds each rule that is
-broken on purpose. Ends with an error when a history that breaks no rule is wrong.
+broken on purpose. Ends with an error when a history that breaks no rule is wrong, or a broken rule is not found.
+`--table` prints the table of the documentation instead.
 """
 
 import argparse
@@ -17,17 +18,20 @@ from functools import partial
 import pytest
 
 from oneread.testing.simulator import Violation
-from tests.simulation.row_mutations import BY_LOSS, BY_SEED, BY_SWITCHES
+from tests.simulation import row_counter_mutations, row_mutations
+from tests.simulation.row_counters import counter_world
 from tests.simulation.row_world import row_world
 from tests.simulation.test_one_row import finding
 
-WORLDS = {"entities": row_world, "entities, applied later": partial(row_world, later=True)}
+WORLDS = {
+    "entities": row_world,
+    "entities, applied later": partial(row_world, later=True),
+    "counters": counter_world,
+}
 """Each makes the simulation of a seed."""
 
-MUTATIONS = {row_world: BY_SEED}
-"""The rules that a seed of a world finds broken."""
-
-BY_SCHEDULE = {**BY_SWITCHES, **BY_LOSS}
+MUTATIONS = {"entities": row_mutations, "counters": row_counter_mutations}
+"""The modules of rules that are broken, by the world whose seeds find them."""
 
 AT_A_TIME = 20
 FAULT = re.compile(r"(?:^\d+ |: )(run|delay|lose|fail|crash before|crash after|pause|skew|jump|late)(?::|$)")
@@ -35,12 +39,12 @@ FAULT = re.compile(r"(?:^\d+ |: )(run|delay|lose|fail|crash before|crash after|p
 
 def histories(name, seeds):
     """Runs the histories of some seeds of a world; returns counts of what was met, and violations by seed."""
-    logging.disable()
     met, wrong = Counter(), {}
     for seed in seeds:
-        simulation = WORLDS[name](seed)
+        world = WORLDS[name](seed)
+        simulation = getattr(world, "simulation", world)
         try:
-            simulation.run()
+            world.run()
         except Violation as violation:
             wrong[seed] = str(violation)
         met["histories"] += 1
@@ -50,11 +54,40 @@ def histories(name, seeds):
     return met, wrong
 
 
-def first_seed(world, mutation, most):
-    """The first seed of a world that finds a broken rule; None for none."""
-    logging.disable()
+def first_seed(place, most):
+    """The first seed of a world that finds one of its broken rules; None for none."""
+    name, number = place
+    world, mutation = WORLDS[name], list(MUTATIONS[name].BY_SEED)[number]
     found = finding(mutation, ((seed, world(seed)) for seed in range(most)), pytest.MonkeyPatch())
     return None if found is None else found[0]
+
+
+def by_schedule(module):
+    """The rules that no short search finds by seeds, and the schedules that find them."""
+    return {
+        **getattr(module, "BY_SWITCHES", {}),
+        **getattr(module, "BY_SCHEDULE", {}),
+        **getattr(module, "BY_LOSS", {}),
+    }
+
+
+def in_words(mutation):
+    """The name of a broken rule as a sentence."""
+    return mutation.__name__.replace("_", " ")
+
+
+def table():
+    """The table of the documentation: each broken rule, and what finds it."""
+    lines = ["| of | broken rule | found by |", "|---|---|---|"]
+    for name, module in MUTATIONS.items():
+        found = dict.fromkeys(module.BY_SEED, "a seed")
+        found |= {mutation: f"a schedule: {_shown(schedule)}" for mutation, schedule in by_schedule(module).items()}
+        lines += [f"| {name} | {in_words(mutation)} | {by} |" for mutation, by in found.items()]
+    return "\n".join(lines)
+
+
+def _shown(schedule):
+    return schedule[0] if isinstance(schedule, tuple) else str(schedule)
 
 
 def show_histories(pool, seeds):
@@ -79,14 +112,15 @@ def show_histories(pool, seeds):
 
 def show_mutations(pool, most):
     """Prints what finds each broken rule; returns the number of rules that nothing finds."""
+    places = [(name, number) for name, module in MUTATIONS.items() for number in range(len(module.BY_SEED))]
     missing = 0
-    for world, mutations in MUTATIONS.items():
-        seeds = pool.map(partial(first_seed, world, most=most), mutations)
-        for mutation, seed in zip(mutations, seeds, strict=True):
-            missing += seed is None
-            print(f"  {mutation.__name__:70} {'NOT FOUND' if seed is None else f'seed {seed}'}")
-    for mutation, schedule in BY_SCHEDULE.items():
-        print(f"  {mutation.__name__:70} schedule {schedule}")
+    for (name, number), seed in zip(places, pool.map(partial(first_seed, most=most), places), strict=True):
+        missing += seed is None
+        rule = in_words(list(MUTATIONS[name].BY_SEED)[number])
+        print(f"  {name:10} {rule:75} {'NOT FOUND' if seed is None else f'seed {seed}'}")
+    for name, module in MUTATIONS.items():
+        for mutation, schedule in by_schedule(module).items():
+            print(f"  {name:10} {in_words(mutation):75} schedule: {_shown(schedule)}")
     return missing
 
 
@@ -95,8 +129,12 @@ def main():
     parser.add_argument("--seeds", type=int, default=1000, help="histories, over all worlds")
     parser.add_argument("--search", type=int, default=20_000, help="seeds that are tried for each broken rule")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--table", action="store_true", help="print the table of the documentation")
     options = parser.parse_args()
-    with ProcessPoolExecutor(options.jobs) as pool:
+    if options.table:
+        print(table())
+        return
+    with ProcessPoolExecutor(options.jobs, initializer=logging.disable) as pool:
         violations = show_histories(pool, options.seeds)
         print("\nrules broken on purpose, and what finds them")
         missing = show_mutations(pool, options.search)
