@@ -51,7 +51,7 @@ from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner, TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
@@ -118,7 +118,7 @@ class Operations:
             self.committer, self.outbox = native, TaskRunner(native, handlers)
         else:
             inline = min(self.inline, ROW_HOLDERS)
-            by_row = RowCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
+            by_row = FollowingCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
             self.committer, self.outbox = by_row, RowTaskRunner(by_row)
         self.own_writes = OwnWrites(self.committer, feeds)
         self.counters = CounterPlans(self.committer, schema.counters)

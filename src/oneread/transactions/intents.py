@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from oneread.errors import Corrupt
-from oneread.store.rows import REMOVED, Cell, Row, RowRange
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions.root import BODY, EMITTED, NO_ROOT, VERSION, Root, parse_root
 
 INTENTS: Final = b"m:i"
@@ -154,6 +154,11 @@ def journal_key(root: bytes, version: int) -> bytes:
     """The key of the marker of a commit: the bucket, the minute of its version, the root row."""
     minute = (version // _MINUTE).to_bytes(_MINUTE_BYTES, "big")
     return JOURNAL.start + bytes([zlib.crc32(root) % _BUCKETS]) + minute + root
+
+
+def marker_row(root: bytes, version: int) -> RowMutation:
+    """The marker of a commit."""
+    return RowMutation(journal_key(root, version), {MARKED: Cell(encode_version(version), version)})
 
 
 def marked_root(key: bytes) -> bytes:

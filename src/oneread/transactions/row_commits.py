@@ -19,7 +19,6 @@ from oneread.errors import (
     OnereadError,
     OutcomeUnknown,
     StillReferenced,
-    StoreError,
     Unsupported,
 )
 from oneread.plans.counted import CountedStore
@@ -45,8 +44,8 @@ from oneread.transactions.intents import (
     decode_version,
     encode_version,
     fence_cells,
-    journal_key,
     marked_root,
+    marker_row,
     read_root,
     root_row,
 )
@@ -88,7 +87,7 @@ class RecordedKeys(Protocol):
         ...
 
 
-class _Ready(NamedTuple):
+class Ready(NamedTuple):
     """A decision that can be committed; `shards` are rows of `counts` that were read already."""
 
     seen: SeenRow
@@ -96,6 +95,15 @@ class _Ready(NamedTuple):
     used: Mapping[bytes, int]
     markers: Sequence[int]
     shards: Mapping[bytes, Row | None]
+
+
+class Prepared(NamedTuple):
+    """What a commit writes into its own row: `intents` are in `cells` too."""
+
+    root: Root
+    intents: Intents
+    cells: Row
+    commit: bytes
 
 
 class _LostRace(Exception):
@@ -174,7 +182,7 @@ class RowCommitter(RowApplier):
         """One attempt; None where nothing is to be done. With `follows` the change takes the values of that source."""
         key, now = change.key, (yield from Now())
         pointers = list(change.pointers(None))
-        markers = [now] if change.is_whole else []
+        markers = [now] if change.likely_derives else []
         first: list[Request[Any]] = [Read("roots", [key], "dm"), *(_mark(key, each) for each in markers)]
         if pointers:
             first.append(_put_pointers(pointers, now))
@@ -185,12 +193,12 @@ class RowCommitter(RowApplier):
             raise _Finished
         version = next_version(now, seen.version)
         put = {*self._recorded.pointers(key, seen.root), *(pointers if version == now else ())}
-        if follows is not None and not _refers(put, follows):
+        if follows is not None and not refers(put, follows):
             return None
         sources, shards = yield from self._sources(change, seen, put, version)
         sources.now = now
         sources[key] = root_row(found[0][0])
-        if follows is not None and _has_followed(follows, seen, sources):
+        if follows is not None and has_followed(follows, seen, sources):
             return None
         decision = change.decide(seen.root, version, sources)
         if decision.unreferenced:
@@ -201,7 +209,7 @@ class RowCommitter(RowApplier):
             if follows is None or seen.root.body is None:
                 return None
             decision = Decision(Root(version, seen.root.body, seen.root.emitted, seen.root.own))
-        ready = _Ready(seen, decision, self._used(seen, decision, sources, follows), markers, shards)
+        ready = Ready(seen, decision, self._used(seen, decision, sources, follows), markers, shards)
         return (yield from self._write(ready))
 
     def _sources(
@@ -233,25 +241,35 @@ class RowCommitter(RowApplier):
         assert decision.root is not None, "a decision that changes nothing is not written"
         before = self._recorded.pointers(seen.key, seen.root)
         after = self._recorded.pointers(seen.key, decision.root)
-        used = {source: version for source, version in seen.used.items() if _refers(after, source)}
+        used = {source: version for source, version in seen.used.items() if refers(after, source)}
         for source, row in sources.items():
-            if row is not None and _refers(after, source) and (source == follows or not _refers(before, source)):
+            if row is not None and refers(after, source) and (source == follows or not refers(before, source)):
                 used[source] = decode_version(row[VERSION].value)
         return used
 
-    def _write(self, ready: _Ready) -> Plan[Committed]:
-        """What must be there before the commit point, and the commit point."""
-        seen, decision, used, markers, known = ready
-        root, key = decision.root, seen.key
+    def _prepare(self, ready: Ready) -> Plan[Prepared]:
+        """What a decision that is not NO_CHANGE writes into its own row.
+
+        Raises:
+            LimitExceeded: more follows from it than a row can hold.
+        """
+        root, key = ready.decision.root, ready.seen.key
         assert root is not None, "a decision that changes nothing is not written"
-        intents = _intents(root.version, decision)
+        intents = _intents(root.version, ready.decision)
         commit = yield from new_commit()
-        cells = committed_cells(seen, root, intents, used, commit)
+        cells = committed_cells(ready.seen, root, intents, ready.used, commit)
         size = len(cells[INTENTS].value)
         if size > INTENTS_BYTES:
             raise LimitExceeded(
                 "too many rows follow from this entity", key=self.name_of(key), bytes=size, limit=INTENTS_BYTES
             )
+        return Prepared(root, intents, cells, commit)
+
+    def _write(self, ready: Ready) -> Plan[Committed]:
+        """What must be there before the commit point, and the commit point."""
+        seen, decision, _used, markers, known = ready
+        key = seen.key
+        root, intents, cells, commit = yield from self._prepare(ready)
         claims = [self._claim(each, key, root.version) for each in decision.operations.claimed]
         if claims:
             yield from Together(claims)
@@ -368,74 +386,27 @@ class RowCommitter(RowApplier):
 
     # Behind the commit point.
 
-    def _complete(self, done: Committed) -> Plan[list[bytes]]:
-        """Applies a commit, and lets its holders follow where they are few; returns the task that is left.
+    def _complete(self, *done: Committed) -> Plan[list[bytes]]:
+        """Applies commits, and lets their holders follow where they are few; returns the tasks that are left.
 
-        Nothing raises here: the commit is made. What could not be applied is left to recovery.
+        Nothing raises here: the commits are made. What could not be applied is left to recovery.
         """
+        fanned = [(each.key, each.intents.version) for each in done if each.intents.task]
         tasks: list[bytes] = []
         try:
-            yield from self.apply(done)
-            if done.intents.task:
-                tasks = yield from self._follow_few(done.key, done.intents.version)
+            yield from self.apply(*done)
+            for key, version in fanned:
+                tasks += yield from self._follow_few(key, version)
         except OnereadError as error:
-            _log.warning("a commit is not applied yet, which recovery will do: %s: %s", self.name_of(done.key), error)
-            return [outbox.version_key(done.key, done.intents.version)] if done.intents.task else []
+            names = [self.name_of(each.key) for each in done]
+            _log.warning("commits are not applied yet, which recovery will do: %s: %s", names, error)
+            return [outbox.version_key(key, version) for key, version in fanned]
         return tasks
-
-    # Holders that follow.
 
     def _follow_few(self, source: bytes, version: int) -> Plan[list[bytes]]:
         """Lets the holders of a source follow at once, unless they are many; returns the task that is left."""
-        task = outbox.version_key(source, version)
-        found = yield from Scan("views", outbox.holders_of(source), self._inline + 1)
-        if len(found) > self._inline:
-            return [task]
-        left: list[bytes] = []
-        for place, row in found:
-            left += yield from self.follow_pointer(source, place, row[VALUE].stamp)
-        yield from Mutate("system", [RowMutation(task, deletes={VALUE: version})])
-        return left
-
-    def follow_pointer(self, source: bytes, place: bytes, stamp: int) -> Plan[list[bytes]]:
-        """Lets the holder of a back-reference follow its source, or removes one that does not refer to it (rule 14).
-
-        Returns the tasks that are left for the holders of the holder.
-        """
-        holder = holder_part(place[len(outbox.holders_of(source).start) :])
-        if not (yield from self._has_pointer(holder, place, stamp)):
-            return []
-        change = self._followers.of_source(source, holder)
-        try:
-            done = yield from self._until_won(partial(self._attempt, change, source), change)
-        except StoreError:
-            raise
-        except OnereadError as error:
-            yield from self._set_aside(source, holder, error)
-            return []
-        return [] if done is None else (yield from self._complete(done))
-
-    def _set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
-        """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""
-        now = yield from Now()
-        key = outbox.aside_key(source, holder)
-        rows = yield from Read("roots", [source, holder], "dm")
-        entry = outbox.new_aside(source, holder, error, now, dict(zip((source, holder), rows, strict=True)))
-        (before,) = yield from Read("system", [key], "dm")
-        stamp = later(before, now)
-        yield from Mutate("system", [_put(key, VALUE, outbox.encode_aside(entry), stamp)])
-
-    def retry_aside(self, source: bytes, holder: bytes) -> Plan[None]:
-        """Lets a holder that was set aside follow its source; it stays aside when that fails again."""
-        key = outbox.aside_key(source, holder)
-        (before,) = yield from Read("system", [key], "dm")
-        seen = yield from self._finished(holder)
-        for place in self._recorded.pointers(holder, seen.root):
-            if place.startswith(outbox.holders_of(source).start):
-                yield from self.follow_pointer(source, place, seen.version)
-        if before is not None and before[VALUE].value != REMOVED:
-            done = _put(key, VALUE, REMOVED, before[VALUE].stamp + 1)
-            yield from CheckAndMutate("system", VALUE, before[VALUE].value, done)
+        yield from ()
+        return [outbox.version_key(source, version)]
 
     # Recovery.
 
@@ -487,13 +458,13 @@ def _intents(version: int, decision: Decision) -> Intents:
     return Intents(version, puts, operations.deletes, added, decision.fans_out)
 
 
-def _refers(pointers: Collection[bytes], source: bytes) -> bool:
+def refers(pointers: Collection[bytes], source: bytes) -> bool:
     """Whether one of these is a back-reference to a source."""
     start = outbox.holders_of(source).start
     return any(each.startswith(start) for each in pointers)
 
 
-def _has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
+def has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
     """Whether a holder has the values that a source has now."""
     row = sources[source]
     return row is None or seen.used.get(source, -1) >= decode_version(row[VERSION].value)
@@ -505,7 +476,7 @@ def _owner_of(held: bytes) -> tuple[bytes, int]:
 
 
 def _mark(key: bytes, version: int) -> Mutate:
-    return Mutate("system", [_put(journal_key(key, version), MARKED, encode_version(version), version)])
+    return Mutate("system", [marker_row(key, version)])
 
 
 def _put_pointers(places: Sequence[bytes], version: int) -> Mutate:
