@@ -181,7 +181,7 @@ def a_marker_is_removed_with_all_its_stamps(patch):
 
 def a_loser_removes_its_own_marker(patch):
     lost = "    raise _LostRace\n"
-    gone = "RowMutation(journal_key(key, root.version), deletes={MARKED: root.version})"
+    gone = "RowMutation(marker_row(key, root.version).key, deletes={MARKED: root.version})"
     edit(patch, RowCommitter, "_write", (lost, f"    yield from Mutate('system', [{gone}])\n        {lost.lstrip()}"))
 
 
@@ -232,7 +232,7 @@ def an_own_claim_is_stamped_downward(patch):
 
 
 def copies_count_as_of_the_newest_version(patch):
-    edit(patch, RowCommitter, "_used", ("(source == follows or not _refers(before, source))", "True"))
+    edit(patch, RowCommitter, "_used", ("(source == follows or not refers(before, source))", "True"))
 
 
 def a_holder_with_equal_values_is_skipped(patch):
@@ -310,9 +310,9 @@ BY_SEED = {
     a_marker_is_removed_with_all_its_stamps: 1,
     a_loser_removes_its_own_marker: 2,
     rows_are_written_before_the_commit: 1,
-    sources_are_read_before_their_back_references: 22,
+    sources_are_read_before_their_back_references: 635,
     a_claim_is_taken_from_whoever_has_it: 2,
-    copies_count_as_of_the_newest_version: 5,
+    copies_count_as_of_the_newest_version: 200,
     a_holder_that_followed_any_version_is_skipped: 0,
     no_task_is_left: 0,
     a_task_is_removed_before_its_holders_followed: 0,

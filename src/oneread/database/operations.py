@@ -19,6 +19,7 @@ from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
 from oneread.database.one_row import refuse_verb
 from oneread.database.patches import patching
+from oneread.database.purge import Purge
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
@@ -44,6 +45,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import RootKey, kind_part
+from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit, Committer
@@ -88,11 +90,15 @@ class Operations:
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
     `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter` records
     how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched, by its
-    class. `inline` and `portable` are the schema's; `spans_rows` says what the store can do.
+    class. `inline` and `portable` are the schema's; `spans_rows` says what the store can do. `grace` is how long
+    removed rows stay on a store that changes one row at a time, in seconds.
     """
 
-    def __init__(self, catalog: Catalog, fence: Fence, schema: Schema, *, spans_rows: bool = True) -> None:
+    def __init__(
+        self, catalog: Catalog, fence: Fence, schema: Schema, *, spans_rows: bool = True, grace: int = GRACE
+    ) -> None:
         self.spans_rows = spans_rows
+        self.grace = grace
         self.catalog = catalog
         self.fence = fence
         self.inline = schema.inline
@@ -124,7 +130,8 @@ class Operations:
         self.counters = CounterPlans(self.committer, schema.counters)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
-        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper] if spans_rows else []
+        self.purger = BackgroundSweeper(self._begin_purge, name="purge", pause=grace / 4)
+        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper] if spans_rows else [self.purger]
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)
         self.marking = Marking(catalog, fence, self.find, self.commit)
@@ -168,6 +175,10 @@ class Operations:
         if self.catalog.logs:
             return self.begin_sweep()
         return self._begin_expiry_sweep() if indexes else None
+
+    def _begin_purge(self) -> Purge:
+        """A purge of what was removed, on a store that changes one row at a time."""
+        return Purge(self.catalog, RecordedPointers(), self.grace)
 
     def save(
         self, entity: object, mode: Mode = "save", if_version: int | None = None

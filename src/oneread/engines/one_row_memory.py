@@ -17,6 +17,7 @@ from oneread.engines.delete_rules import HidingDeletes, RemovingDeletes
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Unsupported
 from oneread.store.engine import Capabilities, RowTransaction, Statistics
+from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Mutate, Read, Request, Scan
 from oneread.store.rows import RowRange, living
 
@@ -70,19 +71,17 @@ class OneRowMemoryEngine:
         self._deletes = deletes
         self._latency = latency
         self._faults = NoFaults() if faults is None else faults
+        self.capabilities = CAPABILITIES
 
     def __repr__(self) -> str:
         return f"OneRowMemoryEngine(deletes={self._deletes!r})"
 
-    def reopened(self, latency: float = 0.0) -> OneRowMemoryEngine:
-        """Another engine on the same rows: each is closed by itself, and has a latency of its own."""
+    def reopened(self, latency: float = 0.0, grace: int = GRACE) -> OneRowMemoryEngine:
+        """Another engine on the same rows: each is closed by itself, and has a latency and a grace of its own."""
         made = copy(self)
         made._store, made._latency = self._store.reopened(), latency  # noqa: SLF001 - an engine of this class
+        made.capabilities = msgspec.structs.replace(CAPABILITIES, grace=grace)
         return made
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return CAPABILITIES
 
     def answer(self, request: Request[Any]) -> Any:
         if self._latency:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
+from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Read, Request, Scan
 from oneread.store.rows import Families, Row, RowRange, Table
 
@@ -64,6 +65,7 @@ class Capabilities(msgspec.Struct, frozen=True):
         max_key: longest row key, bytes.
         max_value: largest value of one cell, bytes.
         max_row: largest row, bytes.
+        grace: seconds that removed rows stay, on an engine without `spans_rows`: no write is ever later than that.
     """
 
     spans_rows: bool
@@ -74,6 +76,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     max_key: int
     max_value: int
     max_row: int
+    grace: int = GRACE
 
 
 class Engine(Protocol):

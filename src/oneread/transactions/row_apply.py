@@ -235,6 +235,11 @@ def _sum_with(
     return RowMutation(several[0].shard, cells, dict(spent)), stamp
 
 
+def token_version(column: bytes) -> int | None:
+    """The version of the commit that left a token, from its column; None for another column."""
+    return decode_version(column[len(_TOKEN) : len(_TOKEN) + 8]) if column.startswith(_TOKEN) else None
+
+
 def new_commit() -> Plan[bytes]:
     """An id that no other commit has."""
     first, second = (yield from Random()), (yield from Random())

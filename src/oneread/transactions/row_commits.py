@@ -23,6 +23,7 @@ from oneread.errors import (
 )
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Sleep, Together
+from oneread.plans.in_time import in_time
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
@@ -52,6 +53,7 @@ from oneread.transactions.intents import (
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, RowApplier, new_commit, surely
+from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import VALUE, ClaimFacts, Group, RowCache, UnitOfWork, later, no_claim_facts
 
 T = TypeVar("T")
@@ -139,14 +141,16 @@ class RowCommitter(RowApplier):
             raise Unsupported(_SEVERAL)
         tasks: list[bytes] = []
         for change in commit.changes:
-            commit.is_deciding = True
-            done = yield from self._until_won(partial(self._attempt, change, None), change)
-            commit.is_deciding = False
-            if done is not None:
-                tasks += yield from self._complete(done)
+            tasks += yield from in_time(self._commit_one(commit, change), self.clock, OPERATION)
         for each in commit.swaps:
             yield from self.swap(each)
         return tasks
+
+    def _commit_one(self, commit: Commit, change: Change) -> Plan[list[bytes]]:
+        commit.is_deciding = True
+        done = yield from self._until_won(partial(self._attempt, change, None), change)
+        commit.is_deciding = False
+        return [] if done is None else (yield from self._complete(done))
 
     def _until_won(self, attempt: Callable[[], Plan[Committed | None]], change: Change) -> Plan[Committed | None]:
         for number in range(ATTEMPTS):
@@ -429,7 +433,7 @@ class RowCommitter(RowApplier):
                 marker = place, row[MARKED].stamp
                 since = self._markers.get(marker, now)
                 if now - since >= patience:
-                    yield from self._recover(*marker)
+                    yield from in_time(self._recover(*marker), self.clock, OPERATION)
                     removed += 1
                 else:
                     seen[marker] = since

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from oneread.errors import OnereadError, StoreError
 from oneread.plans.effects import Now, Together
+from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.keys import holder_part
 from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Request, Scan
@@ -23,6 +24,7 @@ from oneread.transactions.intents import INTENTS, Intents, SeenRow, marker_row, 
 from oneread.transactions.root import Root, next_version
 from oneread.transactions.row_apply import Committed, surely
 from oneread.transactions.row_commits import Prepared, Ready, RowCommitter, has_followed
+from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import VALUE, RowCache, later
 
 PAGE: Final = 100
@@ -85,13 +87,17 @@ class FollowingCommitter(RowCommitter):
         left: list[bytes] = []
         for first in range(0, len(found), PAGE):
             page = _Page(source, found[first : first + PAGE])
-            done = yield from self._commit_page(source, page)
-            left += yield from self._complete(*done)
+            left += yield from in_time(self._follow_all(source, page), self.clock, OPERATION)
             for place in page.alone:
-                left += yield from self.follow_pointer(source, place, page.stamps[place])
+                alone = self.follow_pointer(source, place, page.stamps[place])
+                left += yield from in_time(alone, self.clock, OPERATION)
         return left
 
     # A page of holders at once.
+
+    def _follow_all(self, source: bytes, page: _Page) -> Plan[list[bytes]]:
+        done = yield from self._commit_page(source, page)
+        return (yield from self._complete(*done))
 
     def _commit_page(self, source: bytes, page: _Page) -> Plan[list[Committed]]:
         """Commits all holders of a page that are done together; the others are noted in it."""
@@ -244,7 +250,7 @@ class FollowingCommitter(RowCommitter):
         seen = yield from self._finished(holder)
         for place in self._recorded.pointers(holder, seen.root):
             if place.startswith(outbox.holders_of(source).start):
-                yield from self.follow_pointer(source, place, seen.version)
+                yield from in_time(self.follow_pointer(source, place, seen.version), self.clock, OPERATION)
         if before is not None and before[VALUE].value != REMOVED:
             done = RowMutation(key, {VALUE: Cell(REMOVED, before[VALUE].stamp + 1)})
             yield from CheckAndMutate("system", VALUE, before[VALUE].value, done)
