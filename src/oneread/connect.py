@@ -23,7 +23,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
 from oneread.store.cache import Cache
 from oneread.store.engine import Engine, HoldsCursorKey
-from oneread.store.limits import LONGEST_SECONDS
+from oneread.store.limits import GRACE, LONGEST_SECONDS
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 
@@ -225,7 +225,8 @@ def _open(
     engine, may_write = _open_engine(url, timeout)
     try:
         operations = SyncDriver(engine, clock, timeout=timeout).run(
-            opened(schema, read_only=not may_write, committer=_system(engine)), Trace()
+            opened(schema, read_only=not may_write, committer=_system(engine), grace=engine.capabilities.grace),
+            Trace(),
         )
     except BaseException:
         engine.close()
@@ -305,15 +306,19 @@ def _memory(path: str, given: Options, _timeout: float) -> tuple[Engine, bool]:
 
 def _one_row_memory(path: str, given: Options) -> Engine:
     from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine, named
+    from oneread.transactions.row_time import LEAST_GRACE
 
     deletes, latency = given.pop("deletes", "hide"), given.pop("latency_ms", "0")
+    grace = given.pop("grace_s", str(GRACE))
     if given or deletes not in ("hide", "remove") or not _SECONDS(latency):
         raise InvalidUrl(
-            "memory://?span=row takes deletes=hide or remove, and latency_ms= from 0 to 999",
+            "memory://?span=row takes deletes=hide or remove, latency_ms= from 0 to 999, and grace_s=",
             path=path, deletes=deletes, latency_ms=latency, unknown=sorted(given),
         )  # fmt: skip
+    if not _GRACE(grace) or int(grace) < LEAST_GRACE:
+        raise InvalidUrl("grace_s: a late write could bring back what was purged", given=grace, least=LEAST_GRACE)
     hides: Deletes = "hide" if deletes == "hide" else "remove"
-    return (named(path, hides) if path else OneRowMemoryEngine(hides)).reopened(float(latency) / 1000)
+    return (named(path, hides) if path else OneRowMemoryEngine(hides)).reopened(float(latency) / 1000, int(grace))
 
 
 _OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {"lmdb": _lmdb, "memory": _memory}
@@ -382,6 +387,7 @@ def _memory_cache(name: str, options: Options, scope: str) -> Cache:
 
 
 _HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]+").fullmatch
+_GRACE: Final = re.compile(r"[0-9]{1,8}").fullmatch
 _SECONDS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?").fullmatch
 
 _CACHES: Final[dict[str, Callable[[str, Options, str], Cache]]] = {"memcached": _memcached, "memory": _memory_cache}

@@ -7,9 +7,10 @@ contain that line.
 import inspect
 import textwrap
 
-from oneread.transactions import outbox, row_apply, row_commits
+from oneread.transactions import outbox, row_apply, row_commits, row_followers
 from oneread.transactions.intents import Intents
 from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 
 
@@ -40,7 +41,7 @@ def a_tombstone_is_stamped_by_the_clock(patch):
         patch,
         RowCommitter,
         "apply",
-        ("version = intents.version\n", "version = intents.version\n    clock = yield from Now()\n"),
+        ("version = intents.version\n", "version = intents.version\n        clock = yield from Now()\n"),
         ("{VALUE: Cell(REMOVED, version)}) for each", "{VALUE: Cell(REMOVED, clock)}) for each"),
     )
 
@@ -55,25 +56,23 @@ def a_back_reference_is_removed_by_the_clock(patch):
 
 
 def a_delta_leaves_no_token(patch):
-    mutation = row_apply._AddedDelta.mutation
+    whole = row_apply._sum_with
 
-    def without(self, *given):
-        made, stamp = mutation(self, *given)
-        del made.puts[self.token]
+    def without(several, *given):
+        made, stamp = whole(several, *given)
+        for each in several:
+            del made.puts[each.token]
         return made, stamp
 
-    patch.setattr(row_apply._AddedDelta, "mutation", without)
-
-
-HELD = "if seen.intents is None or seen.version != adding.version or shard not in seen.intents.deltas:"
+    patch.setattr(row_apply, "_sum_with", without)
 
 
 def a_delta_does_not_look_at_the_root(patch):
-    edit(patch, RowCommitter, "_add", (HELD, "if False:"))
+    patch.setattr(row_apply._AddedDelta, "is_intended", lambda _delta, _seen: True)
 
 
 def a_delta_looks_at_the_root_before_the_group(patch):
-    look = 'seen = read_root(adding.root, (yield from Read("roots", [adding.root], "dm"))[0])\n'
+    look = "rest = yield from self._still_intended(rest)\n"
     read = '(row,) = yield from Read("counts", [shard], "dm")\n'
     edit(patch, RowCommitter, "_add", (look, "\n"), (read, look + " " * 12 + read))
 
@@ -162,9 +161,10 @@ def intents_are_cleared_at_any_version(patch):
         patch,
         RowCommitter,
         "apply",
+        ("if cleared:", "clock = yield from Now()\n    if cleared:"),
         (
-            '_until_answered(CheckAndMutate("roots", VERSION, encode_version(version), cleared))',
-            'Mutate("roots", [RowMutation(key, {INTENTS: Cell(REMOVED, (yield from Now()))})])',
+            'Mutate("roots", cleared)',
+            'Mutate("roots", [_cleared(each.key, max(clock, each.puts[INTENTS].stamp)) for each in cleared])',
         ),
     )
 
@@ -180,12 +180,12 @@ def a_marker_is_put_after_the_commit(patch):
 
 
 def a_marker_is_removed_with_all_its_stamps(patch):
-    edit(patch, RowCommitter, "apply", ("deletes={MARKED: version}", "deletes={MARKED: 1 << 62}"))
+    edit(patch, RowCommitter, "apply", ("deletes={MARKED: intents.version}", "deletes={MARKED: 1 << 62}"))
 
 
 def a_loser_removes_its_own_marker(patch):
     lost = "    raise _LostRace\n"
-    gone = "RowMutation(journal_key(key, root.version), deletes={MARKED: root.version})"
+    gone = "RowMutation(marker_row(key, root.version).key, deletes={MARKED: root.version})"
     edit(patch, RowCommitter, "_write", (lost, f"    yield from Mutate('system', [{gone}])\n        {lost.lstrip()}"))
 
 
@@ -236,31 +236,30 @@ def an_own_claim_is_stamped_downward(patch):
 
 
 def copies_count_as_of_the_newest_version(patch):
-    edit(patch, RowCommitter, "_used", ("(source == follows or not _refers(before, source))", "True"))
+    edit(patch, RowCommitter, "_used", ("(source == follows or not refers(before, source))", "True"))
 
 
 def a_holder_with_equal_values_is_skipped(patch):
     edit(patch, RowCommitter, "_attempt", ("if follows is None or seen.root.body is None:", "if True:"))
+    skipped = "    if decision.root is None:"
+    edit(patch, FollowingCommitter, "_decide", (skipped, f"{skipped}\n        return None\n{skipped}"))
 
 
 def a_holder_that_followed_any_version_is_skipped(patch):
-    patch.setattr(
-        row_commits, "_has_followed", lambda source, seen, sources: sources[source] is None or source in seen.used
-    )
+    for module in (row_commits, row_followers):
+        patch.setattr(
+            module, "has_followed", lambda source, seen, sources: sources[source] is None or source in seen.used
+        )
 
 
 def no_task_is_left(patch):
-    def nothing(_source, _version):
-        return
-        yield
-
-    patch.setattr(row_apply, "_put_task", nothing)
+    edit(patch, RowCommitter, "apply", ('yield from Mutate("system", tasks)', "pass"))
 
 
 def a_task_is_removed_before_its_holders_followed(patch):
-    follow = "    for place, row in found:"
+    follow = "    left = yield from"
     gone = "    yield from Mutate('system', [RowMutation(task, deletes={VALUE: version})])\n"
-    edit(patch, RowCommitter, "_follow_few", (follow, gone + follow))
+    edit(patch, FollowingCommitter, "_follow_few", (follow, gone + follow))
 
 
 def the_cursor_moves_before_its_page(patch):
@@ -269,12 +268,8 @@ def the_cursor_moves_before_its_page(patch):
         "        early = _with_cursor(self.leases.renew(key, mine, now), found[-1][0])\n"
         "        yield from _swap(key, Cell(_encode(mine), _stamp(row.get(LEASE), now)), early, now)\n"
     )
-    edit(
-        patch,
-        RowTaskRunner,
-        "_advance",
-        ("    for place, pointer in found:", moved + "    for place, pointer in found:"),
-    )
+    follow = "    yield from self._committer.follow_page("
+    edit(patch, RowTaskRunner, "_advance", (follow, moved + follow))
 
 
 def an_older_task_goes_on_in_place_of_the_newest(patch):
@@ -297,8 +292,9 @@ def a_version_is_the_clock(patch):
 
 def a_task_is_put_before_its_rows(patch):
     """Equal: what its worker reads are back-references, which are there before the commit, and root rows."""
-    put = "    if intents.task:\n            yield from _put_task(key, version)\n"
-    edit(patch, RowCommitter, "apply", ("        if together:", f"    {put}        if together:"))
+    put = "    tasks = [_task_row(key, intents.version) for key, intents, *_rest in done if intents.task]\n"
+    put += '    if tasks:\n        yield from Mutate("system", tasks)\n'
+    edit(patch, RowCommitter, "apply", ("    if together:", f"{put}    if together:"))
 
 
 BY_SEED = {
@@ -318,9 +314,9 @@ BY_SEED = {
     a_marker_is_removed_with_all_its_stamps: 1,
     a_loser_removes_its_own_marker: 2,
     rows_are_written_before_the_commit: 1,
-    sources_are_read_before_their_back_references: 22,
+    sources_are_read_before_their_back_references: 635,
     a_claim_is_taken_from_whoever_has_it: 2,
-    copies_count_as_of_the_newest_version: 5,
+    copies_count_as_of_the_newest_version: 200,
     a_holder_that_followed_any_version_is_skipped: 0,
     no_task_is_left: 0,
     a_task_is_removed_before_its_holders_followed: 0,

@@ -40,10 +40,10 @@ class WorkStep(Step, frozen=True):
         return self.runner.step(self.batch)
 
 
-def work_of(simulation, name, seconds=0.5):
+def work_of(simulation, name, seconds=0.5, batch=2):
     """A worker of a simulation; a paused process sleeps for longer than its leases."""
     leases = LeaseHolder(seconds, lambda: simulation.now / 1000, lambda: name)
-    return WorkStep(name, RowTaskRunner(simulation.operations.committer, leases))
+    return WorkStep(name, RowTaskRunner(simulation.operations.committer, leases), batch)
 
 
 class RecoverStep(Step, frozen=True):

@@ -43,6 +43,7 @@ def test_a_url_that_is_none_is_refused(url):
         "span=row&deletes=remove",
         "span=row&latency_ms=0",
         "span=row&deletes=remove&latency_ms=1",
+        "span=row&grace_s=840",
     ],
 )
 def test_every_option_of_a_memory_url_is_taken(options):
@@ -64,6 +65,8 @@ def test_every_option_of_a_memory_url_is_taken(options):
         ("span=row&latency_ms=-1", "-1"),
         ("span=row&latency_ms=x", "x"),
         ("span=row&latency_ms=1000000", "1000000"),
+        ("span=row&grace_s=839", "839"),
+        ("span=row&grace_s=x", "grace_s"),
         ("span=row&other=1", "other"),
         ("span=row&span=row", "span"),
     ],

@@ -141,20 +141,29 @@ class SweepSteps(Protocol):
 
 
 class BackgroundSweeper:
-    """Sweeps now and then, a step at a time; for one thread. An index that is being built is left out."""
+    """Sweeps now and then, a step at a time; for one thread. An index that is being built is left out.
 
-    name = "expired"
+    `pause` is how many seconds are between two sweeps; `name` is that of its lease.
+    """
 
-    def __init__(self, begin: Callable[[], SweepSteps | None], clock: Callable[[], float] = elapsed) -> None:
+    def __init__(
+        self,
+        begin: Callable[[], SweepSteps | None],
+        clock: Callable[[], float] = elapsed,
+        name: str = "expired",
+        pause: float = PAUSE_SECONDS,
+    ) -> None:
+        self.name = name
         self._begin = begin
         self._clock = clock
+        self._pause = pause
         self._sweep: SweepSteps | None = None
         self._next = clock()
 
     def step(self) -> Plan[bool]:
         """Does one step, when it is time; whether there is more to do at once.
 
-        Costs nothing before `PAUSE_SECONDS` have passed since the last sweep, nor in a schema without a ttl and watched
+        Costs nothing before the pause since the last sweep is over, nor in a schema without a ttl and watched
         views.
         """
         if self._sweep is None:
@@ -164,7 +173,7 @@ class BackgroundSweeper:
         more = False if self._sweep is None else (yield from self._sweep.step())
         if not more:
             self._sweep = None
-            self._next = self._clock() + PAUSE_SECONDS
+            self._next = self._clock() + self._pause
         return more
 
 

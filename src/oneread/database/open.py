@@ -25,6 +25,7 @@ from oneread.models.versions import Past, StoredSchema
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
+from oneread.store.limits import GRACE
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 
@@ -38,7 +39,9 @@ class _Fitting(NamedTuple):
     version: int
 
 
-def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM) -> Plan[Operations]:
+def opened(
+    schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM, grace: int = GRACE
+) -> Plan[Operations]:
     """The operations of a store under a schema; a schema that is new to the store changes its schema row.
 
     Costs one request; with a new schema a scan of one row for each model, and a transaction. Raises SchemaMismatch,
@@ -76,7 +79,7 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
     catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
     known = Fence(catalog, fitting.version, fence(stored), building)
-    return Operations(catalog, known, schema, spans_rows=spans_rows)
+    return Operations(catalog, known, schema, spans_rows=spans_rows, grace=grace)
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:

@@ -19,6 +19,7 @@ from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
 from oneread.database.one_row import refuse_verb
 from oneread.database.patches import may_repeat, patching
+from oneread.database.purge import Purge
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
@@ -44,6 +45,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import RootKey, kind_part
+from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit, Committer
@@ -51,7 +53,7 @@ from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner, TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
@@ -90,11 +92,15 @@ class Operations:
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
     `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter` records
     how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched, by its
-    class. `inline` and `portable` are the schema's; `spans_rows` says what the store can do.
+    class. `inline` and `portable` are the schema's; `spans_rows` says what the store can do. `grace` is how long
+    removed rows stay on a store that changes one row at a time, in seconds.
     """
 
-    def __init__(self, catalog: Catalog, fence: Fence, schema: Schema, *, spans_rows: bool = True) -> None:
+    def __init__(
+        self, catalog: Catalog, fence: Fence, schema: Schema, *, spans_rows: bool = True, grace: int = GRACE
+    ) -> None:
         self.spans_rows = spans_rows
+        self.grace = grace
         self.catalog = catalog
         self.fence = fence
         self.inline = schema.inline
@@ -120,13 +126,14 @@ class Operations:
             self.committer, self.outbox = native, TaskRunner(native, handlers)
         else:
             inline = min(self.inline, ROW_HOLDERS)
-            by_row = RowCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
+            by_row = FollowingCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
             self.committer, self.outbox = by_row, RowTaskRunner(by_row)
         self.own_writes = OwnWrites(self.committer, feeds)
         self.counters = CounterPlans(self.committer, schema.counters, spans_rows=spans_rows)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards, spans_rows=spans_rows)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
-        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper] if spans_rows else [self.counters.sweeper]
+        self.purger = BackgroundSweeper(self._begin_purge, name="purge", pause=grace / 4)
+        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper if spans_rows else self.purger]
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)
         self.marking = Marking(catalog, fence, self.find, self.commit)
@@ -139,7 +146,7 @@ class Operations:
 
     def apply_later(self) -> None:
         """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""
-        if isinstance(self.committer, RowCommitter):
+        if isinstance(self.committer, FollowingCommitter):
             self.committer.applies_later = True
 
     def commit(
@@ -175,6 +182,10 @@ class Operations:
         if self.catalog.logs:
             return self.begin_sweep()
         return self._begin_expiry_sweep() if indexes else None
+
+    def _begin_purge(self) -> Purge:
+        """A purge of what was removed, on a store that changes one row at a time."""
+        return Purge(self.catalog, RecordedPointers(), self.grace)
 
     def save(
         self, entity: object, mode: Mode = "save", if_version: int | None = None

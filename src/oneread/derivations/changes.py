@@ -269,8 +269,8 @@ class Save(_Writing):
         self.key = kind.key(kind.parts(self._entity))
 
     @property
-    def is_whole(self) -> bool:
-        return self._mode != "keep"
+    def likely_derives(self) -> bool:
+        return self._mode == "create" or (self._mode == "save" and self._entity_type.contributes)
 
     def pointers(self, seen: Root | None) -> Iterable[bytes]:
         if self._mode == "keep" and (seen is None or seen.body is not None):

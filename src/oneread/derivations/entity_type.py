@@ -468,6 +468,11 @@ class EntityType:
         """Whether `is_current` needs more of a row than its record."""
         return bool(self.holding or self.tracked) or self.copied is not None
 
+    @property
+    def contributes(self) -> bool:
+        """Whether an entity has rows in views, or back-references: without, only its holders may follow a change."""
+        return bool(self._empty or self.tracked or self.holding)
+
     def goes_with(self, refs: Refs, key: bytes, source: Source) -> bool:
         """Whether an entity is to be deleted because this source of it was (`on_delete="delete"`)."""
         return any(key in refs[each.name] and each.goes_with(source) for each in self.going)

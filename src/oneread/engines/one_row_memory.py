@@ -17,6 +17,7 @@ from oneread.engines.delete_rules import HidingDeletes, RemovingDeletes
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Unsupported
 from oneread.store.engine import Capabilities, RowTransaction, Statistics
+from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Mutate, Read, Request, Scan
 from oneread.store.rows import RowRange, living
 
@@ -30,7 +31,8 @@ CAPABILITIES: Final[Capabilities] = msgspec.structs.replace(
 )
 
 
-_SLOW: Final[Capabilities] = msgspec.structs.replace(CAPABILITIES, in_flight=32)
+IN_FLIGHT: Final = 32
+"""Requests that are answered at the same time where each takes a while."""
 
 _NAMED: Final[dict[tuple[str, Deletes], OneRowMemoryEngine]] = {}
 
@@ -78,19 +80,17 @@ class OneRowMemoryEngine:
         self._deletes = deletes
         self._latency = latency
         self._faults = NoFaults() if faults is None else faults
+        self.capabilities = _capabilities(latency)
 
     def __repr__(self) -> str:
         return f"OneRowMemoryEngine(deletes={self._deletes!r})"
 
-    def reopened(self, latency: float = 0.0) -> OneRowMemoryEngine:
-        """Another engine on the same rows: each is closed by itself, and has a latency of its own."""
+    def reopened(self, latency: float = 0.0, grace: int = GRACE) -> OneRowMemoryEngine:
+        """Another engine on the same rows: each is closed by itself, and has a latency and a grace of its own."""
         made = copy(self)
         made._store, made._latency = self._store.reopened(), latency  # noqa: SLF001 - an engine of this class
+        made.capabilities = _capabilities(latency, grace)
         return made
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return _SLOW if self._latency else CAPABILITIES
 
     def answer(self, request: Request[Any]) -> Any:
         if self._latency:
@@ -118,6 +118,10 @@ class OneRowMemoryEngine:
 
     def close(self) -> None:
         self._store.close()
+
+
+def _capabilities(latency: float, grace: int = GRACE) -> Capabilities:
+    return msgspec.structs.replace(CAPABILITIES, grace=grace, in_flight=IN_FLIGHT if latency else 1)
 
 
 def _shown(request: Request[Any], store: MemoryEngine) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
+from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Read, Request, Scan
 from oneread.store.rows import Families, Row, RowRange, Table
 
@@ -65,6 +66,7 @@ class Capabilities(msgspec.Struct, frozen=True):
         max_value: largest value of one cell, bytes.
         max_row: largest row, bytes.
         in_flight: requests of one process that are answered at the same time; with 1, one after the other is as fast.
+        grace: seconds that removed rows stay, on an engine without `spans_rows`: no write is ever later than that.
     """
 
     spans_rows: bool
@@ -76,6 +78,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     max_value: int
     max_row: int
     in_flight: int = 1
+    grace: int = GRACE
 
 
 class Engine(Protocol):

@@ -46,3 +46,6 @@ CHANGES: Final = 100
 
 LONGEST_SECONDS: Final = 10**9
 """The longest time that a system call can wait for."""
+
+GRACE: Final = 86_400
+"""Seconds that removed rows stay on a store that changes one row at a time, where its URL says nothing else."""

@@ -29,7 +29,7 @@ from oneread.transactions import outbox
 from oneread.transactions.intents import JOURNAL, marked_root, read_root, root_row
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.root import BODY, VERSION
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_system import ROW_SYSTEM
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE
@@ -112,8 +112,8 @@ class RowSimulation(Simulation):
         return Audit(LogicalRows(self.engine), self.operations)
 
     @property
-    def _committer(self) -> RowCommitter:
-        assert isinstance(self.operations.committer, RowCommitter)
+    def _committer(self) -> FollowingCommitter:
+        assert isinstance(self.operations.committer, FollowingCommitter)
         return self.operations.committer
 
     def prepare(self, *steps: Step) -> None:

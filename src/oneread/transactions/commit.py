@@ -71,8 +71,8 @@ class Change(Protocol):
         ...
 
     @property
-    def is_whole(self) -> bool:
-        """Whether it replaces the whole entity, so that something derived from it changes as a rule."""
+    def likely_derives(self) -> bool:
+        """Whether rows that follow from the entity change as a rule, or it is new: so a marker is put in advance."""
         ...
 
     def pointers(self, seen: Root | None) -> Iterable[bytes]:
@@ -114,7 +114,7 @@ class PlainChange:
     """The part of a `Change` that says nothing in advance: what most changes share."""
 
     @property
-    def is_whole(self) -> bool:
+    def likely_derives(self) -> bool:
         return False
 
     def take_number(self, number: int) -> None:

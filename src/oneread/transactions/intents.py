@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from oneread.errors import Corrupt
-from oneread.store.rows import REMOVED, Cell, Row, RowRange
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions.root import BODY, EMITTED, NO_ROOT, VERSION, Root, parse_root
 
 INTENTS: Final = b"m:i"
@@ -168,6 +168,11 @@ def read_pending(key: bytes) -> tuple[bytes, int] | None:
         return None
     begin = len(_PENDING)
     return key[begin + 8 :], decode_version(key[begin : begin + 8])
+
+
+def marker_row(root: bytes, version: int) -> RowMutation:
+    """The marker of a commit."""
+    return RowMutation(journal_key(root, version), {MARKED: Cell(encode_version(version), version)})
 
 
 def marked_root(key: bytes) -> bytes:

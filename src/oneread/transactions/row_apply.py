@@ -104,28 +104,38 @@ class RowApplier(RowSystem):
         commit = yield from new_commit()
         return (yield from self._swap_root(seen, fence_cells(seen, version, commit), commit))
 
-    def apply(self, done: Committed) -> Plan[None]:
-        """Writes what intents say: rows and deltas, then the task; then clears them and removes the markers."""
-        key, intents, shards = done.key, done.intents, done.shards
-        version = intents.version
-        if intents:
-            rows = [RowMutation(each, {VALUE: Cell(value, version)}) for each, value in intents.puts.items()]
+    def apply(self, *done: Committed) -> Plan[None]:
+        """Writes what intents say: rows and deltas, then the tasks; then clears them and removes the markers.
+
+        Several commits share `shards`, which were read before the first of them.
+        """
+        rows: list[RowMutation] = []
+        deltas: dict[bytes, list[_AddedDelta]] = {}
+        for key, intents, _shards, _markers in done:
+            version = intents.version
+            rows += [RowMutation(each, {VALUE: Cell(value, version)}) for each, value in intents.puts.items()]
             rows += [RowMutation(each, {VALUE: Cell(REMOVED, version)}) for each in intents.removed]
-            together: list[Plan[Any]] = [Mutate("views", rows).__iter__()] if rows else []
-            tokens: dict[bytes, tuple[bytes, int]] = {}
             for shard, amounts in intents.deltas.items():
-                adding = _AddedDelta(key, version, shard, amounts)
-                together.append(self._add(adding, shards, tokens))
-            if together:
-                yield from Together(together)
-            if intents.task:
-                yield from _put_task(key, version)
-            cleared = RowMutation(key, {INTENTS: Cell(REMOVED, version)})
-            yield from _until_answered(CheckAndMutate("roots", VERSION, encode_version(version), cleared))
+                deltas.setdefault(shard, []).append(_AddedDelta(key, version, shard, amounts))
+        together: list[Plan[Any]] = [Mutate("views", rows).__iter__()] if rows else []
+        tokens: dict[bytes, dict[bytes, int]] = {}
+        together += [self._add(several, done[0].shards, tokens) for several in deltas.values()]
+        if together:
+            yield from Together(together)
+        tasks = [_task_row(key, intents.version) for key, intents, *_rest in done if intents.task]
+        if tasks:
+            yield from Mutate("system", tasks)
+        cleared = [_cleared(key, intents.version) for key, intents, *_rest in done if intents]
+        if cleared:
+            yield from _until_answered(Mutate("roots", cleared))
             self._note_spent(tokens)
-        markers = {journal_key(key, each): each for each in sorted(done.markers)}
+        markers = [
+            RowMutation(place, deletes={MARKED: intents.version})
+            for key, intents, _shards, versions in done
+            for place in dict.fromkeys(journal_key(key, each) for each in sorted(versions))
+        ]
         if markers:
-            yield from Mutate("system", [RowMutation(each, deletes={MARKED: version}) for each in markers])
+            yield from Mutate("system", markers)
 
     def finish(self, seen: SeenRow) -> Plan[None]:
         """Applies the intents that a row holds; the markers stay (rule 8)."""
@@ -141,40 +151,48 @@ class RowApplier(RowSystem):
             yield from self.finish(seen)
 
     def _add(
-        self, adding: _AddedDelta, before: Mapping[bytes, Row | None], tokens: dict[bytes, tuple[bytes, int]]
+        self, several: Sequence[_AddedDelta], before: Mapping[bytes, Row | None], tokens: dict[bytes, dict[bytes, int]]
     ) -> Plan[None]:
-        """Adds a delta to its row of `counts` exactly once (rules 11 and 11b).
+        """Adds deltas of one row of `counts` to it, each exactly once (rules 11 and 11b).
 
-        `before` has the row if it was read before the commit point: the delta cannot have been added before that.
+        `before` has the row if it was read before the commit points: no delta can have been added before that.
         """
-        shard, token = adding.shard, adding.token
+        shard, rest = several[0].shard, several
         is_known, row = shard in before, before.get(shard)
-        while True:
+        while rest:
             if not is_known:
                 (row,) = yield from Read("counts", [shard], "dm")
-                if row is not None and token in row:
-                    tokens[shard] = token, row[token].stamp
-                    return
-                seen = read_root(adding.root, (yield from Read("roots", [adding.root], "dm"))[0])
-                if seen.intents is None or seen.version != adding.version or shard not in seen.intents.deltas:
+                there = {} if row is None else {each.token: row[each.token].stamp for each in rest if each.token in row}
+                tokens.setdefault(shard, {}).update(there)
+                rest = [each for each in rest if each.token not in there]
+                rest = yield from self._still_intended(rest)
+                if not rest:
                     return
             is_known = False
             spent = dict(self._spent.get(shard, {}))
-            mutation, stamp = adding.mutation(row, (yield from Now()), spent)
+            mutation, stamp = _sum_with(rest, row, (yield from Now()), spent)
             expected = None if row is None or WRITES not in row else row[WRITES].value
             try:
                 if (yield from CheckAndMutate("counts", WRITES, expected, mutation)):
-                    tokens[shard] = (token, stamp)
+                    tokens.setdefault(shard, {}).update({each.token: stamp for each in rest})
                     self._forget_spent(shard, spent)
                     return
             except OutcomeUnknown:
                 continue
 
-    def _note_spent(self, tokens: Mapping[bytes, tuple[bytes, int]]) -> None:
+    def _still_intended(self, several: Sequence[_AddedDelta]) -> Plan[list[_AddedDelta]]:
+        """The deltas that the intents of their root rows hold."""
+        if not several:
+            return []
+        rows = yield from Read("roots", [each.root for each in several], "dm")
+        seen = [read_root(each.root, row) for each, row in zip(several, rows, strict=True)]
+        return [each for each, root in zip(several, seen, strict=True) if each.is_intended(root)]
+
+    def _note_spent(self, tokens: Mapping[bytes, Mapping[bytes, int]]) -> None:
         """Remembers tokens whose intents are cleared: the next change of their row removes them (rule 12)."""
         if len(self._spent) < _TOKENS:
-            for shard, (token, stamp) in tokens.items():
-                self._spent.setdefault(shard, {})[token] = stamp
+            for shard, stamps in tokens.items():
+                self._spent.setdefault(shard, {}).update(stamps)
 
     def _forget_spent(self, shard: bytes, spent: Mapping[bytes, int]) -> None:
         known = self._spent.get(shard, {})
@@ -191,23 +209,36 @@ class _AddedDelta:
         self.root = root
         self.version = version
         self.shard = shard
-        self._amounts = amounts
+        self.amounts = amounts
         self.token = _TOKEN + encode_version(version) + blake2b(root, digest_size=8).digest()
 
-    def mutation(self, row: Row | None, now: int, spent: Mapping[bytes, int]) -> tuple[RowMutation, int]:
-        """The row with the delta and its token, without spent ones, and its stamp, which grows with each change."""
-        writes = None if row is None else row.get(WRITES)
-        stamp = now if writes is None else max(now, decode_version(writes.value) + 1)
-        held = None if row is None else row.get(VALUE)
-        delta = Delta()
-        delta.add(decode_amounts(self._amounts), 1)
-        value = delta.onto(None if held is None or held.value == REMOVED else held.value)
-        cells = {
-            VALUE: Cell(REMOVED if value is None else value, stamp),
-            WRITES: Cell(encode_version(stamp), stamp),
-            self.token: Cell(self.root, stamp),
-        }
-        return RowMutation(self.shard, cells, dict(spent)), stamp
+    def is_intended(self, seen: SeenRow) -> bool:
+        """Whether the root row holds it, so that it may not be added yet."""
+        return seen.intents is not None and seen.version == self.version and self.shard in seen.intents.deltas
+
+
+def _sum_with(
+    several: Sequence[_AddedDelta], row: Row | None, now: int, spent: Mapping[bytes, int]
+) -> tuple[RowMutation, int]:
+    """A row of `counts` with deltas and their tokens, without spent ones, and its stamp, which grows each time."""
+    writes = None if row is None else row.get(WRITES)
+    stamp = now if writes is None else max(now, decode_version(writes.value) + 1)
+    held = None if row is None else row.get(VALUE)
+    delta = Delta()
+    for each in several:
+        delta.add(decode_amounts(each.amounts), 1)
+    value = delta.onto(None if held is None or held.value == REMOVED else held.value)
+    cells = {
+        VALUE: Cell(REMOVED if value is None else value, stamp),
+        WRITES: Cell(encode_version(stamp), stamp),
+        **{each.token: Cell(each.root, stamp) for each in several},
+    }
+    return RowMutation(several[0].shard, cells, dict(spent)), stamp
+
+
+def token_version(column: bytes) -> int | None:
+    """The version of the commit that left a token, from its column; None for another column."""
+    return decode_version(column[len(_TOKEN) : len(_TOKEN) + 8]) if column.startswith(_TOKEN) else None
 
 
 def _has_paused(number: int) -> Plan[bool]:
@@ -225,8 +256,8 @@ def new_commit() -> Plan[bytes]:
     return int(first * 2**53).to_bytes(7, "big") + int(second * 2**53).to_bytes(7, "big")
 
 
-def _until_answered(request: CheckAndMutate) -> Plan[bool]:
-    """A compare-and-set that does no harm when it is made twice. Raises Unavailable: its answers are lost."""
+def _until_answered(request: Request[T]) -> Plan[T]:
+    """A request that does no harm when it is made twice. Raises Unavailable: its answers are lost."""
     for number in range(LOOKS):
         try:
             return (yield from request)
@@ -252,6 +283,10 @@ def surely(request: Request[T]) -> Plan[T]:
         raise Unavailable("the store does not answer; nothing was written; try again") from failure
 
 
-def _put_task(source: bytes, version: int) -> Mutate:
-    cell = Cell(outbox.encode_task(Task(source)), version)
-    return Mutate("system", [RowMutation(outbox.version_key(source, version), {VALUE: cell})])
+def _cleared(key: bytes, version: int) -> RowMutation:
+    """The end of the intents of one version: its stamp leaves those of a later commit alone."""
+    return RowMutation(key, {INTENTS: Cell(REMOVED, version)})
+
+
+def _task_row(source: bytes, version: int) -> RowMutation:
+    return RowMutation(outbox.version_key(source, version), {VALUE: Cell(outbox.encode_task(Task(source)), version)})

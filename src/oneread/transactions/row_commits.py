@@ -20,11 +20,11 @@ from oneread.errors import (
     OnereadError,
     OutcomeUnknown,
     StillReferenced,
-    StoreError,
     Unsupported,
 )
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
+from oneread.plans.in_time import in_time
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
@@ -46,8 +46,8 @@ from oneread.transactions.intents import (
     decode_version,
     encode_version,
     fence_cells,
-    journal_key,
     marked_root,
+    marker_row,
     pending_key,
     read_pending,
     read_root,
@@ -56,6 +56,7 @@ from oneread.transactions.intents import (
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, RowApplier, new_commit, surely
+from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import VALUE, ClaimFacts, Group, RowCache, UnitOfWork, later, no_claim_facts
 
 T = TypeVar("T")
@@ -94,7 +95,7 @@ class RecordedKeys(Protocol):
         ...
 
 
-class _Ready(NamedTuple):
+class Ready(NamedTuple):
     """A decision that can be committed; `shards` are rows of `counts` that were read already."""
 
     seen: SeenRow
@@ -102,6 +103,15 @@ class _Ready(NamedTuple):
     used: Mapping[bytes, int]
     markers: Sequence[int]
     shards: Mapping[bytes, Row | None]
+
+
+class Prepared(NamedTuple):
+    """What a commit writes into its own row: `intents` are in `cells` too."""
+
+    root: Root
+    intents: Intents
+    cells: Row
+    commit: bytes
 
 
 class _LostRace(Exception):
@@ -142,14 +152,16 @@ class RowCommitter(RowApplier):
             raise Unsupported(_SEVERAL)
         tasks: list[bytes] = []
         for change in commit.changes:
-            commit.is_deciding = True
-            done = yield from self._until_won(partial(self._attempt, change, None), change)
-            commit.is_deciding = False
-            if done is not None:
-                tasks += yield from self._complete(done)
+            tasks += yield from in_time(self._commit_one(commit, change), self.clock, OPERATION)
         for each in commit.swaps:
             yield from self.swap(each)
         return tasks
+
+    def _commit_one(self, commit: Commit, change: Change) -> Plan[list[bytes]]:
+        commit.is_deciding = True
+        done = yield from self._until_won(partial(self._attempt, change, None), change)
+        commit.is_deciding = False
+        return [] if done is None else (yield from self._complete(done))
 
     def _until_won(self, attempt: Callable[[], Plan[Committed | None]], change: Change) -> Plan[Committed | None]:
         for number in range(ATTEMPTS):
@@ -185,7 +197,7 @@ class RowCommitter(RowApplier):
         """One attempt; None where nothing is to be done. With `follows` the change takes the values of that source."""
         key, now = change.key, (yield from Now())
         pointers = list(change.pointers(None))
-        markers = [now] if change.is_whole else []
+        markers = [now] if change.likely_derives else []
         first: list[Request[Any]] = [Read("roots", [key], "dm"), *(_mark(key, each) for each in markers)]
         if pointers:
             first.append(_put_pointers(pointers, now))
@@ -196,12 +208,12 @@ class RowCommitter(RowApplier):
             raise _Finished
         version = next_version(now, seen.version)
         put = {*self._recorded.pointers(key, seen.root), *(pointers if version == now else ())}
-        if follows is not None and not _refers(put, follows):
+        if follows is not None and not refers(put, follows):
             return None
         sources, shards = yield from self._sources(change, seen, put, version)
         sources.now = now
         sources[key] = root_row(found[0][0])
-        if follows is not None and _has_followed(follows, seen, sources):
+        if follows is not None and has_followed(follows, seen, sources):
             return None
         decision = change.decide(seen.root, version, sources)
         if decision.unreferenced:
@@ -212,7 +224,7 @@ class RowCommitter(RowApplier):
             if follows is None or seen.root.body is None:
                 return None
             decision = Decision(Root(version, seen.root.body, seen.root.emitted, seen.root.own))
-        ready = _Ready(seen, decision, self._used(seen, decision, sources, follows), markers, shards)
+        ready = Ready(seen, decision, self._used(seen, decision, sources, follows), markers, shards)
         return (yield from self._write(ready))
 
     def _sources(
@@ -244,25 +256,35 @@ class RowCommitter(RowApplier):
         assert decision.root is not None, "a decision that changes nothing is not written"
         before = self._recorded.pointers(seen.key, seen.root)
         after = self._recorded.pointers(seen.key, decision.root)
-        used = {source: version for source, version in seen.used.items() if _refers(after, source)}
+        used = {source: version for source, version in seen.used.items() if refers(after, source)}
         for source, row in sources.items():
-            if row is not None and _refers(after, source) and (source == follows or not _refers(before, source)):
+            if row is not None and refers(after, source) and (source == follows or not refers(before, source)):
                 used[source] = decode_version(row[VERSION].value)
         return used
 
-    def _write(self, ready: _Ready) -> Plan[Committed]:
-        """What must be there before the commit point, and the commit point."""
-        seen, decision, used, markers, known = ready
-        root, key = decision.root, seen.key
+    def _prepare(self, ready: Ready) -> Plan[Prepared]:
+        """What a decision that is not NO_CHANGE writes into its own row.
+
+        Raises:
+            LimitExceeded: more follows from it than a row can hold.
+        """
+        root, key = ready.decision.root, ready.seen.key
         assert root is not None, "a decision that changes nothing is not written"
-        intents = _intents(root.version, decision)
+        intents = _intents(root.version, ready.decision)
         commit = yield from new_commit()
-        cells = committed_cells(seen, root, intents, used, commit)
+        cells = committed_cells(ready.seen, root, intents, ready.used, commit)
         size = len(cells[INTENTS].value)
         if size > INTENTS_BYTES:
             raise LimitExceeded(
                 "too many rows follow from this entity", key=self.name_of(key), bytes=size, limit=INTENTS_BYTES
             )
+        return Prepared(root, intents, cells, commit)
+
+    def _write(self, ready: Ready) -> Plan[Committed]:
+        """What must be there before the commit point, and the commit point."""
+        seen, decision, _used, markers, known = ready
+        key = seen.key
+        root, intents, cells, commit = yield from self._prepare(ready)
         claims = [self._claim(each, key, root.version) for each in decision.operations.claimed]
         if claims:
             yield from Together(claims)
@@ -275,7 +297,7 @@ class RowCommitter(RowApplier):
             before.append(_mark(key, root.version))
         found = (yield from Together([surely(each) for each in before])) if before else []
         shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
-        _check_sums(intents.deltas, shards)
+        check_sums(intents.deltas, shards)
         yield from _reserve(intents, markers)
         if not (yield from self._swap_root(seen, cells, commit)):
             raise _LostRace
@@ -388,17 +410,22 @@ class RowCommitter(RowApplier):
             return _left(done)
         return (yield from self._apply_now(done))
 
-    def _apply_now(self, done: Committed) -> Plan[list[bytes]]:
-        """Applies a commit, and lets its holders follow where they are few.
+    def _apply_now(self, *done: Committed) -> Plan[list[bytes]]:
+        """Applies commits, and lets their holders follow where they are few; returns what is left to do, as tasks.
 
-        Nothing raises here: the commit is made. What could not be applied is left to recovery.
+        Nothing raises here: the commits are made. What could not be applied is left to recovery.
         """
+        tasks: list[bytes] = []
         try:
-            yield from self.apply(done)
-            return (yield from self._follow_few(done.key, done.intents.version)) if done.intents.task else []
+            yield from self.apply(*done)
+            for each in done:
+                if each.intents.task:
+                    tasks += yield from self._follow_few(each.key, each.intents.version)
         except OnereadError as error:
-            _log.warning("a commit is not applied yet, which recovery will do: %s: %s", self.name_of(done.key), error)
-            return _left(done)
+            names = [self.name_of(each.key) for each in done]
+            _log.warning("commits are not applied yet, which recovery will do: %s: %s", names, error)
+            return [key for each in done for key in _left(each)]
+        return tasks
 
     def apply_waiting(self) -> Plan[int]:
         """Applies the commits that were acknowledged before; returns how many."""
@@ -422,59 +449,10 @@ class RowCommitter(RowApplier):
         for key, _version in filter(None, map(read_pending, pending)):
             yield from self._finished(key)
 
-    # Holders that follow.
-
     def _follow_few(self, source: bytes, version: int) -> Plan[list[bytes]]:
         """Lets the holders of a source follow at once, unless they are many; returns the task that is left."""
-        task = outbox.version_key(source, version)
-        found = yield from Scan("views", outbox.holders_of(source), self._inline + 1)
-        if len(found) > self._inline:
-            return [task]
-        left: list[bytes] = []
-        for place, row in found:
-            left += yield from self.follow_pointer(source, place, row[VALUE].stamp)
-        yield from Mutate("system", [RowMutation(task, deletes={VALUE: version})])
-        return left
-
-    def follow_pointer(self, source: bytes, place: bytes, stamp: int) -> Plan[list[bytes]]:
-        """Lets the holder of a back-reference follow its source, or removes one that does not refer to it (rule 14).
-
-        Returns the tasks that are left for the holders of the holder.
-        """
-        holder = holder_part(place[len(outbox.holders_of(source).start) :])
-        if not (yield from self._has_pointer(holder, place, stamp)):
-            return []
-        change = self._followers.of_source(source, holder)
-        try:
-            done = yield from self._until_won(partial(self._attempt, change, source), change)
-        except StoreError:
-            raise
-        except OnereadError as error:
-            yield from self._set_aside(source, holder, error)
-            return []
-        return [] if done is None else (yield from self._apply_now(done))
-
-    def _set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
-        """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""
-        now = yield from Now()
-        key = outbox.aside_key(source, holder)
-        rows = yield from Read("roots", [source, holder], "dm")
-        entry = outbox.new_aside(source, holder, error, now, dict(zip((source, holder), rows, strict=True)))
-        (before,) = yield from Read("system", [key], "dm")
-        stamp = later(before, now)
-        yield from Mutate("system", [_put(key, VALUE, outbox.encode_aside(entry), stamp)])
-
-    def retry_aside(self, source: bytes, holder: bytes) -> Plan[None]:
-        """Lets a holder that was set aside follow its source; it stays aside when that fails again."""
-        key = outbox.aside_key(source, holder)
-        (before,) = yield from Read("system", [key], "dm")
-        seen = yield from self._finished(holder)
-        for place in self._recorded.pointers(holder, seen.root):
-            if place.startswith(outbox.holders_of(source).start):
-                yield from self.follow_pointer(source, place, seen.version)
-        if before is not None and before[VALUE].value != REMOVED:
-            done = _put(key, VALUE, REMOVED, before[VALUE].stamp + 1)
-            yield from CheckAndMutate("system", VALUE, before[VALUE].value, done)
+        yield from ()
+        return [outbox.version_key(source, version)]
 
     # Recovery.
 
@@ -497,7 +475,7 @@ class RowCommitter(RowApplier):
                 marker = place, row[MARKED].stamp
                 since = self._markers.get(marker, now)
                 if now - since >= patience:
-                    yield from self._recover(*marker)
+                    yield from in_time(self._recover(*marker), self.clock, OPERATION)
                     removed += 1
                 else:
                     seen[marker] = since
@@ -533,7 +511,7 @@ def _left(done: Committed) -> list[bytes]:
     return [*pending, outbox.version_key(key, intents.version)] if intents.task else pending
 
 
-def _check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> None:
+def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> None:
     """Raises Corrupt for a row of `counts` that nothing can be added to: before the commit, which must be completed."""
     for each in added:
         row = shards[each]
@@ -550,13 +528,13 @@ def _reserve(intents: Intents, markers: Collection[int]) -> Reserve:
     )
 
 
-def _refers(pointers: Collection[bytes], source: bytes) -> bool:
+def refers(pointers: Collection[bytes], source: bytes) -> bool:
     """Whether one of these is a back-reference to a source."""
     start = outbox.holders_of(source).start
     return any(each.startswith(start) for each in pointers)
 
 
-def _has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
+def has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
     """Whether a holder has the values that a source has now."""
     row = sources[source]
     return row is None or seen.used.get(source, -1) >= decode_version(row[VERSION].value)
@@ -568,7 +546,7 @@ def _owner_of(held: bytes) -> tuple[bytes, int]:
 
 
 def _mark(key: bytes, version: int) -> Mutate:
-    return Mutate("system", [_put(journal_key(key, version), MARKED, encode_version(version), version)])
+    return Mutate("system", [marker_row(key, version)])
 
 
 def _put_pointers(places: Sequence[bytes], version: int) -> Mutate:

@@ -19,7 +19,7 @@ from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.intents import decode_version, read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE, later
 
@@ -42,7 +42,7 @@ _decode = msgspec.msgpack.Decoder(TaskLease).decode
 class RowTaskRunner:
     """Does the tasks of one open database. `batches` counts what was done."""
 
-    def __init__(self, committer: RowCommitter, leases: LeaseHolder | None = None) -> None:
+    def __init__(self, committer: FollowingCommitter, leases: LeaseHolder | None = None) -> None:
         self.leases = LeaseHolder() if leases is None else leases
         self.batches = 0
         self._committer = committer
@@ -103,8 +103,7 @@ class RowTaskRunner:
         within = outbox.holders_of(source)
         rest = within.behind(cursor) if cursor >= within.start else within
         found = yield from Scan("views", rest, batch)
-        for place, pointer in found:
-            yield from self._committer.follow_pointer(source, place, pointer[VALUE].stamp)
+        yield from self._committer.follow_page(source, found)
         stamp = _stamp(row.get(LEASE), now)
         cell = Cell(_encode(mine), stamp)
         if len(found) == batch:

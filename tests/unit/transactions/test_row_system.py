@@ -19,6 +19,7 @@ KEY = b"row"
 class Store:
     def __init__(self):
         self.engine, self.made = OneRowMemoryEngine(), []
+        self.capabilities = self.engine.capabilities
         self.driver = SyncDriver(self, lambda: 1000, lambda: 0.0)
         self.before = lambda _request: None
 

@@ -39,6 +39,7 @@ class Store:
 
     def __init__(self, deletes="hide"):
         self.deletes, self.engine = deletes, OneRowMemoryEngine(deletes)
+        self.capabilities = self.engine.capabilities
         self.now, self.elapsed = START, 0.0
         self.driver = SyncDriver(self, lambda: self.now, lambda: 0.5)
         self.before = lambda _request: None

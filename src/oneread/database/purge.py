@@ -1,0 +1,146 @@
+"""The purge of stores that change one row at a time: what was removed goes, once no late write can bring it back.
+
+A removed row stays as a row that no reader sees, so that an older write that comes late loses; a back-reference stays
+whose commit never came. Both are deleted when they are older than the grace, at their own stamps. Root rows, claims and
+sums are never purged. See rules P1 to P4 of the commit protocol and docs/decisions/0082-pages-of-holders.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from oneread.derivations.catalog import Catalog
+from oneread.errors import UsageError
+from oneread.plans.effects import Now
+from oneread.plans.plan import Plan
+from oneread.store.keys import KIND_BYTES, holder_part, pointed_part, pointer_part
+from oneread.store.limits import GRACE
+from oneread.store.requests import Found, Mutate, Read, Scan
+from oneread.store.rows import REMOVED, RowMutation, RowRange, Table
+from oneread.transactions import outbox
+from oneread.transactions.intents import read_root
+from oneread.transactions.row_apply import token_version
+from oneread.transactions.row_commits import RecordedKeys
+from oneread.transactions.row_time import LEAST_GRACE
+from oneread.transactions.unit_of_work import VALUE
+
+PAGE: Final = 200
+"""Rows of one step."""
+
+_POINTERS: Final = (outbox.BACK_REFERENCES, outbox.HOLDS)
+_WHOLE_TABLE: Final = RowRange(b"", b"")
+
+_Place: TypeAlias = "tuple[Table, RowRange]"
+
+
+class Purge:
+    """One pass over all that may be purged; `purged` counts the cells that were deleted. `grace` is in seconds."""
+
+    def __init__(self, catalog: Catalog, recorded: RecordedKeys, grace: int = GRACE) -> None:
+        if grace < LEAST_GRACE:
+            raise UsageError(
+                "with this grace a late write could bring back what was purged", grace=grace, least=LEAST_GRACE
+            )
+        self.purged = 0
+        self._catalog = catalog
+        self._recorded = recorded
+        self._grace = grace * 1000
+        self._places = list(purged_places(catalog))
+
+    def step(self) -> Plan[bool]:
+        """Purges a page; False when nothing is left to do.
+
+        Costs a scan; a read for pointers and tokens that are old, and a put where there is something to purge.
+        """
+        table, within = self._places[0]
+        found = yield from Scan(table, within, PAGE, families="dm")
+        until = (yield from Now()) - self._grace
+        if table == "counts":
+            gone = yield from self._ended_tokens(found, until)
+        else:
+            gone = _removed(found, until)
+            gone += yield from self._dead_pointers(found, until)
+        if gone:
+            yield from Mutate(table, gone)
+            self.purged += len(gone)
+        if len(found) == PAGE:
+            self._places[0] = table, within.behind(found[-1][0])
+        else:
+            self._places.pop(0)
+        return bool(self._places)
+
+    def _dead_pointers(self, found: Sequence[Found], until: int) -> Plan[list[RowMutation]]:
+        """Back-references and holds of attempts that were not committed, and cannot be any more (rule P3)."""
+        old = {
+            key: row[VALUE].stamp
+            for key, row in found
+            if pointer_part(key) in _POINTERS and row[VALUE].value != REMOVED and row[VALUE].stamp < until
+        }
+        holders = {key: self._holder_of(key) for key in old}
+        living = yield from self._pointers_of(list(dict.fromkeys(holders.values())))
+        return [
+            RowMutation(key, deletes={VALUE: stamp})
+            for key, stamp in old.items()
+            if (known := living[holders[key]]) is not None and key not in known
+        ]
+
+    def _holder_of(self, pointer: bytes) -> bytes:
+        pointed = pointed_part(pointer)
+        _parts, end = self._catalog.kind_of(pointed).codec.decode_prefix(pointed, KIND_BYTES)
+        return holder_part(pointed[end:])
+
+    def _pointers_of(self, holders: list[bytes]) -> Plan[dict[bytes, Collection[bytes] | None]]:
+        """The pointers that entities have by their records; None for one whose row has intents."""
+        if not holders:
+            return {}
+        rows = yield from Read("roots", holders, "dm")
+        seen = [read_root(key, row) for key, row in zip(holders, rows, strict=True)]
+        return {
+            each.key: None if each.intents is not None else self._recorded.pointers(each.key, each.root)
+            for each in seen
+        }
+
+    def _ended_tokens(self, found: Sequence[Found], until: int) -> Plan[list[RowMutation]]:
+        """Tokens that no program remembers: their intents are cleared (rule 12)."""
+        old = [
+            (key, column, cell)
+            for key, row in found
+            for column, cell in row.items()
+            if token_version(column) is not None and cell.stamp < until
+        ]
+        if not old:
+            return []
+        roots = list(dict.fromkeys(cell.value for _key, _column, cell in old))
+        rows = yield from Read("roots", roots, "dm")
+        seen = {key: read_root(key, row) for key, row in zip(roots, rows, strict=True)}
+        gone: dict[bytes, dict[bytes, int]] = {}
+        for key, column, cell in old:
+            root = seen[cell.value]
+            if root.intents is None or root.intents.version != token_version(column):
+                gone.setdefault(key, {})[column] = cell.stamp
+        return [RowMutation(key, deletes=stamps) for key, stamps in gone.items()]
+
+
+def purged_places(catalog: Catalog) -> Iterator[_Place]:
+    """The ranges of what may be purged. The items and memberships of feeds stay: what follows is found by them."""
+    kept = {part for view in catalog.views.values() for part in view.parts}
+    yield "views", RowRange.under(outbox.BACK_REFERENCES)
+    for view in catalog.views.values():
+        if view.cls not in kept:
+            for keyspace in view.keyspaces(catalog.kinds[view.model]):
+                if keyspace.table == "views":
+                    yield "views", RowRange.under(keyspace.prefix)
+    yield "views", RowRange.under(outbox.HOLDS)
+    yield "counts", _WHOLE_TABLE
+    yield "system", outbox.SET_ASIDE
+
+
+def _removed(found: Sequence[Found], until: int) -> list[RowMutation]:
+    """Rows that were removed before a moment, at their own stamps: a newer put stays."""
+    cells = [(key, row[VALUE]) for key, row in found if VALUE in row]
+    return [
+        RowMutation(key, deletes={VALUE: cell.stamp})
+        for key, cell in cells
+        if cell.value == REMOVED and cell.stamp < until
+    ]

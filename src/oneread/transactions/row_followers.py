@@ -1,0 +1,267 @@
+"""How holders follow their source on stores that change one row at a time: a page of them at once.
+
+All holders of a page are read in one request, the source after them, and what follows from all is written together;
+only the commit point of each is a request of its own. A holder that cannot go with the others - its row has intents, or
+another commit of it comes first - is done alone. See rule 14 of the commit protocol and docs/decisions/0082.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from oneread.errors import Corrupt, OnereadError, StoreError
+from oneread.plans.effects import Now, Together
+from oneread.plans.in_time import in_time
+from oneread.plans.plan import Plan
+from oneread.store.keys import holder_part
+from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Request, Scan
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation
+from oneread.transactions import outbox
+from oneread.transactions.commit import Change, Decision
+from oneread.transactions.intents import INTENTS, Intents, SeenRow, marker_row, read_root, root_row
+from oneread.transactions.root import Root, next_version
+from oneread.transactions.row_apply import Committed, surely
+from oneread.transactions.row_commits import Prepared, Ready, RowCommitter, check_sums, has_followed
+from oneread.transactions.row_time import OPERATION
+from oneread.transactions.unit_of_work import VALUE, RowCache, later
+
+PAGE: Final = 100
+"""Holders that follow at once, at most."""
+
+PAGE_BYTES: Final = 4_000_000
+"""Bytes of the intents of one page; holders beyond them are done alone."""
+
+
+class _Holder(NamedTuple):
+    """A holder as it was read, one of its back-references, and the change that lets it follow.
+
+    `wanted` are the root rows that its decision needs, but for its own.
+    """
+
+    seen: SeenRow
+    row: Row
+    place: bytes
+    change: Change
+    wanted: Sequence[bytes]
+
+
+class _Alone(Exception):
+    """A holder needs more than the others: it is done alone."""
+
+
+class _Page:
+    """The back-references of one page: `stamps` by key, and `alone` what cannot be done with the others."""
+
+    def __init__(self, source: bytes, found: Sequence[Found]) -> None:
+        start = len(outbox.holders_of(source).start)
+        self.stamps = {place: row[VALUE].stamp for place, row in found}
+        self.places: dict[bytes, list[bytes]] = {}
+        for place in self.stamps:
+            self.places.setdefault(holder_part(place[start:]), []).append(place)
+        self.alone: dict[bytes, None] = {}
+
+    def leave(self, holder: bytes) -> None:
+        """Leaves a holder to be done alone."""
+        self.alone.update(dict.fromkeys(self.places[holder]))
+
+
+class FollowingCommitter(RowCommitter):
+    """Commits, and lets the holders of what was committed follow."""
+
+    def _follow_few(self, source: bytes, version: int) -> Plan[list[bytes]]:
+        task = outbox.version_key(source, version)
+        found = yield from Scan("views", outbox.holders_of(source), self._inline + 1)
+        if len(found) > self._inline:
+            return [task]
+        left = yield from self.follow_page(source, found)
+        yield from Mutate("system", [RowMutation(task, deletes={VALUE: version})])
+        return left
+
+    def follow_page(self, source: bytes, found: Sequence[Found]) -> Plan[list[bytes]]:
+        """Lets the holders of back-references follow their source, and removes those that do not refer to it.
+
+        Returns the tasks that are left for the holders of the holders.
+        """
+        left: list[bytes] = []
+        for first in range(0, len(found), PAGE):
+            page = _Page(source, found[first : first + PAGE])
+            left += yield from in_time(self._follow_all(source, page), self.clock, OPERATION)
+            for place in page.alone:
+                alone = self.follow_pointer(source, place, page.stamps[place])
+                left += yield from in_time(alone, self.clock, OPERATION)
+        return left
+
+    # A page of holders at once.
+
+    def _follow_all(self, source: bytes, page: _Page) -> Plan[list[bytes]]:
+        done = yield from self._commit_page(source, page)
+        return (yield from self._apply_now(*done))
+
+    def _commit_page(self, source: bytes, page: _Page) -> Plan[list[Committed]]:
+        """Commits all holders of a page that are done together; the others are noted in it."""
+        holders = yield from self._read_holders(source, page)
+        if not holders:
+            return []
+        now = yield from Now()
+        sources = yield from self._read_sources(holders)
+        ready: list[tuple[_Holder, Prepared]] = []
+        size = 0
+        for each in holders:
+            try:
+                found = self._decide(source, each, sources, now)
+                if found is None:
+                    continue
+                prepared = yield from self._prepare(found)
+            except (OnereadError, _Alone):  # alone, an error is set aside
+                page.alone[each.place] = None
+                continue
+            size += len(prepared.cells[INTENTS].value)
+            if size > PAGE_BYTES:
+                page.alone[each.place] = None
+            else:
+                ready.append((each, prepared))
+        return (yield from self._swap_all(ready, page))
+
+    def _read_holders(self, source: bytes, page: _Page) -> Plan[list[_Holder]]:
+        """The holders that refer to the source; back-references of others are removed."""
+        keys = list(page.places)
+        rows = yield from surely(Read("roots", keys, "dm"))
+        holders: list[_Holder] = []
+        gone: list[RowMutation] = []
+        for key, row in zip(keys, rows, strict=True):
+            try:
+                seen = read_root(key, row)
+                recorded = self._recorded.pointers(key, seen.root)
+                change = self._followers.of_source(source, key)
+                wanted = dict.fromkeys([*change.hints(), *change.links(seen.root)])
+            except OnereadError:  # alone, it is raised
+                page.leave(key)
+                continue
+            if row is None or seen.intents is not None or key in wanted:
+                page.leave(key)
+                continue
+            living = [place for place in page.places[key] if place in recorded]
+            if living:
+                holders.append(_Holder(seen, row, living[0], change, list(wanted)))
+            for place in page.places[key]:
+                if place not in recorded and seen.version >= page.stamps[place]:
+                    gone.append(RowMutation(place, {VALUE: Cell(REMOVED, seen.version)}))
+                elif place not in recorded:  # an attempt that put it may still be committed
+                    page.alone[place] = None
+        if gone:
+            yield from Mutate("views", gone)
+        return holders
+
+    def _read_sources(self, holders: Sequence[_Holder]) -> Plan[dict[bytes, Row | None]]:
+        """The root rows that decisions need, but for those whose delete has begun, which must look again.
+
+        They are read after the holders: else a change between the two reads would be missed.
+        """
+        wanted = list(dict.fromkeys(key for each in holders for key in each.wanted))
+        rows = yield from surely(Read("roots", wanted, "dm"))
+        read = zip(wanted, rows, strict=True)
+        return {key: root_row(row) for key, row in read if not read_root(key, row).marked}
+
+    def _decide(self, source: bytes, holder: _Holder, rows: Mapping[bytes, Row | None], now: int) -> Ready | None:
+        """What one holder commits; None when it has the source's values."""
+        seen = holder.seen
+        sources = RowCache()
+        sources.now = now
+        for key in holder.wanted:
+            if key not in rows:
+                raise _Alone
+            sources[key] = rows[key]
+        sources[seen.key] = root_row(holder.row)
+        if has_followed(source, seen, sources):
+            return None
+        version = next_version(now, seen.version)
+        decision = holder.change.decide(seen.root, version, sources)
+        if decision.unreferenced or decision.operations.claimed:
+            raise _Alone
+        if decision.root is None:  # as it is: what was decided on the source's earlier values must not be committed
+            decision = Decision(Root(version, seen.root.body, seen.root.emitted, seen.root.own))
+        return Ready(seen, decision, self._used(seen, decision, sources, source), (), {})
+
+    def _swap_all(self, ready: Sequence[tuple[_Holder, Prepared]], page: _Page) -> Plan[list[Committed]]:
+        """The commit points of holders, and before them all markers and a read of the sums that they add to."""
+        before: list[Request[Any]] = []
+        markers = [marker_row(holder.seen.key, made.root.version) for holder, made in ready if made.intents]
+        if markers:
+            before.append(Mutate("system", markers))
+        sums = list(dict.fromkeys(shard for _holder, made in ready for shard in made.intents.deltas))
+        if sums:
+            before.append(Read("counts", sums, "dm"))
+        answers = (yield from Together([surely(each) for each in before])) if before else []
+        shards: dict[bytes, Row | None] = dict(zip(sums, answers[-1], strict=True)) if sums else {}
+        ready = [each for each in ready if self._can_add(each, shards, page)]
+        swaps = [self._has_swapped(holder.seen, made) for holder, made in ready]
+        swapped = (yield from Together(swaps)) if swaps else []
+        done: list[Committed] = []
+        for (holder, made), was_first in zip(ready, swapped, strict=True):
+            if was_first:
+                versions = [made.root.version] if made.intents else []
+                done.append(Committed(holder.seen.key, made.intents or Intents(made.root.version), shards, versions))
+            else:
+                page.alone[holder.place] = None
+        return done
+
+    def _can_add(self, ready: tuple[_Holder, Prepared], shards: Mapping[bytes, Row | None], page: _Page) -> bool:
+        """Whether the sums that a holder adds to can be read; alone, the error is raised."""
+        holder, made = ready
+        try:
+            check_sums(made.intents.deltas, shards)
+        except Corrupt:
+            page.alone[holder.place] = None
+            return False
+        return True
+
+    def _has_swapped(self, seen: SeenRow, made: Prepared) -> Plan[bool]:
+        """The commit point of one holder: an error of it is met again when the holder is done alone."""
+        try:
+            return (yield from self._swap_root(seen, made.cells, made.commit))
+        except StoreError:
+            return False
+
+    # One holder alone.
+
+    def follow_pointer(self, source: bytes, place: bytes, stamp: int) -> Plan[list[bytes]]:
+        """Lets the holder of a back-reference follow its source, or removes one that does not refer to it (rule 14).
+
+        Returns the tasks that are left for the holders of the holder.
+        """
+        holder = holder_part(place[len(outbox.holders_of(source).start) :])
+        if not (yield from self._has_pointer(holder, place, stamp)):
+            return []
+        change = self._followers.of_source(source, holder)
+        try:
+            done = yield from self._until_won(partial(self._attempt, change, source), change)
+        except StoreError:
+            raise
+        except OnereadError as error:
+            yield from self._set_aside(source, holder, error)
+            return []
+        return [] if done is None else (yield from self._apply_now(done))
+
+    def _set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
+        """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""
+        now = yield from Now()
+        key = outbox.aside_key(source, holder)
+        rows = yield from Read("roots", [source, holder], "dm")
+        entry = outbox.new_aside(source, holder, error, now, dict(zip((source, holder), rows, strict=True)))
+        (before,) = yield from Read("system", [key], "dm")
+        stamp = later(before, now)
+        yield from Mutate("system", [RowMutation(key, {VALUE: Cell(outbox.encode_aside(entry), stamp)})])
+
+    def retry_aside(self, source: bytes, holder: bytes) -> Plan[None]:
+        """Lets a holder that was set aside follow its source; it stays aside when that fails again."""
+        key = outbox.aside_key(source, holder)
+        (before,) = yield from Read("system", [key], "dm")
+        seen = yield from self._finished(holder)
+        for place in self._recorded.pointers(holder, seen.root):
+            if place.startswith(outbox.holders_of(source).start):
+                yield from in_time(self.follow_pointer(source, place, seen.version), self.clock, OPERATION)
+        if before is not None and before[VALUE].value != REMOVED:
+            done = RowMutation(key, {VALUE: Cell(REMOVED, before[VALUE].stamp + 1)})
+            yield from CheckAndMutate("system", VALUE, before[VALUE].value, done)
