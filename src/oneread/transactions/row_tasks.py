@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from oneread.errors import StaleCopies
-from oneread.plans.effects import Now
+from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange
@@ -51,6 +51,7 @@ class RowTaskRunner:
     def step(self, batch: int) -> Plan[TaskStepResult]:
         """One batch of the first task that no other worker has; now and then, recovers what other programs left."""
         within, held = outbox.TASKS, False
+        yield from self._committer.renew_lease()
         now = self._committer.clock()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
@@ -115,9 +116,11 @@ class RowTaskRunner:
         return True
 
     def finish_waiting(self) -> Plan[None]:
-        """Does tasks until none is left."""
-        while (yield from self.step(outbox.BATCH)):
-            pass
+        """Finishes what is in the journal, and does tasks until none is left; waits for those of other workers."""
+        yield from self._committer.recover(patience=0.0)
+        while (result := (yield from self.step(outbox.BATCH))) is not TaskStepResult.IDLE:
+            if result is TaskStepResult.HELD:
+                yield from Sleep(LOOK_SECONDS)
 
     def retry(self) -> Plan[int]:
         """Retries everything that is set aside; returns how much that was."""

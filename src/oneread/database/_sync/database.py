@@ -924,7 +924,7 @@ class Database(FeedVerbs):
         """
         options = BackfillOptions(pace, fence, quiet, wait, progress)
         try:
-            return self.run(self.operations.require("backfill").backfill(options).run())
+            return self.run(self.operations.backfill(options).run())
         finally:
             self.run(self.operations.refresh())
 
