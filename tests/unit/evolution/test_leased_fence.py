@@ -510,7 +510,13 @@ class TestABackfill:
         assert before not in store.prefixes()
         store.audited(new)
 
-    def test_ends_attempts_that_are_in_the_journal(self, store, old):
+    @pytest.mark.parametrize("over_a_fence", [False, True])
+    def test_ends_attempts_that_are_in_the_journal(self, store, old, over_a_fence):
+        """Of an entity that an older program makes, also where no more than a fence was: each has a marker."""
+        if over_a_fence:
+            committer = old.operations.committer
+            seen = old.run(committer._finished(old.operations.root(Country, ("z",))))
+            assert old.run(committer.fence(seen, 5))
         late = sent_late(store, old)
         new = store.program(NEW)
         assert new.backfill(fence=True).done
