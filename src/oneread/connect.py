@@ -149,7 +149,8 @@ def migration(
     _check_time(clock, timeout)
     _check_schema(schema)
     engine, may_write = _open_engine(url, timeout)
-    return Migration(SyncDriver(engine, clock, timeout=timeout), schema, may_write=may_write)
+    driver = SyncDriver(engine, clock, timeout=timeout)
+    return Migration(driver, schema, may_write=may_write, committer=_system(engine))
 
 
 class Opening:
@@ -238,7 +239,7 @@ def _system(engine: Engine) -> SystemCommitter:
     """What commits the rows that belong to no entity."""
     if engine.capabilities.spans_rows:
         return NATIVE_SYSTEM
-    from oneread.transactions.row_system import ROW_SYSTEM
+    from oneread.transactions.row_recovery import ROW_SYSTEM
 
     return ROW_SYSTEM
 

@@ -9,7 +9,7 @@ from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
-from oneread.transactions.row_system import ROW_SYSTEM
+from oneread.transactions.row_recovery import ROW_SYSTEM
 
 
 class Nothing(Model[int]):

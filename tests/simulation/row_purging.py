@@ -5,6 +5,7 @@ from random import Random as Chance
 from oneread.database.purge import Purge
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.errors import OnereadError, Unavailable
+from oneread.evolution.leased_fence import LeasedFence
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
@@ -150,6 +151,7 @@ def the_grace_is_one_late_request(patch):
 def no_operation_gives_up(patch):
     for module in (row_commits, row_followers):
         patch.setattr(module, "in_time", lambda plan, _clock, _seconds: plan)
+    patch.setattr(LeasedFence, "hold", lambda _fence: iter(()))  # a lease would be over much earlier
 
 
 def the_server_refuses_nothing(patch):

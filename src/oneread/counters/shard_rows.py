@@ -35,7 +35,7 @@ from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import ABSENT, CheckAndMutate, Found
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation
 from oneread.transactions.intents import FENCED, HISTORY, REMEMBERED, HistoryEntry, decode_version, encode_version
-from oneread.transactions.row_apply import WRITES
+from oneread.transactions.row_system import WRITES
 from oneread.transactions.unit_of_work import VALUE
 
 T = TypeVar("T")

@@ -915,7 +915,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         """
         options = BackfillOptions(pace, fence, quiet, wait, progress)
         try:
-            return await self.run(self.operations.require("backfill").backfill(options).run())
+            return await self.run(self.operations.backfill(options).run())
         finally:
             await self.run(self.operations.refresh())
 

@@ -9,12 +9,15 @@ from collections.abc import Collection
 from types import TracebackType
 from typing import Self, TypeVar
 
+from oneread.database.one_row import refuse_unsupported
 from oneread.errors import Unsupported
 from oneread.evolution.migrate import Planned, Status, apply_migration, plan_migration, roll_back, status
 from oneread.evolution.schema import Schema
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
+from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.system_rows import NATIVE_SYSTEM
 
 R = TypeVar("R")
 
@@ -22,10 +25,14 @@ R = TypeVar("R")
 class Migration:
     """A store and a schema that may differ: `with migration(url, schema) as change`."""
 
-    def __init__(self, driver: SyncDriver, schema: Schema, *, may_write: bool) -> None:
+    def __init__(
+        self, driver: SyncDriver, schema: Schema, *, may_write: bool, committer: SystemCommitter = NATIVE_SYSTEM
+    ) -> None:
         self._driver = driver
+        self._schema = schema
         self._declared = schema.declared()
         self._may_write = may_write
+        self._committer = committer
 
     def plan(self, *, drop: Collection[str] = (), count: bool = True) -> Planned:
         """Returns what opening the store under this schema changes, and what is refused; writes nothing.
@@ -45,13 +52,15 @@ class Migration:
 
         Costs what `plan` costs without counting, then one transaction; for a model that is dropped, a transaction more
         for each 2,000 of its deleted entities, and for a variant a read of its model's entities inside the transaction.
+        On a store that changes one row at a time, where older programs may not write any more, it waits for 20 seconds.
 
         Raises:
             SchemaMismatch: something is refused; nothing was written.
-            Unsupported: the store is open read-only.
+            Unsupported: the store is open read-only, or changes one row at a time and cannot keep the schema, or drop a
+                model that had entities.
         """
-        self._refuse_read_only()
-        return self._run(apply_migration(self._declared, drop))
+        self._check_writable()
+        return self._run(apply_migration(self._declared, drop, self._committer))
 
     def rollback(self, *, lose: Collection[str] = ()) -> Planned:
         """Makes this schema, of an older program, the store's newest version.
@@ -60,18 +69,20 @@ class Migration:
 
         Raises:
             SchemaMismatch: something would be lost that is not named, or is refused; nothing was written.
-            Unsupported: the store is open read-only.
+            Unsupported: as `apply`.
         """
-        self._refuse_read_only()
-        return self._run(roll_back(self._declared, lose))
+        self._check_writable()
+        return self._run(roll_back(self._declared, lose, self._committer))
 
     def status(self) -> Status:
         """Returns the versions of the schema, the states of views, and what a backfill has to do. Two requests."""
         return self._run(status(self._declared))
 
-    def _refuse_read_only(self) -> None:
+    def _check_writable(self) -> None:
         if not self._may_write:
             raise Unsupported("cannot change the schema: the store is open read-only")
+        if self._committer is not NATIVE_SYSTEM:
+            refuse_unsupported(self._schema.unstored())
 
     def _run(self, plan: Plan[R]) -> R:
         return self._driver.run(plan, Trace())

@@ -19,7 +19,6 @@ _NO_VERB: Final = "a store that changes one row at a time does not have this ver
 _OTHER_STORE: Final = "use a store that spans rows: lmdb:, or memory: without span=row"
 _SINGLE: Final = "use save, patch and delete: each is one commit, of one entity"
 _RECOVERED: Final = "drain() and workers finish what other programs left; for more use a store that spans rows"
-_NEW_STORE: Final = "open a new store under the new schema, and save the entities that dump() writes of this one"
 
 _INSTEAD: Final[Mapping[str, str]] = {
     "transact": _SINGLE,
@@ -27,8 +26,6 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "verify": _RECOVERED,
     "repair": _RECOVERED,
     "drop": _RECOVERED,
-    "backfill": _NEW_STORE,
-    "migrate": _NEW_STORE,
 }
 
 

@@ -8,14 +8,17 @@ the decisions page.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, NamedTuple
 
-from oneread.database.one_row import refuse_unsupported, refuse_verb
+from oneread.database.one_row import refuse_unsupported
 from oneread.database.operations import Operations
-from oneread.derivations.schema_rows import fence, replace_schema, stored_schema
+from oneread.derivations.schema_rows import fence, stored_schema
 from oneread.errors import SchemaMismatch
+from oneread.evolution.changing import change_schema
 from oneread.evolution.declare import DeclaredSchema
 from oneread.evolution.fence import Fence
+from oneread.evolution.leased_fence import LeasedFence
 from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared
 from oneread.evolution.rolling import numbers_of
@@ -27,6 +30,7 @@ from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.store.limits import GRACE
 from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.row_recovery import RowRecovery
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 
 _NEWER: Final = "this store has a newer schema; start the newer program, or go back with `oneread migrate rollback`"
@@ -44,25 +48,25 @@ def opened(
 ) -> Plan[Operations]:
     """The operations of a store under a schema; a schema that is new to the store changes its schema row.
 
-    Costs one request; with a new schema a scan of one row for each model, and a transaction. Raises SchemaMismatch,
-    with nothing written, where the schema does not fit the one in the store, or changes it and may not, and for a store
-    of another format; Unsupported where a store that changes one row at a time cannot keep the schema, or has another.
+    Costs one request; with a new schema a scan of one row for each model, and a transaction; where programs may not
+    write any more and the store changes one row at a time, a wait of `END_SECONDS` and a pass over the journal. Raises
+    SchemaMismatch, with nothing written, where the schema does not fit the one in the store, or changes it and may not,
+    and for a store of another format; Unsupported where a store that changes one row at a time cannot keep the schema.
     """
-    spans_rows = committer is NATIVE_SYSTEM
-    if not spans_rows:
+    by_row = committer if isinstance(committer, RowRecovery) else None
+    if by_row is not None:
         refuse_unsupported(schema.unstored())
+    read_at = 0.0 if by_row is None else by_row.clock()
     stored = yield from stored_schema()
     declared = schema.declared()
     fitting = _seen_before(stored, declared)
     if fitting is None:
-        if stored.version and not spans_rows:
-            refuse_verb("migrate")
         evolved = yield from evolve_schema(declared, stored)
         refuse(evolved)
         if not read_only:
-            fitting = yield from committer.together(
-                lambda store: _evolve_stored(store, declared, spans_rows=spans_rows)
-            )
+            stored = yield from change_schema(committer, partial(_next_schema, declared=declared))
+            fitting = _seen_before(stored, declared)
+            assert fitting is not None, "a schema row that was changed to a schema has it in its history"
         elif evolved.stored.version == stored.version:
             fitting = _Fitting(stored, stored.version)
         else:
@@ -78,8 +82,12 @@ def opened(
     catalog = schema.catalog(numbers)
     catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
-    known = Fence(catalog, fitting.version, fence(stored), building)
-    return Operations(catalog, known, schema, spans_rows=spans_rows, grace=grace)
+    if by_row is None:
+        known = Fence(catalog, fitting.version, fence(stored), building)
+    else:
+        known = LeasedFence(catalog, fitting.version, fence(stored), building, read_at)
+        known.clock = by_row.clock
+    return Operations(catalog, known, schema, spans_rows=by_row is None, grace=grace)
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:
@@ -91,7 +99,7 @@ def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | N
     if not versions:
         return None
     found = versions[-1]
-    if found.version < stored.writers:
+    if found.version < stored.oldest_writer:
         raise _refusal(stored, found.version)
     return _Fitting(stored, found.version)
 
@@ -106,17 +114,11 @@ def _date(past: Past) -> str:
     return datetime.fromtimestamp(past.at / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _evolve_stored(store: CountedStore, declared: DeclaredSchema, *, spans_rows: bool) -> _Fitting:
-    """Inside a transaction: reads the schema row again, and changes it if it must be."""
-    stored = run_plan(store, stored_schema())
-    fitting = _seen_before(stored, declared)
-    if fitting is None:
-        if stored.version and not spans_rows:
-            refuse_verb("migrate")
-        evolved = run_plan(store, evolve_schema(declared, stored))
-        refuse(evolved)
-        fitting = _Fitting(evolved.stored, evolved.stored.version)
-    if fitting.stored is stored:
-        return fitting
-    refuse_undeclared(fitting.stored, declared)
-    return fitting._replace(stored=replace_schema(store, fitting.stored, store.now()))
+def _next_schema(store: CountedStore, stored: StoredSchema, declared: DeclaredSchema) -> StoredSchema:
+    """The schema row with a declared schema, which another program may have stored meanwhile."""
+    if _seen_before(stored, declared) is not None:
+        return stored
+    evolved = run_plan(store, evolve_schema(declared, stored))
+    refuse(evolved)
+    refuse_undeclared(evolved.stored, declared)
+    return evolved.stored

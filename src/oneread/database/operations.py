@@ -35,6 +35,7 @@ from oneread.errors import (
 )
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
+from oneread.evolution.leased_fence import LeasedFence
 from oneread.evolution.schema import Schema
 from oneread.feeds.following import FeedHandler, follower_of
 from oneread.feeds.own_writes import OwnWrites
@@ -127,6 +128,8 @@ class Operations:
         else:
             inline = min(self.inline, ROW_HOLDERS)
             by_row = FollowingCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
+            assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
+            by_row.lease, by_row.clock = fence, fence.clock
             self.committer, self.outbox = by_row, RowTaskRunner(by_row)
         self.own_writes = OwnWrites(self.committer, feeds)
         self.counters = CounterPlans(self.committer, schema.counters, spans_rows=spans_rows)

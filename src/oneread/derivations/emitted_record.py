@@ -164,6 +164,10 @@ class RecordedPointers:
         held = [(view_of(token), suffixes) for token, suffixes in record.items() if form_of(token) == UNIQUE]
         return frozenset([prefix + suffix for prefix, suffixes in held for suffix in suffixes])
 
+    def covered(self, root: Root, /) -> frozenset[int]:
+        """Its tokens, but for those that only living or only deleted entities have."""
+        return frozenset(decode_record(root.emitted)) - {HIDDEN, LAST_VALUES}
+
 
 def short_hash(shown: bytes) -> bytes:
     """What a record keeps of a row's value: the value itself if it is short, else 8 bytes of BLAKE2b."""

@@ -17,13 +17,18 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Cell, Row
-from oneread.transactions.system_rows import FENCE_ROW, SCHEMA_ROW, Swap
+from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE
 
 
 def stored_schema() -> Plan[StoredSchema]:
     """The schema of the store; an empty one when nothing was ever declared. One request, one row."""
     (row,) = yield from Read("system", [SCHEMA_ROW])
+    return read_stored(row)
+
+
+def read_stored(row: Row | None) -> StoredSchema:
+    """What the schema row says."""
     return StoredSchema() if row is None else decode(row[VALUE].value)
 
 
@@ -40,7 +45,7 @@ def replace_schema(store: CountedStore, stored: StoredSchema, now: int) -> Store
 
 def fence(stored: StoredSchema) -> bytes:
     """The value of the fence row under a schema; a store without this row never changed its schema."""
-    return msgspec.msgpack.encode((stored.writers, stored.changes))
+    return msgspec.msgpack.encode((stored.oldest_writer, stored.changes))
 
 
 _NEVER_CHANGED: Final = fence(StoredSchema())
@@ -51,6 +56,16 @@ def fence_of(row: Row | None) -> bytes:
     return _NEVER_CHANGED if row is None or VALUE not in row else row[VALUE].value
 
 
+def fence_in(schema: Row | None) -> bytes:
+    """The fence in the schema row, on a store that changes one row at a time."""
+    return _NEVER_CHANGED if schema is None else schema[FENCE].value
+
+
+def changes_of(seen: bytes) -> int:
+    """How often the schema row was changed, from a fence."""
+    return msgspec.msgpack.decode(seen, type=tuple[int, int])[1]
+
+
 def fence_unchanged(seen: bytes, lost: Callable[[], Conflict]) -> Swap:
     """A check that the fence, and with it the schema row, is as it was seen."""
     value = None if seen == _NEVER_CHANGED else seen
@@ -58,14 +73,14 @@ def fence_unchanged(seen: bytes, lost: Callable[[], Conflict]) -> Swap:
 
 
 def schema_and_fence() -> Plan[tuple[StoredSchema, bytes]]:
-    """The schema of the store, and the value of the fence read before it. Two requests, two rows."""
-    (row,) = yield from Read("system", [FENCE_ROW])
-    return (yield from stored_schema()), fence_of(row)
+    """The schema of the store, and the value of its fence, which says nothing that the schema does not."""
+    stored = yield from stored_schema()
+    return stored, fence(stored)
 
 
 def refuse_overtaken(stored: StoredSchema, version: int) -> None:
     """Raises SchemaMismatch unless a program under this version of the schema may still write."""
-    if version < stored.writers:
+    if version < stored.oldest_writer:
         raise SchemaMismatch(
             "a newer program has upgraded this store, nothing was written; restart this one with the newer schema",
             version=version,

@@ -46,6 +46,7 @@ from oneread.store.keys import kind_part, row_part, view_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions.commit import Change, Commit, Committer
+from oneread.transactions.intents import root_row
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 from oneread.transactions.tasks import OutboxRunner
@@ -241,10 +242,11 @@ class Backfill:
         self._row, found = _read_position(row)
         closed = stored.writers >= self._version
         if found is None or found.version != self._version:
-            self._at = BackfillPosition(self._version, "closed" if closed else "open")
-        else:
-            self._at = found.next_pass("closed") if closed and found.phase == "open" else found
-        self._saved = self._at.looked
+            found = BackfillPosition(self._version)
+        if closed and found.phase == "open":
+            yield from self._committer.end_older()
+            found = found.next_pass("closed") if found.looked else msgspec.structs.replace(found, phase="closed")
+        self._at, self._saved = found, found.looked
 
     def _result(self, *, done: bool, waits: bool = False) -> Backfilled:
         at = self._at
@@ -302,8 +304,8 @@ class Backfill:
     def _missing_sources(self, key: bytes, row: Row) -> list[bytes] | None:
         """The sources of a row that must be committed again; None for a row that is as declared."""
         try:
-            root = parse_root(row)
-            if self._catalog.is_current(key, root):
+            root = parse_root(root_row(row))
+            if not root.version or self._catalog.is_current(key, root):  # without a version, no more than a fence
                 return None
         except Corrupt:  # the commit raises it again, as a refusal of this row
             return []
@@ -385,17 +387,16 @@ class Backfill:
 
     def _close(self) -> Plan[None]:
         """Cuts older programs off, and begins the last pass."""
-        position = self._at.next_pass("closed")
-        data = _encode(position)
 
         def close(store: CountedStore) -> StoredSchema:
             stored = run_plan(store, stored_schema())
             closed = msgspec.structs.replace(stored, writers=self._version)
             return replace_schema(store, closed, store.now())
 
-        stored = yield from self._committer.together(close, self._swaps(data))
+        stored = yield from self._committer.together(close, self._swaps(self._row))
         self._fence = fence(stored)
-        self._at, self._row, self._saved = position, data, 0
+        yield from self._committer.end_older()
+        yield from self._move(self._at.next_pass("closed"))
 
     # The end: nothing is missing, and nothing can become missing any more.
 

@@ -73,9 +73,10 @@ class Fence:
 
     def _update(self, stored: StoredSchema) -> None:
         states: dict[bytes, ViewState] = {each.prefix: each.state for each in stored.views.values()}
-        if self.version < stored.writers:
+        if self.version < stored.oldest_writer:
             self._newer = stored
         else:
+            self._newer = None
             self._catalog.learn(stored)
         building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
         self._building = self._catalog.unready(building)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from oneread.derivations.schema_rows import replace_schema, stored_schema
+from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import SchemaMismatch
 from oneread.evolution.backfill import BackfillPosition, position
+from oneread.evolution.changing import change_schema
 from oneread.evolution.compare import Difference
 from oneread.evolution.declare import DeclaredModel, DeclaredSchema
 from oneread.evolution.plan import Evolved, evolve, refuse, refuse_undeclared, undeclared
 from oneread.models.evolving import Renamed
-from oneread.models.versions import StoredSchema, ViewState
+from oneread.models.versions import StoredSchema, ViewState, lowered
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.inside import run_plan
@@ -119,7 +121,7 @@ class Status(msgspec.Struct, frozen=True):
 
 def evolve_schema(declared: DeclaredSchema, stored: StoredSchema, drop: Collection[str] = ()) -> Plan[Evolved]:
     """Compares a declared schema with the stored one. A scan of one row for each stored model."""
-    populated: dict[str, bool] = {}
+    stored, populated = lowered(stored), {}
     for name in stored.kinds:
         populated[name] = (yield from first_row("roots", _rows_of(stored.kinds, name))) is not None
     return evolve(stored, declared, populated, (yield from Now()), drop)
@@ -185,7 +187,7 @@ def apply_migration(
     stored = yield from stored_schema()
     yield from _accepted(stored, declared, drop)  # a refused migration must not have purged anything
     yield from _refuse_drops(stored, declared, drop, committer)
-    yield from committer.together(lambda store: _apply(store, declared, drop))
+    yield from change_schema(committer, partial(_apply, declared=declared, drop=drop))
     return before
 
 
@@ -203,19 +205,18 @@ def _accepted(stored: StoredSchema, declared: DeclaredSchema, drop: Collection[s
     return evolved.stored
 
 
-def _apply(store: CountedStore, declared: DeclaredSchema, drop: Collection[str]) -> None:
-    """Inside a transaction, where entities that were saved since the first check are found."""
-    stored = run_plan(store, stored_schema())
+def _apply(store: CountedStore, stored: StoredSchema, declared: DeclaredSchema, drop: Collection[str]) -> StoredSchema:
+    """The next schema, where entities that were saved since the first check are found."""
     accepted = run_plan(store, _accepted(stored, declared, drop))
     if accepted is stored:
-        return
+        return stored
     for name in drop:
         if name in stored.kinds:
             if run_plan(store, first_row("roots", _rows_of(stored.kinds, name))) is not None:
                 raise SchemaMismatch(_POPULATED, model=name)
         elif name in stored.layouts:
             run_plan(store, _refuse_populated(stored, name))
-    replace_schema(store, accepted, store.now())
+    return accepted
 
 
 def _existing(stored: StoredSchema, drop: Collection[str]) -> Collection[str]:
@@ -264,11 +265,21 @@ def roll_back(
     Renames since then are undone while the store remembers them; views that it does not declare are dropped, since they
     can be built again.
     """
-    return (yield from committer.together(lambda store: _roll_back(store, declared, frozenset(lose))))
+    planned: list[Planned] = []
+
+    def wanted(store: CountedStore, stored: StoredSchema) -> StoredSchema:
+        found, plan = _rolled_back(store, stored, declared, frozenset(lose))
+        planned.append(plan)
+        return found
+
+    yield from change_schema(committer, wanted)
+    return planned[-1]
 
 
-def _roll_back(store: CountedStore, declared: DeclaredSchema, lose: frozenset[str]) -> Planned:
-    stored = run_plan(store, stored_schema())
+def _rolled_back(
+    store: CountedStore, stored: StoredSchema, declared: DeclaredSchema, lose: frozenset[str]
+) -> tuple[StoredSchema, Planned]:
+    stored = lowered(stored)
     # The schema with the renames that lead back to it.
     given = msgspec.structs.replace(declared, models=tuple(_undone(model, stored) for model in declared.models))
     hidden = {name for view in given.views for name in view.hidden}
@@ -282,10 +293,7 @@ def _roll_back(store: CountedStore, declared: DeclaredSchema, lose: frozenset[st
     for name in models:
         run_plan(store, _refuse_populated(stored, name))
     refuse_undeclared(evolved.stored, given)
-    planned = run_plan(store, _described(stored, given, evolved, count=False))
-    if evolved.stored is not stored:
-        replace_schema(store, evolved.stored, store.now())
-    return planned
+    return evolved.stored, run_plan(store, _described(stored, given, evolved, count=False))
 
 
 def _undone(model: DeclaredModel, stored: StoredSchema) -> DeclaredModel:
@@ -314,7 +322,7 @@ def status(declared: DeclaredSchema | None) -> Plan[Status]:
             Version(
                 past.version,
                 datetime.fromtimestamp(past.at / 1000, UTC),
-                past.version >= stored.writers,
+                past.version >= stored.oldest_writer,
                 declared is not None and past.declared == declared.digest,
             )
             for past in stored.history

@@ -164,7 +164,8 @@ class StoredSchema(msgspec.Struct, frozen=True):
     number given to anything; `writers` is the oldest version that may still write. `older` are layouts that rows may
     still have and `former` those that no row has, for a rollback, both oldest first; `retired` are generations of views
     that are being deleted; `history` ends with the current version; `dropped` are names that were dropped, so that
-    dropping them again is not an error.
+    dropping them again is not an error. `raised` is the version that is to come next, while older programs are waited
+    for to end; 0 otherwise.
     """
 
     format: int = FORMAT
@@ -180,6 +181,12 @@ class StoredSchema(msgspec.Struct, frozen=True):
     changes: int = 0
     history: tuple[Past, ...] = ()
     dropped: tuple[str, ...] = ()
+    raised: int = 0
+
+    @property
+    def oldest_writer(self) -> int:
+        """The oldest version that may write now."""
+        return max(self.writers, self.raised)
 
     def layouts_of(self, name: str) -> tuple[StoredLayout, ...]:
         """The layouts that rows of an entity class may have, oldest first, the current one last."""
@@ -189,6 +196,10 @@ class StoredSchema(msgspec.Struct, frozen=True):
     def unfinished(self) -> bool:
         """Whether a backfill has work: rows may lack what is declared, or hold what is not."""
         return bool(self.older or self.retired) or any(view.state == "building" for view in self.views.values())
+
+
+_OMITTED: Final = ("dropped", "raised")
+"""Fields that the schema row has only where they say something."""
 
 
 class _Head(msgspec.Struct):
@@ -220,7 +231,12 @@ def decode(data: bytes) -> StoredSchema:
 def encode(stored: StoredSchema) -> bytes:
     """The schema row's bytes."""
     fields = {name: getattr(stored, name) for name in stored.__struct_fields__}
-    return msgspec.msgpack.encode({name: value for name, value in fields.items() if name != "dropped" or value})
+    return msgspec.msgpack.encode({name: each for name, each in fields.items() if each or name not in _OMITTED})
+
+
+def lowered(stored: StoredSchema) -> StoredSchema:
+    """The schema without a fence that was raised for a version that is not there yet."""
+    return msgspec.structs.replace(stored, raised=0) if stored.raised else stored
 
 
 def mark_built(stored: StoredSchema) -> StoredSchema:

@@ -30,7 +30,7 @@ from oneread.transactions.intents import JOURNAL, marked_root, read_root, root_r
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.row_followers import FollowingCommitter
-from oneread.transactions.row_system import ROW_SYSTEM
+from oneread.transactions.row_recovery import ROW_SYSTEM
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE
 

@@ -196,6 +196,25 @@ class WriteFence(Protocol):
         ...
 
 
+class WriteLease(Protocol):
+    """The fence of a store that changes one row at a time: read before, and known for as long as a lease.
+
+    Each raises SchemaMismatch when this program may not write any more. See rules F1 to F4 of the commit protocol.
+    """
+
+    def renew(self) -> Plan[None]:
+        """Before an attempt to commit: reads the fence again when half of the lease is over."""
+        ...
+
+    def hold(self) -> Plan[None]:
+        """Directly before a root row is replaced: reads the fence again when the lease is over."""
+        ...
+
+    def learn(self) -> Plan[None]:
+        """Reads the fence, and what other programs have changed."""
+        ...
+
+
 class SystemCommitter(Protocol):
     """Commits of rows that belong to no entity; needs no schema."""
 
@@ -204,8 +223,7 @@ class SystemCommitter(Protocol):
 
         The few operations that need several rows at once. On a store that changes one row at a time:
 
-        - the schema and the fence are two cells of one row, swapped by its count of changes; rule 17 waits for older
-          programs, so that no entity can come between the check that a model is empty and its drop;
+        - the schema and the fence are two cells of one row;
         - the position of a backfill is swapped after the schema, since a backfill may repeat its last step;
         - a repair emits rows again by commits, and adds to a sum by a compare-and-set on the shard row (rule 11).
         """
@@ -215,6 +233,13 @@ class SystemCommitter(Protocol):
         """Removes the first rows of a range that no program writes to any more; returns how many there were.
 
         On a store that changes one row at a time: deletes with explicit stamps (rule 18).
+        """
+        ...
+
+    def end_older(self) -> Plan[None]:
+        """After the fence was raised: returns once no program that it refuses can commit any more.
+
+        On a store that changes one row at a time: after a lease, and a pass over the journal (rule F2).
         """
         ...
 

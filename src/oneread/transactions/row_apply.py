@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeVar
 
-from oneread.errors import OutcomeUnknown, StoreError, Unavailable
+from oneread.errors import OutcomeUnknown, SchemaMismatch, StoreError, Unavailable
 from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Request
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation
 from oneread.transactions import outbox
+from oneread.transactions.commit import WriteLease
 from oneread.transactions.deltas import Delta, decode_amounts
 from oneread.transactions.intents import (
     INTENTS,
@@ -31,16 +32,13 @@ from oneread.transactions.intents import (
 )
 from oneread.transactions.outbox import Task
 from oneread.transactions.root import VERSION, next_version
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.row_system import WRITES, RowSystem
 from oneread.transactions.unit_of_work import VALUE
 
 T = TypeVar("T")
 
 LOOKS: Final = 30
 """Times that a root row is read for the outcome of a commit whose answer was lost."""
-
-WRITES: Final = b"m:w"
-"""The column that grows with each change of a row of `counts`, and that each change compares."""
 
 _TOKEN: Final = b"m:t:"
 _TOKENS: Final = 10_000
@@ -64,10 +62,11 @@ class Committed(NamedTuple):
 
 
 class RowApplier(RowSystem):
-    """Replaces root rows, and applies their intents."""
+    """Replaces root rows, and applies their intents. What raises the fence has no `lease`, all else has."""
 
     def __init__(self, name_of: Callable[[bytes], object]) -> None:
         self.name_of = name_of
+        self.lease: WriteLease | None = None
         self._spent: dict[bytes, dict[bytes, int]] = {}
 
     def _swap_root(self, seen: SeenRow, cells: Row, commit: bytes) -> Plan[bool]:
@@ -78,6 +77,7 @@ class RowApplier(RowSystem):
         """
         expected = encode_version(seen.version) if seen.version else ABSENT
         swap = CheckAndMutate("roots", VERSION, expected, RowMutation(seen.key, cells))
+        yield from self._hold_lease()
         try:
             return (yield from swap)
         except OutcomeUnknown:
@@ -90,12 +90,25 @@ class RowApplier(RowSystem):
                     if entry is None:
                         break
                     return entry.commit == commit
+                yield from self._hold_lease()
                 if (yield from swap):
                     return True
+            except SchemaMismatch:
+                break
             except (OutcomeUnknown, StoreError):
                 if not (yield from _has_paused(number)):
                     break
         raise OutcomeUnknown("the answer to a commit was lost; read before writing again", key=self.name_of(seen.key))
+
+    def renew_lease(self) -> Plan[None]:
+        """Before anything is written for others to see; raises SchemaMismatch when this program may not write."""
+        if self.lease is not None:
+            yield from self.lease.renew()
+
+    def _hold_lease(self) -> Plan[None]:
+        """Directly before a root row is replaced: what was put before it is in the journal then (rule F1)."""
+        if self.lease is not None:
+            yield from self.lease.hold()
 
     def fence(self, seen: SeenRow, stamp: int) -> Plan[bool]:
         """Ends every attempt to commit a row at a version of at most `stamp`; whether the row was as it was seen."""

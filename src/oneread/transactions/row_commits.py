@@ -19,13 +19,13 @@ from oneread.errors import (
     NotUnique,
     OnereadError,
     OutcomeUnknown,
+    SchemaMismatch,
     StillReferenced,
     Unsupported,
 )
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.in_time import in_time
-from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.store.keys import holder_part, pointer_part
@@ -37,16 +37,13 @@ from oneread.transactions.commit import Change, Commit, Decision, FollowChanges
 from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts
 from oneread.transactions.intents import (
     INTENTS,
-    JOURNAL,
     MARK,
-    MARKED,
     Intents,
     SeenRow,
     committed_cells,
     decode_version,
     encode_version,
     fence_cells,
-    marked_root,
     marker_row,
     pending_key,
     read_pending,
@@ -54,10 +51,19 @@ from oneread.transactions.intents import (
     root_row,
 )
 from oneread.transactions.outbox import SetAside
-from oneread.transactions.root import VERSION, Root, next_version
-from oneread.transactions.row_apply import Committed, RowApplier, new_commit, surely
+from oneread.transactions.root import BODY, VERSION, Root, next_version
+from oneread.transactions.row_apply import Committed, new_commit, surely
+from oneread.transactions.row_recovery import PAGE, RowRecovery
 from oneread.transactions.row_time import OPERATION
-from oneread.transactions.unit_of_work import VALUE, ClaimFacts, Group, RowCache, UnitOfWork, later, no_claim_facts
+from oneread.transactions.unit_of_work import (
+    VALUE,
+    ClaimFacts,
+    Group,
+    RowCache,
+    UnitOfWork,
+    later,
+    no_claim_facts,
+)
 
 T = TypeVar("T")
 
@@ -69,14 +75,8 @@ ATTEMPTS: Final = 30
 INTENTS_BYTES: Final = 1_000_000
 """Bytes of the intents of one commit at most, so that they fit into a row of every store."""
 
-PAGE: Final = 100
-"""Rows of one scan of holds, back-references or markers."""
-
 LATER: Final = 1_000
 """Commits that wait to be applied, at most; with more, each is applied before it returns."""
-
-PATIENCE: Final = 5.0
-"""Seconds that a marker is left alone after it was first seen: its writer may be at work."""
 
 _SEVERAL: Final = "this store changes one row at a time: it cannot do this, which needs a transaction over several"
 
@@ -92,6 +92,10 @@ class RecordedKeys(Protocol):
 
     def claims(self, root: Root, /) -> Collection[bytes]:
         """The keys in `counts` of its unique values."""
+        ...
+
+    def covered(self, root: Root, /) -> Collection[int]:
+        """What the record is about, whether or not the entity has any of it: the same for all commits of a program."""
         ...
 
 
@@ -122,7 +126,15 @@ class _Finished(_LostRace):
     """The row had intents, which are applied now."""
 
 
-class RowCommitter(RowApplier):
+class _Unfollowed(Exception):
+    """The entity has not followed deleted sources, and this attempt would move its back-references to them."""
+
+    def __init__(self, pointers: Sequence[tuple[bytes, bytes]]) -> None:
+        super().__init__(pointers)
+        self.pointers = pointers
+
+
+class RowCommitter(RowRecovery):
     """Commits of one open database on a store that changes one row at a time: see `Committer`.
 
     With `applies_later` a commit returns at its commit point, and the worker applies it.
@@ -141,10 +153,8 @@ class RowCommitter(RowApplier):
         self._recorded = recorded
         self._inline = inline
         self._claim_facts = claim_facts
-        self.clock = elapsed
         self.applies_later = False
         self._later: deque[Committed] = deque()
-        self._markers: dict[tuple[bytes, int], float] = {}  # of others, and when they were first seen
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """Each change is a commit of its own."""
@@ -163,14 +173,26 @@ class RowCommitter(RowApplier):
         commit.is_deciding = False
         return [] if done is None else (yield from self._complete(done))
 
-    def _until_won(self, attempt: Callable[[], Plan[Committed | None]], change: Change) -> Plan[Committed | None]:
+    def _until_won(self, attempt: Callable[[bool], Plan[Committed | None]], change: Change) -> Plan[Committed | None]:
+        has_caught_up = False
+        has_learned = self.lease is None
         for number in range(ATTEMPTS):
+            yield from self.renew_lease()
             try:
-                return (yield from attempt())
+                return (yield from attempt(has_caught_up))
             except _Finished:
                 continue
             except _LostRace:
                 yield from Sleep(backoff(number, (yield from Random())))
+            except _Unfollowed as left:
+                has_caught_up = True  # or is set aside
+                for source, place in left.pointers:
+                    yield from self.follow_pointer(source, place, 0)
+            except SchemaMismatch:  # a row of a newer program, of which this one knows when the fence is read again
+                if has_learned or self.lease is None:
+                    raise
+                has_learned = True
+                yield from self.lease.learn()
         raise Conflict("others change this entity all the time; try again", key=self.name_of(change.key))
 
     def step(self, run: Callable[[Any], None]) -> Plan[None]:  # noqa: ARG002 - of the contract
@@ -193,7 +215,7 @@ class RowCommitter(RowApplier):
 
     # Up to the commit point.
 
-    def _attempt(self, change: Change, follows: bytes | None) -> Plan[Committed | None]:
+    def _attempt(self, change: Change, follows: bytes | None, has_caught_up: bool) -> Plan[Committed | None]:  # noqa: FBT001 - called by `_until_won` only
         """One attempt; None where nothing is to be done. With `follows` the change takes the values of that source."""
         key, now = change.key, (yield from Now())
         pointers = list(change.pointers(None))
@@ -215,6 +237,8 @@ class RowCommitter(RowApplier):
         sources[key] = root_row(found[0][0])
         if follows is not None and has_followed(follows, seen, sources):
             return None
+        if follows is None and not has_caught_up:
+            self._check_followed(change, seen, sources)
         decision = change.decide(seen.root, version, sources)
         if decision.unreferenced:
             seen = yield from self._mark_going(seen, decision)
@@ -248,6 +272,26 @@ class RowCommitter(RowApplier):
                 raise _LostRace
             rows[key] = root_row(row)
         return rows, dict(zip(sums, counted[0], strict=True)) if sums else {}
+
+    def _check_followed(self, change: Change, seen: SeenRow, sources: RowCache) -> None:
+        """Raises _Unfollowed where a back-reference moves, under another selection of fields, from a deleted source.
+
+        Whatever follows the delete may have seen neither place, and a change does not take the values of a deleted one.
+        """
+        deleted = [source for source, row in sources.items() if row is not None and BODY not in row]
+        if not deleted:
+            return
+        before = self._recorded.pointers(seen.key, seen.root)
+        added = {*change.pointers(seen.root)} - {*before}
+        left = [
+            (source, place)
+            for source in deleted
+            if refers(added, source) and not has_followed(source, seen, sources)
+            for place in before
+            if refers([place], source)
+        ]
+        if left:
+            raise _Unfollowed(left)
 
     def _used(
         self, seen: SeenRow, decision: Decision, sources: Mapping[bytes, Row | None], follows: bytes | None
@@ -292,7 +336,7 @@ class RowCommitter(RowApplier):
         lacking = [each for each in intents.deltas if each not in known]
         if lacking:
             before.append(Read("counts", lacking, "dm"))
-        if root.version not in markers and (intents or seen.root.body is None):
+        if root.version not in markers and (intents or self._may_lack(seen.root, root)):
             markers = [*markers, root.version]
             before.append(_mark(key, root.version))
         found = (yield from Together([surely(each) for each in before])) if before else []
@@ -302,6 +346,14 @@ class RowCommitter(RowApplier):
         if not (yield from self._swap_root(seen, cells, commit)):
             raise _LostRace
         return Committed(key, intents or Intents(root.version), shards, markers)
+
+    def _may_lack(self, before: Root, after: Root) -> bool:
+        """Whether the row may lack by this commit what a newer program declares: then it has a marker (rule F3)."""
+        if before.body is None:
+            return True
+        if before.emitted == after.emitted:
+            return False
+        return self._recorded.covered(before) != self._recorded.covered(after)
 
     # A delete that others may forbid.
 
@@ -454,43 +506,9 @@ class RowCommitter(RowApplier):
         yield from ()
         return [outbox.version_key(source, version)]
 
-    # Recovery.
-
-    @property
-    def has_waiting_markers(self) -> bool:
-        """Whether the last look at the journal found markers that are too young to be recovered."""
-        return bool(self._markers)
-
-    def recover(self, patience: float = PATIENCE) -> Plan[int]:
-        """Finishes commits that were left, and ends attempts (rule 10); returns how many markers it removed.
-
-        Only of markers that were first seen `patience` seconds ago, by this process's clock that is never set: it is
-        right at any time, but ends what others are doing.
-        """
-        within, removed, now = JOURNAL, 0, self.clock()
-        seen: dict[tuple[bytes, int], float] = {}
-        while True:
-            markers = yield from Scan("system", within, PAGE)
-            for place, row in markers:
-                marker = place, row[MARKED].stamp
-                since = self._markers.get(marker, now)
-                if now - since >= patience:
-                    yield from in_time(self._recover(*marker), self.clock, OPERATION)
-                    removed += 1
-                else:
-                    seen[marker] = since
-            if len(markers) < PAGE:
-                self._markers = seen
-                return removed
-            within = within.behind(markers[-1][0])
-
-    def _recover(self, place: bytes, version: int) -> Plan[None]:
-        key = marked_root(place)
-        seen = yield from self._finished(key)
-        while seen.version < version:
-            yield from self.fence(seen, version)
-            seen = yield from self._finished(key)
-        yield from Mutate("system", [RowMutation(place, deletes={MARKED: seen.version})])
+    def follow_pointer(self, source: bytes, place: bytes, stamp: int) -> Plan[list[bytes]]:
+        """Lets the holder of a back-reference follow its source; who has no followers leaves it to the task."""
+        raise NotImplementedError
 
 
 def _intents(version: int, decision: Decision) -> Intents:

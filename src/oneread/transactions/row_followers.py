@@ -25,7 +25,7 @@ from oneread.transactions.root import Root, next_version
 from oneread.transactions.row_apply import Committed, surely
 from oneread.transactions.row_commits import Prepared, Ready, RowCommitter, check_sums, has_followed
 from oneread.transactions.row_time import OPERATION
-from oneread.transactions.unit_of_work import VALUE, RowCache, later
+from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, RowCache, later
 
 PAGE: Final = 100
 """Holders that follow at once, at most."""
@@ -86,6 +86,7 @@ class FollowingCommitter(RowCommitter):
         """
         left: list[bytes] = []
         for first in range(0, len(found), PAGE):
+            yield from self.renew_lease()
             page = _Page(source, found[first : first + PAGE])
             left += yield from in_time(self._follow_all(source, page), self.clock, OPERATION)
             for place in page.alone:
@@ -139,7 +140,8 @@ class FollowingCommitter(RowCommitter):
             except OnereadError:  # alone, it is raised
                 page.leave(key)
                 continue
-            if row is None or seen.intents is not None or key in wanted:
+            lacks_pointers = any(place not in recorded for place in change.pointers(seen.root))
+            if row is None or seen.intents is not None or key in wanted or lacks_pointers:
                 page.leave(key)
                 continue
             living = [place for place in page.places[key] if place in recorded]
@@ -187,7 +189,12 @@ class FollowingCommitter(RowCommitter):
     def _swap_all(self, ready: Sequence[tuple[_Holder, Prepared]], page: _Page) -> Plan[list[Committed]]:
         """The commit points of holders, and before them all markers and a read of the sums that they add to."""
         before: list[Request[Any]] = []
-        markers = [marker_row(holder.seen.key, made.root.version) for holder, made in ready if made.intents]
+        marked = {
+            holder.seen.key for holder, made in ready if made.intents or self._may_lack(holder.seen.root, made.root)
+        }
+        markers = [
+            marker_row(holder.seen.key, made.root.version) for holder, made in ready if holder.seen.key in marked
+        ]
         if markers:
             before.append(Mutate("system", markers))
         sums = list(dict.fromkeys(shard for _holder, made in ready for shard in made.intents.deltas))
@@ -201,7 +208,7 @@ class FollowingCommitter(RowCommitter):
         done: list[Committed] = []
         for (holder, made), was_first in zip(ready, swapped, strict=True):
             if was_first:
-                versions = [made.root.version] if made.intents else []
+                versions = [made.root.version] if holder.seen.key in marked else []
                 done.append(Committed(holder.seen.key, made.intents or Intents(made.root.version), shards, versions))
             else:
                 page.alone[holder.place] = None
@@ -237,7 +244,7 @@ class FollowingCommitter(RowCommitter):
         change = self._followers.of_source(source, holder)
         try:
             done = yield from self._until_won(partial(self._attempt, change, source), change)
-        except StoreError:
+        except (StoreError, *NOT_REFUSALS):
             raise
         except OnereadError as error:
             yield from self._set_aside(source, holder, error)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from oneread.errors import Conflict, Unsupported
+from oneread.errors import Conflict, OutcomeUnknown, Unsupported
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Separately, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
-from oneread.store.requests import ABSENT, CheckAndMutate, Found, Read
+from oneread.plans.scans import check_ascending
+from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table, living
-from oneread.transactions.system_rows import FENCE_ROW, Swap
+from oneread.transactions.intents import encode_version
+from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE, later
 
 T = TypeVar("T")
@@ -20,12 +22,14 @@ T = TypeVar("T")
 ATTEMPTS: Final = 30
 """Times that a change of one row is tried while others change the row."""
 
-_NO_SWEEP: Final = "rows of earlier views are not removed yet from a store that changes one row at a time"
+WRITES: Final = b"m:w"
+"""The column that grows with each change of a row, and that each change compares: a value may come again."""
+
 _ONE: Final = "this store changes one row at a time, and this changes several"
 
 
 class _BufferedRows:
-    """The rows of a function that reads several and changes one, which is kept until the function has ended."""
+    """The rows of a function that reads several, each once, and changes one, which is kept until it has ended."""
 
     def __init__(self, store: CountedStore) -> None:
         self._store = store
@@ -33,9 +37,13 @@ class _BufferedRows:
         self.written: dict[tuple[Table, bytes], Row | None] = {}
 
     def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
-        found = self._store.read(table, keys, "dm")
-        self.seen.update({(table, key): row for key, row in zip(keys, found, strict=True)})
-        return [_shown(self.written.get((table, key), row), families) for key, row in zip(keys, found, strict=True)]
+        lacking = [key for key in keys if (table, key) not in self.seen]
+        if lacking:
+            found = self._store.read(table, lacking, "dm")
+            self.seen.update({(table, key): row for key, row in zip(lacking, found, strict=True)})
+        return [
+            _shown((self.written if (table, key) in self.written else self.seen)[table, key], families) for key in keys
+        ]
 
     def scan(
         self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
@@ -43,9 +51,12 @@ class _BufferedRows:
         return self._store.scan(table, within, limit, reverse=reverse, families=families)
 
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
+        fence = rows.get(FENCE_ROW) if table == "system" else None
         for key, row in rows.items():
-            if (table, key) != ("system", FENCE_ROW):  # what it says is in the schema row, which programs read here
+            if key != FENCE_ROW or table != "system":
                 self.written[table, key] = row
+            if key == SCHEMA_ROW and row is not None and fence is not None:
+                self.written[table, key] = {**row, FENCE: fence[VALUE]}
 
 
 def _shown(row: Row | None, families: Families) -> Row | None:
@@ -59,13 +70,14 @@ class RowSystem:
     """Each change is a compare-and-set of the one row that it changes."""
 
     def together(self, run: Callable[[CountedStore], T], swaps: Sequence[Swap] = ()) -> Plan[T]:
-        """Runs a function that may change one row, again while others change that row; then the swaps.
+        """Looks at the rows to swap, runs a function that may change one row, and swaps; again while others change it.
 
         Raises:
-            Unsupported: it changes several rows.
+            Conflict: a row to swap is not as it was seen.
+            Unsupported: the function changes several rows.
         """
         for number in range(ATTEMPTS):
-            result, rows = yield from Separately(lambda store: _buffered(run, store))
+            result, rows = yield from Separately(lambda store: _buffered(run, store, swaps))
             if len(rows.written) > 1:
                 raise Unsupported(_ONE, rows=[key for _table, key in rows.written])
             for (table, key), row in rows.written.items():
@@ -75,7 +87,8 @@ class RowSystem:
                     break
             else:
                 for each in swaps:
-                    yield from self.swap(each)
+                    if each.wanted != each.seen:
+                        yield from self.swap(each)
                 return result
             yield from Sleep(backoff(number, (yield from Random())))
         raise Conflict("other programs change this row all the time; try again")
@@ -86,10 +99,8 @@ class RowSystem:
         Raises:
             Conflict: the row is not as it was seen.
         """
-        (row,) = yield from Read("system", [each.key], "dm")
-        held = None if row is None else row[VALUE].value
-        if (None if held == REMOVED else held) != each.seen:
-            raise each.lost()
+        (row,) = yield from Read("system", [_row_of(each)], "dm")
+        _check(each, row)
         if each.wanted != each.seen:
             now = yield from Now()
             wanted = None if each.wanted is None else {VALUE: Cell(each.wanted, now)}
@@ -97,25 +108,58 @@ class RowSystem:
                 raise each.lost()
 
     def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
-        raise Unsupported(_NO_SWEEP, table=table, start=within.start, limit=limit, swaps=len(swaps))
+        """Deletes what it finds at its own stamps: what is put later is not hidden by it."""
+        for each in swaps:
+            yield from self.swap(each)
+        rows = yield from Scan(table, within, limit, families="dm")
+        check_ascending(table, within, rows)
+        if rows:
+            gone = [(key, {column: cell.stamp for column, cell in row.items()}) for key, row in rows]
+            yield from Mutate(table, [RowMutation(key, deletes=stamps) for key, stamps in gone])
+        return len(rows)
 
     def purge(self, keys: Sequence[bytes]) -> Plan[None]:
         raise Unsupported("rows of deleted entities are not removed on this store yet", rows=len(keys))
 
 
-def _buffered(run: Callable[[CountedStore], T], store: CountedStore) -> tuple[T, _BufferedRows]:
+def _row_of(each: Swap) -> bytes:
+    return SCHEMA_ROW if each.key == FENCE_ROW else each.key
+
+
+def _check(each: Swap, row: Row | None) -> None:
+    """Raises the swap's error unless its row is as it was seen."""
+    cell = (row or {}).get(FENCE if each.key == FENCE_ROW else VALUE)
+    if (None if cell is None or cell.value == REMOVED else cell.value) != each.seen:
+        raise each.lost()
+
+
+def _buffered(run: Callable[[CountedStore], T], store: CountedStore, swaps: Sequence[Swap]) -> tuple[T, _BufferedRows]:
     rows = _BufferedRows(store)
+    for each in swaps:
+        rows.read("system", [_row_of(each)])
+        _check(each, rows.seen["system", _row_of(each)])
     return run(store.over(rows)), rows
 
 
 def _replace(table: Table, key: bytes, seen: Row | None, wanted: Row | None) -> Plan[bool]:
-    """Replaces the cells of a row unless its value was changed; whether it did. Removed cells stay, as removed ones."""
+    """Replaces the cells of a row unless it was changed; whether it did. Removed cells stay, as removed ones.
+
+    Raises:
+        OutcomeUnknown: the answer was lost, and others changed the row since.
+    """
     gone = {column: REMOVED for column in (seen or {}) if wanted is None or column not in wanted}
     values = gone | {column: cell.value for column, cell in (wanted or {}).items()}
     stamp = later(seen, max([cell.stamp for cell in (wanted or {}).values()], default=0))
-    expected = ABSENT if seen is None or VALUE not in seen else seen[VALUE].value
     cells = {column: Cell(value, stamp) for column, value in values.items()}
-    return (yield from CheckAndMutate(table, VALUE, expected, RowMutation(key, cells)))
-
-
-ROW_SYSTEM: Final = RowSystem()
+    cells[WRITES] = Cell(encode_version(stamp), stamp)
+    expected = ABSENT if seen is None or WRITES not in seen else seen[WRITES].value
+    swap = CheckAndMutate(table, WRITES, expected, RowMutation(key, cells))
+    while True:
+        try:
+            return (yield from swap)
+        except OutcomeUnknown:
+            (row,) = yield from Read(table, [key], "dm")
+            if row == cells:
+                return True
+            if row != seen:
+                raise

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from oneread.errors import StaleCopies
-from oneread.plans.effects import Now
+from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange
@@ -53,6 +53,7 @@ class RowTaskRunner:
         if (yield from self._committer.apply_waiting()):
             return TaskStepResult.DONE
         within, held = outbox.TASKS, False
+        yield from self._committer.renew_lease()
         now = self._committer.clock()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
@@ -116,9 +117,11 @@ class RowTaskRunner:
         return True
 
     def finish_waiting(self) -> Plan[None]:
-        """Does tasks until none is left."""
-        while (yield from self.step(outbox.BATCH)):
-            pass
+        """Finishes what is in the journal, and does tasks until none is left; waits for those of other workers."""
+        yield from self._committer.recover(patience=0.0)
+        while (result := (yield from self.step(outbox.BATCH))) is not TaskStepResult.IDLE:
+            if result is TaskStepResult.HELD:
+                yield from Sleep(LOOK_SECONDS)
 
     def retry(self) -> Plan[int]:
         """Retries everything that is set aside; returns how much that was."""

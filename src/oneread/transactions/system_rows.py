@@ -25,6 +25,9 @@ T = TypeVar("T")
 SCHEMA_ROW: Final = b"schema"
 FENCE_ROW: Final = b"fence"
 BACKFILL_ROW: Final = b"backfill"
+FENCE: Final = b"d:f"
+"""The column of the schema row that is the fence on a store that changes one row at a time, instead of a row."""
+
 SINGLE_ROWS: Final = frozenset({SCHEMA_ROW, FENCE_ROW, BACKFILL_ROW})
 """The rows of which there is one each."""
 
@@ -111,6 +114,10 @@ class NativeSystem:
                 store.replace("roots", deleted)
 
         return self.together(remove)
+
+    def end_older(self) -> Plan[None]:
+        """Nothing: a transaction reads the fence with all else, so none that comes after it is of an older program."""
+        yield from ()
 
 
 NATIVE_SYSTEM: Final = NativeSystem()

@@ -73,7 +73,6 @@ VERBS = {
     "verify": lambda db: db.verify(),
     "repair": lambda db: db.repair(),
     "drop": lambda db: db.drop(),
-    "backfill": lambda db: db.backfill(),
     "sweep": lambda db: db.sweep(),
     "changes": lambda db: next(db.changes(BooksOfAuthor, "ada")),
     "changes_cursor": lambda db: db.changes_cursor(BooksOfAuthor),
@@ -197,11 +196,3 @@ def test_a_declaration_that_it_cannot_keep(declaration, added, feature):
     assert refused.value.facts["declaration"] is declaration
     assert refused.value.facts["feature"].startswith(feature)
     connect("memory://refused?span=row", SCHEMA).close()  # nothing was stored
-
-
-def test_another_schema_than_the_stored_one():
-    connect("memory://first?span=row", Schema(Author)).close()
-    with pytest.raises(Unsupported) as refused:
-        connect("memory://first?span=row", SCHEMA)
-    assert refused.value.facts["verb"] == "migrate"
-    connect("memory://first?span=row", Schema(Author)).close()

@@ -356,7 +356,7 @@ class TestARun:
         asked = []
         again = store.program(NEW, observers=(lambda request, _answer: asked.append(request),))
         assert again.backfill() == Backfilled(done=True)
-        assert [type(each).__name__ for each in asked] == ["Read"] * 3  # fence and schema, and the fence once more
+        assert [type(each).__name__ for each in asked] == ["Read"] * 2  # the schema, and the fence once more
 
     @pytest.mark.usefixtures("old")
     def test_costs_one_transaction_a_step_and_in_the_last_pass_none(self, store):

@@ -25,12 +25,12 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
-from oneread.transactions import outbox, row_commits
+from oneread.transactions import outbox, row_commits, row_recovery
 from oneread.transactions.commit import Commit
 from oneread.transactions.intents import JOURNAL, MARK, read_root
 from oneread.transactions.outbox import SET_ASIDE, TASKS
 from oneread.transactions.root import BODY
-from oneread.transactions.row_system import ROW_SYSTEM
+from oneread.transactions.row_recovery import ROW_SYSTEM
 from oneread.transactions.unit_of_work import VALUE
 
 START = 1_700_000_000_000
@@ -377,14 +377,14 @@ def test_recovery_waits_for_a_writer_and_then_finishes_what_it_left(shop):
     clock = [0.0]
     committer.clock = lambda: clock[0]
     assert shop.run(committer.recover()) == 0
-    clock[0] += row_commits.PATIENCE
+    clock[0] += row_recovery.PATIENCE
     assert shop.run(committer.recover()) == 1
     assert shop.run(committer.recover()) == 0
     assert shop.seen(Purchase, "o", 2).intents is None
 
 
 def test_recovery_goes_through_all_pages(shop, monkeypatch):
-    monkeypatch.setattr(row_commits, "PAGE", 2)
+    monkeypatch.setattr(row_recovery, "PAGE", 2)
     shop.fail = failing(LOST["the clearing"], Unavailable, times=5)
     for line in range(2, 7):
         shop.save(bought(line))

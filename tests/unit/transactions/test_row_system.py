@@ -3,14 +3,16 @@
 import pytest
 
 from oneread.engines.one_row_memory import OneRowMemoryEngine
-from oneread.errors import Conflict, Unsupported
+from oneread.errors import Conflict, OutcomeUnknown, Unsupported
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.requests import CheckAndMutate, Mutate, Read
+from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.transactions import row_system
-from oneread.transactions.row_system import ROW_SYSTEM
-from oneread.transactions.system_rows import FENCE_ROW, Swap
+from oneread.transactions.intents import encode_version
+from oneread.transactions.row_recovery import ROW_SYSTEM
+from oneread.transactions.row_system import WRITES
+from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE
 
 KEY = b"row"
@@ -32,9 +34,14 @@ class Store:
         self.made.clear()
         return self.driver.run(plan, Trace())
 
-    def value(self, key=KEY):
+    def value(self, key=KEY, column=VALUE):
         (row,) = self.engine.answer(Read("system", [key], "dm"))
-        return None if row is None else row[VALUE].value
+        return None if row is None else row[column].value
+
+    def change(self, value, stamp):
+        """What another program does."""
+        cells = {VALUE: Cell(value, stamp), WRITES: Cell(encode_version(stamp), stamp)}
+        self.engine.answer(Mutate("system", [RowMutation(KEY, cells)]))
 
 
 @pytest.fixture
@@ -69,7 +76,7 @@ def test_a_row_that_is_not_as_it_was_is_a_conflict(store, seen):
 def test_a_row_that_changes_between_the_look_and_the_change_is_a_conflict(store):
     def change(request):
         if type(request) is CheckAndMutate:
-            store.engine.answer(Mutate("system", [RowMutation(KEY, {VALUE: Cell(b"other", 5000)})]))
+            store.change(b"other", 5000)
 
     store.before = change
     with pytest.raises(Conflict, match="lost"):
@@ -92,7 +99,7 @@ def test_a_function_that_changes_one_row_is_run_again_when_others_change_it(stor
         if type(request) is CheckAndMutate and left[0]:
             left[0] -= 1
             stamp = 2000 + 10 * left[0]
-            store.engine.answer(Mutate("system", [RowMutation(KEY, {VALUE: Cell(b"%d" % (10 + stamp), 9000 - stamp)})]))
+            store.change(b"%d" % (10 + stamp), 9000 - stamp)
 
     store.before = others
     before = store.run(ROW_SYSTEM.together(adding))
@@ -112,7 +119,7 @@ def test_a_row_that_others_change_all_the_time_is_a_conflict(store, monkeypatch)
     def others(request):
         if type(request) is CheckAndMutate:
             stamp = next(stamps)
-            store.engine.answer(Mutate("system", [RowMutation(KEY, {VALUE: Cell(b"%d" % stamp, stamp)})]))
+            store.change(b"%d" % stamp, stamp)
 
     store.before = others
     with pytest.raises(Conflict, match="all the time"):
@@ -143,19 +150,108 @@ def test_several_rows_are_refused_and_nothing_is_written(store):
     assert store.value(b"a") is store.value(b"b") is None
 
 
-def test_the_fence_is_in_the_schema_row_and_not_a_row_of_its_own(store):
+def test_a_value_that_comes_again_is_another_one(store):
+    """A late request compares how often the row was changed, not what it holds."""
+    late = []
+
+    def keep(request):
+        if type(request) is CheckAndMutate:
+            late.append(request)
+
+    store.before = keep
+    store.run(ROW_SYSTEM.swap(swap(None, b"1")))
+    for seen, wanted in [(b"1", b"2"), (b"2", b"1"), (b"1", None), (None, b"1")]:
+        store.run(ROW_SYSTEM.swap(swap(seen, wanted)))
+    assert [store.engine.answer(each) for each in late] == [False] * 5
+    assert store.value() == b"1"
+
+
+class Losing:
+    """Loses the answers of some requests, done or not."""
+
+    def __init__(self, store, *done):
+        self.done, self.engine = list(done), store.engine
+        store.engine = self
+
+    def answer(self, request):
+        if type(request) is CheckAndMutate and self.done:
+            if self.done.pop(0):
+                self.engine.answer(request)
+            raise OutcomeUnknown("lost")
+        return self.engine.answer(request)
+
+
+@pytest.mark.parametrize("done", [(True,), (False,), (False, False, True)])
+def test_a_lost_answer_is_found_in_the_row(store, done):
+    Losing(store, *done)
+    assert store.run(ROW_SYSTEM.together(adding)) == 0
+    assert store.value() == b"1"
+
+
+def test_a_lost_answer_that_others_have_written_over_is_unknown(store):
+    losing = Losing(store, True)
+    whole = losing.answer
+
+    def answer(request):
+        if type(request) is Read and not losing.done:
+            losing.answer = whole
+            store.change(b"other", 9000)
+        return whole(request)
+
+    losing.answer = answer
+    with pytest.raises(OutcomeUnknown):
+        store.run(ROW_SYSTEM.together(adding))
+    assert store.value() == b"other"
+
+
+def test_the_fence_is_a_cell_of_the_schema_row(store):
     def both(rows):
-        rows.replace("system", {FENCE_ROW: {VALUE: Cell(b"f", 1)}})
-        adding(rows)
+        rows.replace("system", {SCHEMA_ROW: {VALUE: Cell(b"s", 1)}, FENCE_ROW: {VALUE: Cell(b"f", 1)}})
 
     store.run(ROW_SYSTEM.together(both))
-    assert (store.value(), store.value(FENCE_ROW)) == (b"1", None)
-
-
-def test_what_removes_many_rows_is_refused():
-    for call in (
-        lambda: ROW_SYSTEM.sweep("views", RowRange(b"a", b"b"), 9),
-        lambda: ROW_SYSTEM.purge([b"a"]),
+    assert (store.value(SCHEMA_ROW), store.value(SCHEMA_ROW, FENCE), store.value(FENCE_ROW)) == (b"s", b"f", None)
+    store.run(ROW_SYSTEM.swap(swap(b"f", b"f", FENCE_ROW)))
+    for check in (
+        lambda: ROW_SYSTEM.swap(swap(b"g", b"g", FENCE_ROW)),
+        lambda: ROW_SYSTEM.together(adding, [swap(None, None, FENCE_ROW)]),
+        lambda: ROW_SYSTEM.sweep("views", RowRange(b"a", b"b"), 9, [swap(b"g", b"g", FENCE_ROW)]),
     ):
-        with pytest.raises(Unsupported, match="yet"):
-            call()
+        with pytest.raises(Conflict, match="lost"):
+            store.run(check())
+    assert store.value() is None
+
+
+def test_a_change_of_a_row_that_was_looked_at_meanwhile_is_seen(store):
+    """The function and the checks see one moment of each row, and the change is of that moment."""
+    others = [b"3", b"7"]
+
+    def change(request):
+        if type(request) is CheckAndMutate and others:
+            store.change(others.pop(), 9000 - len(others))
+
+    store.before = change
+    with pytest.raises(Conflict, match="lost"):
+        store.run(ROW_SYSTEM.together(adding, [swap(None, None)]))
+    assert store.value() == b"7"
+
+
+def test_rows_are_swept_at_their_own_stamps(store):
+    def put(key, stamp):
+        cells = {VALUE: Cell(b"1", stamp), b"m:w": Cell(b"2", stamp + 3)}
+        store.engine.answer(Mutate("counts", [RowMutation(key, cells)]))
+
+    for number in range(5):
+        put(b"a%d" % number, 10 * number)
+    assert store.run(ROW_SYSTEM.sweep("counts", RowRange(b"a1", b"b"), 3)) == 3
+    assert [type(each) for each in store.made] == [Scan, Mutate]
+    assert store.run(ROW_SYSTEM.sweep("counts", RowRange(b"a1", b"b"), 3)) == 1
+    assert store.run(ROW_SYSTEM.sweep("counts", RowRange(b"a1", b"b"), 3)) == 0
+    left = store.engine.answer(Scan("counts", RowRange(b"a", b"b"), 9, families="dm"))
+    assert [key for key, _row in left] == [b"a0"]
+    put(b"a4", 50)
+    assert store.engine.answer(Scan("counts", RowRange(b"a4", b"b"), 9, families="dm"))
+
+
+def test_what_purges_root_rows_is_refused():
+    with pytest.raises(Unsupported, match="yet"):
+        ROW_SYSTEM.purge([b"a"])

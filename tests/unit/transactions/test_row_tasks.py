@@ -11,7 +11,7 @@ from oneread.store.requests import CheckAndMutate, Scan
 from oneread.transactions import outbox
 from oneread.transactions.leases import LEASE, LeaseHolder
 from oneread.transactions.outbox import TASKS
-from oneread.transactions.row_system import ROW_SYSTEM
+from oneread.transactions.row_recovery import ROW_SYSTEM
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import TaskStepResult
 

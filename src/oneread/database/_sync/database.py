@@ -906,7 +906,7 @@ class Database(FeedVerbs, Together):
         """
         options = BackfillOptions(pace, fence, quiet, wait, progress)
         try:
-            return self.run(self.operations.require("backfill").backfill(options).run())
+            return self.run(self.operations.backfill(options).run())
         finally:
             self.run(self.operations.refresh())
 

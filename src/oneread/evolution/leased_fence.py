@@ -1,0 +1,53 @@
+"""The fence of a store that changes one row at a time: read now and then, and known for as long as a lease.
+
+A commit of one row cannot read the fence at the same moment, so a program reads it before, and commits for twenty
+seconds by what it read. A program that raises the fence waits longer than that. Both count by clocks that are never
+set. See rules F1 to F4 of the commit protocol and docs/decisions/0077-the-fence-is-a-lease.md.
+"""
+
+from __future__ import annotations
+
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.schema_rows import changes_of, fence_in, read_stored, refuse_overtaken
+from oneread.evolution.fence import Fence
+from oneread.plans.performer import elapsed
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read
+from oneread.transactions.row_recovery import LEASE_SECONDS
+from oneread.transactions.system_rows import SCHEMA_ROW
+
+
+class LeasedFence(Fence):
+    """What one open database knows of its store's schema, and since when: see `WriteLease`.
+
+    `read_at` is the time of `clock` when the read of the schema row was begun, or before.
+    """
+
+    def __init__(self, catalog: Catalog, version: int, seen: bytes, building: frozenset[type], read_at: float) -> None:
+        super().__init__(catalog, version, seen, building)
+        self.clock = elapsed
+        self._read_at = read_at
+
+    def renew(self) -> Plan[None]:
+        if self._newer is not None or self.clock() - self._read_at >= LEASE_SECONDS / 2:
+            yield from self.learn()
+
+    def hold(self) -> Plan[None]:
+        while self._newer is not None or self.clock() - self._read_at >= LEASE_SECONDS:  # the read may take that long
+            yield from self.learn()
+
+    def learn(self) -> Plan[None]:
+        yield from self.refresh()
+        if self._newer is not None:
+            refuse_overtaken(self._newer, self.version)
+
+    def refresh(self) -> Plan[None]:
+        """Reads the schema row again, and takes a new lease. One request, one row."""
+        # What the answer says was so at some moment since, and for how long is not known.
+        read_at = self.clock()
+        (row,) = yield from Read("system", [SCHEMA_ROW])
+        found = fence_in(row)
+        if changes_of(found) > changes_of(self._seen):  # another thread may have a newer answer
+            self._update(read_stored(row))
+            self._seen = found
+        self._read_at = max(read_at, self._read_at)

@@ -1,0 +1,93 @@
+"""Recovery of commits that were left, and the end of older programs, on stores that change one row at a time.
+
+See rules 10 and F2 of the commit protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from oneread.plans.effects import Sleep
+from oneread.plans.in_time import in_time
+from oneread.plans.performer import elapsed
+from oneread.plans.plan import Plan
+from oneread.store.requests import Mutate, Scan
+from oneread.store.rows import RowMutation
+from oneread.transactions.intents import JOURNAL, MARKED, marked_root
+from oneread.transactions.row_apply import RowApplier
+from oneread.transactions.row_time import OPERATION
+
+PAGE: Final = 100
+"""Rows of one scan of markers or holds."""
+
+PATIENCE: Final = 5.0
+"""Seconds that a marker is left alone after it was first seen: its writer may be at work."""
+
+LEASE_SECONDS: Final = 20.0
+"""How long a program commits without reading the fence again, from the beginning of its last read of it."""
+
+CLOCK_DRIFT: Final = 0.01
+"""By how much the clocks of two machines that are never set may run faster or slower than time does."""
+
+END_SECONDS: Final = LEASE_SECONDS * (1 + CLOCK_DRIFT) / (1 - CLOCK_DRIFT)
+"""By one clock, after the fence was raised: by all others every lease is over that was taken before."""
+
+
+class RowRecovery(RowApplier):
+    """Finishes commits that were left, of any program. `clock` is in seconds, and never set."""
+
+    def __init__(self, name_of: Callable[[bytes], object] = bytes.hex, clock: Callable[[], float] = elapsed) -> None:
+        super().__init__(name_of)
+        self.clock = clock
+        self._markers: dict[tuple[bytes, int], float] = {}  # of others, and when they were first seen
+
+    def end_older(self) -> Plan[None]:
+        """Waits until all leases of older programs are over, then ends the attempts that are in the journal.
+
+        A compare-and-set that was sent under a lease has its marker there, and a commit without a marker leaves a row
+        as current as it was: so however late a request is done, the wait does not depend on it.
+        """
+        until = self.clock() + END_SECONDS
+        while (left := until - self.clock()) > 0:
+            yield from Sleep(left)
+        yield from self.recover(patience=0.0)
+
+    @property
+    def has_waiting_markers(self) -> bool:
+        """Whether the last look at the journal found markers that are too young to be recovered."""
+        return bool(self._markers)
+
+    def recover(self, patience: float = PATIENCE) -> Plan[int]:
+        """Finishes commits that were left, and ends attempts (rule 10); returns how many markers it removed.
+
+        Only of markers that were first seen `patience` seconds ago, by this process's clock that is never set: it is
+        right at any time, but ends what others are doing.
+        """
+        within, removed, now = JOURNAL, 0, self.clock()
+        seen: dict[tuple[bytes, int], float] = {}
+        while True:
+            markers = yield from Scan("system", within, PAGE)
+            for place, row in markers:
+                marker = place, row[MARKED].stamp
+                since = self._markers.get(marker, now)
+                if now - since >= patience:
+                    yield from in_time(self._recover(*marker), self.clock, OPERATION)
+                    removed += 1
+                else:
+                    seen[marker] = since
+            if len(markers) < PAGE:
+                self._markers = seen
+                return removed
+            within = within.behind(markers[-1][0])
+
+    def _recover(self, place: bytes, version: int) -> Plan[None]:
+        key = marked_root(place)
+        seen = yield from self._finished(key)
+        while seen.version < version:
+            yield from self.fence(seen, version)
+            seen = yield from self._finished(key)
+        yield from Mutate("system", [RowMutation(place, deletes={MARKED: seen.version})])
+
+
+ROW_SYSTEM: Final = RowRecovery()

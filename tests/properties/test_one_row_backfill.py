@@ -1,0 +1,88 @@
+"""After any history under an older schema, views that are added are what they are on a store that spans rows."""
+
+import pytest
+from hypothesis import given, settings
+
+from oneread.database.open import opened
+from oneread.engines.memory import MemoryEngine
+from oneread.engines.one_row_memory import OneRowMemoryEngine
+from oneread.errors import Conflict, UsageError
+from oneread.evolution.backfill import Backfill, BackfillOptions
+from oneread.plans.effects import Sleep
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+from oneread.store.requests import Scan
+from oneread.store.rows import RowRange
+from oneread.testing import strategies
+from oneread.testing.audit import Audit, Offence
+from oneread.testing.row_simulator import LogicalRows
+from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions.system_rows import NATIVE_SYSTEM
+from tests.properties.test_one_row import of_one_row
+from tests.simulation.schema import WORLD, Compiled, CustomersOfEmail, PurchasesOfBuyer
+
+FEW = settings(max_examples=settings().max_examples // 50, deadline=None)
+OLDER = Compiled(*WORLD.models, CustomersOfEmail, PurchasesOfBuyer, inline=2)
+START = 1_700_000_000_000
+
+
+class Driver(SyncDriver):
+    """Sleeps by moving its clock, which moves with each look at it."""
+
+    def __init__(self, engine):
+        self.milliseconds = START
+        super().__init__(engine, self.tick)
+
+    def tick(self):
+        self.milliseconds += 1
+        return self.milliseconds
+
+    def _perform(self, asked, trace):
+        if type(asked) is not Sleep:
+            return super()._perform(asked, trace)
+        self.milliseconds += round(asked.seconds * 1000)
+        return None
+
+    def plan(self, plan):
+        return self.run(plan, Trace())
+
+
+def built(history, engine, rows):
+    """The derived rows of a store after a history and a backfill, without stamps."""
+    driver = Driver(engine)
+    committer = RowRecovery(clock=lambda: driver.tick() / 1000) if engine is not rows else NATIVE_SYSTEM
+    operations = driver.plan(opened(OLDER, read_only=False, committer=committer))
+    for step in history:
+        try:
+            driver.plan(step.plan(operations))
+        except (UsageError, Conflict):
+            continue
+    operations = driver.plan(opened(WORLD, read_only=False, committer=committer))
+    result = driver.plan(operations.backfill(BackfillOptions(fence=True)).run())
+    while driver.plan(operations.drain_step(50)):
+        pass
+    Audit(rows, operations).check()
+    found = {
+        (table, key, row[b"d:b"].value)
+        for table in ("views", "counts")
+        for key, row in rows.answer(Scan(table, RowRange(b"", b""), 1 << 30))
+    }
+    return result.done, found
+
+
+@pytest.mark.parametrize("deletes", ["hide", "remove"])
+def test_views_are_built_as_on_a_store_that_spans_rows(deletes):
+    @FEW
+    @given(strategies.histories(OLDER))
+    def is_equal(history):
+        history = [step for step in of_one_row(history) if getattr(step, "writes", False)]
+        native, row = MemoryEngine(), OneRowMemoryEngine(deletes)
+        assert built(history, row, LogicalRows(row)) == built(history, native, native)
+
+    is_equal()
+
+
+def test_a_backfill_that_skips_rows_is_found(monkeypatch):
+    monkeypatch.setattr(Backfill, "_missing_sources", lambda _self, _key, _row: None)
+    with pytest.raises((AssertionError, Offence)):
+        test_views_are_built_as_on_a_store_that_spans_rows("hide")

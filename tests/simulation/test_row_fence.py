@@ -1,0 +1,166 @@
+"""Schemas change on a store that changes one row at a time, and no commit of older code comes through.
+
+`ONEREAD_SIM_SEEDS` says how many seeds, `ONEREAD_SIM_SEED` replays one. See rules F1 to F4 of the commit protocol.
+"""
+
+import os
+
+import pytest
+
+from oneread.evolution import changing
+from oneread.evolution.backfill import Backfill, BackfillPosition
+from oneread.evolution.leased_fence import LeasedFence
+from oneread.store.rows import REMOVED
+from oneread.transactions import row_recovery
+from oneread.transactions.root import BODY
+from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_recovery import PATIENCE, RowRecovery
+from tests.simulation.row_fence import RowFence, Wrong
+from tests.simulation.row_mutations import edit
+
+SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "100"))
+AT_A_TIME = 25
+ONLY = os.environ.get("ONEREAD_SIM_SEED")
+FIRSTS = [int(ONLY)] if ONLY else range(0, SEEDS, AT_A_TIME)
+SEARCHED = 4000
+
+
+@pytest.mark.parametrize("first", FIRSTS)
+def test_nothing_lacks_what_a_new_schema_declares(first):
+    for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
+        RowFence(seed).run()
+
+
+def test_a_seed_is_one_history():
+    for seed in range(3):
+        first, second = RowFence(seed), RowFence(seed)
+        first.run()
+        second.run()
+        assert first.lines == second.lines
+
+
+def test_every_release_and_every_kind_of_end_is_met():
+    releases, lines = set(), []
+    for seed in range(30):
+        history = RowFence(seed)
+        history.run()
+        releases.add(history.release)
+        lines += history.lines
+    assert releases == {"added", "changed", "grown"}
+    for end in ("old 0 save", "old 1 upsert", "new writer patch", "closer open", "closer backfill"):
+        assert any(end in line and line.endswith(": done") for line in lines), end
+    for end in ("SchemaMismatch", "Unavailable", "killed", "NotFound"):
+        assert any(f": {end}" in line for line in lines), end
+
+
+def the_fence_is_never_read_again(patch):
+    for name in ("renew", "hold"):
+        patch.setattr(LeasedFence, name, lambda _self: iter(()))
+
+
+def a_lease_counts_from_the_end_of_the_read(patch):
+    edit(
+        patch,
+        LeasedFence,
+        "refresh",
+        ("    self._read_at = max(read_at, self._read_at)", "    self._read_at = self.clock()"),
+    )
+
+
+def the_lease_is_not_looked_at_before_the_commit(patch):
+    patch.setattr(RowCommitter, "_hold_lease", lambda _self: iter(()))
+
+
+def older_programs_are_not_waited_for(patch):
+    patch.setattr(row_recovery, "END_SECONDS", 0.0)
+
+
+def the_wait_leaves_out_the_drift_of_clocks(patch):
+    patch.setattr(row_recovery, "END_SECONDS", row_recovery.LEASE_SECONDS)
+
+
+def the_journal_is_not_looked_at(patch):
+    edit(patch, RowRecovery, "end_older", ("    yield from self.recover(patience=0.0)", "    pass"))
+
+
+def young_markers_are_left_alone(patch):
+    edit(patch, RowRecovery, "end_older", ("patience=0.0", f"patience={PATIENCE}"))
+
+
+UNMARKED = "[now] if change.is_whole else []", "[]"
+MADE = "if before.body is None:"
+
+
+def who_makes_an_entity_leaves_no_marker(patch):
+    edit(patch, RowCommitter, "_may_lack", (MADE, f"{MADE}\n        return False\n    if False:"))
+    edit(patch, RowCommitter, "_attempt", UNMARKED)
+
+
+def what_a_record_covers_does_not_count(patch):
+    compared = "return self._recorded.covered(before) != self._recorded.covered(after)"
+    edit(patch, RowCommitter, "_may_lack", (compared, "return False"))
+
+
+def a_schema_that_cuts_off_changes_at_once(patch):
+    patch.setattr(changing, "_NEVER", None)
+
+
+def skip(patch, skipped):
+    missing = Backfill._missing_sources
+    patch.setattr(
+        Backfill, "_missing_sources", lambda self, key, row: None if skipped(key, row) else missing(self, key, row)
+    )
+
+
+def deleted_rows_are_skipped(patch):
+    skip(patch, lambda _key, row: BODY not in row or row[BODY].value == REMOVED)
+
+
+def sources_are_skipped(patch):
+    skip(patch, lambda key, _row: key[:2] == b"\x00\x01")
+
+
+def the_first_pass_is_the_last(patch):
+    next_pass = BackfillPosition.next_pass
+    patch.setattr(
+        BackfillPosition,
+        "next_pass",
+        lambda self, phase: next_pass(self, "ending" if phase == "closed" and self.phase == "open" else phase),
+    )
+
+
+BROKEN = {
+    the_fence_is_never_read_again: 0,
+    a_lease_counts_from_the_end_of_the_read: 49,
+    the_lease_is_not_looked_at_before_the_commit: 7,
+    older_programs_are_not_waited_for: 1,
+    the_wait_leaves_out_the_drift_of_clocks: 157,
+    the_journal_is_not_looked_at: 208,
+    young_markers_are_left_alone: 208,
+    who_makes_an_entity_leaves_no_marker: 24,
+    what_a_record_covers_does_not_count: 330,
+    a_schema_that_cuts_off_changes_at_once: 7,
+    deleted_rows_are_skipped: 21,
+    sources_are_skipped: 0,
+    the_first_pass_is_the_last: 4,
+}
+"""Rules broken on purpose, each with the first seed that finds it: tried before all others."""
+
+
+def finding(mutation, seeds, patch):
+    """The first seed that finds something, and what."""
+    with patch.context() as inside:
+        mutation(inside)
+        for seed in seeds:
+            try:
+                RowFence(seed).run()
+            except Wrong as wrong:
+                return seed, str(wrong)
+    return None
+
+
+@pytest.mark.parametrize(("mutation", "likely"), BROKEN.items(), ids=[each.__name__ for each in BROKEN])
+def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
+    found = finding(mutation, [likely, *range(SEARCHED)], monkeypatch)
+    assert found is not None, f"no seed below {SEARCHED} finds it"
+    assert finding(mutation, [found[0]], monkeypatch) == found
