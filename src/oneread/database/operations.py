@@ -124,7 +124,7 @@ class Operations:
         self.counters = CounterPlans(self.committer, schema.counters)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
-        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper] if spans_rows else []
+        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper] if spans_rows else [self.sweeper]
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)
         self.marking = Marking(catalog, fence, self.find, self.commit)
@@ -158,7 +158,9 @@ class Operations:
         return Sweep(self._begin_expiry_sweep(batch, limit), LogSweep(self.catalog, self.committer, batch))
 
     def _begin_expiry_sweep(self, batch: int = BATCH, limit: int | None = None) -> ExpirySweep:
-        return ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
+        sweep = ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
+        sweep.is_together = self.spans_rows
+        return sweep
 
     def _begin_background_sweep(self) -> SweepSteps | None:
         """A sweep of what this schema has, if anything; None while an index that it needs is being built."""

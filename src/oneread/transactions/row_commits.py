@@ -356,6 +356,8 @@ class RowCommitter(RowApplier):
         while True:
             seen = yield from self._finished(owner)
             if claim in self._recorded.claims(seen.root):
+                if (yield from self._has_expired(owner)):
+                    continue
                 error = NotUnique(
                     "this value is declared unique, and another entity has it",
                     **self._claim_facts(claim),
@@ -365,6 +367,16 @@ class RowCommitter(RowApplier):
                 raise error
             if seen.version >= since or (yield from self.fence(seen, since)):
                 return
+
+    def _has_expired(self, owner: bytes) -> Plan[bool]:
+        """Lets an entity give up what has expired of it; whether there was something."""
+        change = self._followers.of_expired(owner)
+        if change is None:
+            return False
+        done = yield from self._until_won(partial(self._attempt, change, None), change)
+        if done is not None:
+            yield from self._complete(done)
+        return done is not None
 
     # Behind the commit point.
 

@@ -1,6 +1,6 @@
 """What a store that changes one row at a time does not have yet is refused by name, with what to do instead."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -16,7 +16,6 @@ from oneread import (
     connect,
     count,
     counter,
-    expires,
     rollup,
     within,
 )
@@ -80,7 +79,6 @@ VERBS = {
     "repair": lambda db: db.repair(),
     "drop": lambda db: db.drop(),
     "backfill": lambda db: db.backfill(),
-    "sweep": lambda db: db.sweep(),
     "changes": lambda db: next(db.changes(BooksOfAuthor, "ada")),
     "changes_cursor": lambda db: db.changes_cursor(BooksOfAuthor),
     "mark": lambda db: db.mark(BooksOfAuthor, "ada", seen=True),
@@ -158,22 +156,6 @@ class Counted(Model[int]):
     views: int = rollup(counter("views:{number}"))
 
 
-class Note(Model[str]):
-    text: Key[str]
-    until: datetime
-    ttl = expires("until")
-
-
-class Kept(Model[str]):
-    text: Key[str]
-    until: datetime
-
-
-class ShortlyKept(Index[Kept]):
-    text: str = by(Kept.text)
-    ttl = expires(Kept.until)
-
-
 class Watched(Index[Author]):
     name: str = by(Author.name)
     watched = timedelta(hours=1)
@@ -187,8 +169,6 @@ REFUSED = [
     (Comment, [Comment], "child_of"),
     (Country, [Country], "rollup"),
     (Counted, [Counted], "rollup"),
-    (Note, [Note], "ttl"),
-    (ShortlyKept, [Kept, ShortlyKept], "ttl"),
     (Watched, [Watched], "watched"),
     (Countries, [Countries], "an index over groups"),
     (Home, [Member, Group, Membership, Post, Home], "a feed"),

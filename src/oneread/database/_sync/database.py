@@ -802,8 +802,9 @@ class Database(FeedVerbs):
         expired entity that others refer to with on_delete="refuse" waits for them. Several sweeps at a time do no harm.
 
         Costs a scan for each `ttl` of the schema and for each batch, and a commit for each batch: that of a delete, for
-        each of its entities. One scan for change logs; where there are some, three requests and for each two more, and
-        a transaction for each batch of entries.
+        each of its entities. On a store that changes one row at a time each entity is a commit of its own. One scan for
+        change logs; where there are some, three requests and for each two more, and a transaction for each batch of
+        entries.
 
         Arguments:
             batch: entities of one commit, or entries of a log, from 1 to 1,000.
@@ -821,7 +822,7 @@ class Database(FeedVerbs):
             ```
         """
         check_function("progress", progress)
-        sweep = self.operations.require("sweep").begin_sweep(batch, limit)
+        sweep = self.operations.begin_sweep(batch, limit)
         while self.run(sweep.step()):
             progress(Progress("sweeping what has expired", sweep.done, None))
             self._wake(sweep.tasks)
