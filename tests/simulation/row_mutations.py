@@ -250,7 +250,7 @@ def no_task_is_left(patch):
         return
         yield
 
-    patch.setattr(row_apply, "_put_task", nothing)
+    patch.setattr(row_apply, "_put_tasks", nothing)
 
 
 def a_task_is_removed_before_its_holders_followed(patch):
@@ -261,16 +261,15 @@ def a_task_is_removed_before_its_holders_followed(patch):
 
 def the_cursor_moves_before_its_page(patch):
     moved = (
+        "    within = outbox.holders_of(outbox.read_task(row).source)\n"
+        "    rest = within.behind(cursor) if cursor >= within.start else within\n"
+        '    found = yield from Scan("views", rest, batch)\n'
         "    if len(found) == batch:\n"
         "        early = _with_cursor(self.leases.renew(key, mine, now), found[-1][0])\n"
         "        yield from _swap(key, Cell(_encode(mine), _stamp(row.get(LEASE), now)), early, now)\n"
     )
-    edit(
-        patch,
-        RowTaskRunner,
-        "_advance",
-        ("    for place, pointer in found:", moved + "    for place, pointer in found:"),
-    )
+    follow = "    last = yield from self._follow("
+    edit(patch, RowTaskRunner, "_advance", (follow, moved + follow))
 
 
 def an_older_task_goes_on_in_place_of_the_newest(patch):
@@ -293,7 +292,7 @@ def a_version_is_the_clock(patch):
 
 def a_task_is_put_before_its_rows(patch):
     """Equal: what its worker reads are back-references, which are there before the commit, and root rows."""
-    put = "    if intents.task:\n            yield from _put_task(key, version)\n"
+    put = "    if intents.task:\n            yield from _put_tasks(intents.tasks(key), version)\n"
     edit(patch, RowCommitter, "apply", ("        if together:", f"    {put}        if together:"))
 
 

@@ -54,8 +54,10 @@ def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
     for cls, entity_type in catalog.entity_types.items():
         yield from ((cls, feature) for feature in _of_model(entity_type))
     for cls, view in catalog.views.items():
-        if view.parts:
-            yield cls, "a feed"
+        if getattr(cls, "large_group", None) is not None:
+            yield cls, "large_group"
+        if getattr(cls, "at_most", None) is not None:
+            yield cls, "at_most"
         if view.groups is not None:
             yield cls, "an index over groups"
         if view.prefix in catalog.logs:

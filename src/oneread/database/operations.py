@@ -37,6 +37,7 @@ from oneread.evolution.fence import Fence
 from oneread.evolution.schema import Schema
 from oneread.feeds.following import FeedHandler, follower_of
 from oneread.feeds.own_writes import OwnWrites
+from oneread.feeds.row_following import row_feeds_of
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
@@ -99,7 +100,7 @@ class Operations:
         self.portable = schema.portable
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
-        feeds = follower_of(catalog, self.inline)
+        feeds, row_feeds = follower_of(catalog, self.inline), row_feeds_of(catalog)
         follow = followers(catalog)._replace(of_views=feeds)
         new_unit = partial(
             UnitOfWork,
@@ -119,8 +120,9 @@ class Operations:
         else:
             inline = min(self.inline, ROW_HOLDERS)
             by_row = RowCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
+            by_row.feeds = row_feeds
             self.committer, self.outbox = by_row, RowTaskRunner(by_row)
-        self.own_writes = OwnWrites(self.committer, feeds)
+        self.own_writes = OwnWrites(self.committer, feeds) if spans_rows else row_feeds
         self.counters = CounterPlans(self.committer, schema.counters)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)

@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from oneread.errors import Corrupt
+from oneread.store.keys import view_part
 from oneread.store.rows import REMOVED, Cell, Row, RowRange
+from oneread.transactions import outbox
 from oneread.transactions.root import BODY, EMITTED, NO_ROOT, VERSION, Root, parse_root
 
 INTENTS: Final = b"m:i"
@@ -43,7 +45,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one commit writes to other rows.
 
     `puts` and `removed` are rows of `views`; `deltas` the amounts that rows of `counts` gain. `task` says that holders
-    follow.
+    follow. Each changed row of `views` with a prefix of `fed` leaves a task, which makes entries of feeds follow.
     """
 
     version: int
@@ -51,6 +53,14 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     removed: list[bytes] = []
     deltas: dict[bytes, bytes] = {}
     task: bool = False
+    fed: list[bytes] = []
+
+    def tasks(self, root: bytes) -> Mapping[bytes, bytes]:
+        """The keys of the tasks that the commit of a row leaves, each with its source."""
+        sources = [root] if self.task else []
+        if self.fed:
+            sources += [outbox.feed_source(key) for key in (*self.puts, *self.removed) if view_part(key) in self.fed]
+        return {outbox.version_key(source, self.version): source for source in sources}
 
     def __bool__(self) -> bool:
         return bool(self.puts or self.removed or self.deltas or self.task)

@@ -117,8 +117,9 @@ class RowApplier(RowSystem):
                 together.append(self._add(adding, shards, tokens))
             if together:
                 yield from Together(together)
-            if intents.task:
-                yield from _put_task(key, version)
+            tasks = intents.tasks(key)
+            if tasks:
+                yield from _put_tasks(tasks, version)
             cleared = RowMutation(key, {INTENTS: Cell(REMOVED, version)})
             yield from _until_answered(CheckAndMutate("roots", VERSION, encode_version(version), cleared))
             self._note_spent(tokens)
@@ -241,6 +242,6 @@ def surely(request: Request[T]) -> Plan[T]:
         raise Unavailable("the store does not answer; nothing was written; try again") from failure
 
 
-def _put_task(source: bytes, version: int) -> Mutate:
-    cell = Cell(outbox.encode_task(Task(source)), version)
-    return Mutate("system", [RowMutation(outbox.version_key(source, version), {VALUE: cell})])
+def _put_tasks(tasks: Mapping[bytes, bytes], version: int) -> Mutate:
+    cells = {key: Cell(outbox.encode_task(Task(source)), version) for key, source in tasks.items()}
+    return Mutate("system", [RowMutation(key, {VALUE: cell}) for key, cell in cells.items()])

@@ -53,6 +53,7 @@ from oneread.transactions.intents import (
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, RowApplier, new_commit, surely
+from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_all, follow_feeds, with_feeds
 from oneread.transactions.unit_of_work import VALUE, ClaimFacts, Group, RowCache, UnitOfWork, later, no_claim_facts
 
 T = TypeVar("T")
@@ -118,6 +119,7 @@ class RowCommitter(RowApplier):
         claim_facts: ClaimFacts = no_claim_facts,
     ) -> None:
         super().__init__(name_of)
+        self.feeds: FollowRows = NoFeeds()
         self._followers = followers
         self._recorded = recorded
         self._inline = inline
@@ -244,7 +246,7 @@ class RowCommitter(RowApplier):
         seen, decision, used, markers, known = ready
         root, key = decision.root, seen.key
         assert root is not None, "a decision that changes nothing is not written"
-        intents = _intents(root.version, decision)
+        intents = with_feeds(_intents(root.version, decision), self.feeds)
         commit = yield from new_commit()
         cells = committed_cells(seen, root, intents, used, commit)
         size = len(cells[INTENTS].value)
@@ -390,9 +392,10 @@ class RowCommitter(RowApplier):
             yield from self.apply(done)
             if done.intents.task:
                 tasks = yield from self._follow_few(done.key, done.intents.version)
+            tasks += yield from follow_feeds(self.feeds, done, self._inline)
         except OnereadError as error:
             _log.warning("a commit is not applied yet, which recovery will do: %s: %s", self.name_of(done.key), error)
-            return [outbox.version_key(done.key, done.intents.version)] if done.intents.task else []
+            return list(done.intents.tasks(done.key))
         return tasks
 
     # Holders that follow.
@@ -423,16 +426,17 @@ class RowCommitter(RowApplier):
         except StoreError:
             raise
         except OnereadError as error:
-            yield from self._set_aside(source, holder, error)
+            yield from self.set_aside(source, holder, error)
             return []
         return [] if done is None else (yield from self._complete(done))
 
-    def _set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
+    def set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
         """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""
         now = yield from Now()
         key = outbox.aside_key(source, holder)
-        rows = yield from Read("roots", [source, holder], "dm")
-        entry = outbox.new_aside(source, holder, error, now, dict(zip((source, holder), rows, strict=True)))
+        roots = [source, holder] if holder else []
+        rows = (yield from Read("roots", roots, "dm")) if roots else []
+        entry = outbox.new_aside(source, holder, error, now, dict(zip(roots, rows, strict=True)))
         (before,) = yield from Read("system", [key], "dm")
         stamp = later(before, now)
         yield from Mutate("system", [_put(key, VALUE, outbox.encode_aside(entry), stamp)])
@@ -441,10 +445,13 @@ class RowCommitter(RowApplier):
         """Lets a holder that was set aside follow its source; it stays aside when that fails again."""
         key = outbox.aside_key(source, holder)
         (before,) = yield from Read("system", [key], "dm")
-        seen = yield from self._finished(holder)
-        for place in self._recorded.pointers(holder, seen.root):
-            if place.startswith(outbox.holders_of(source).start):
-                yield from self.follow_pointer(source, place, seen.version)
+        if holder:
+            seen = yield from self._finished(holder)
+            for place in self._recorded.pointers(holder, seen.root):
+                if place.startswith(outbox.holders_of(source).start):
+                    yield from self.follow_pointer(source, place, seen.version)
+        elif not (yield from follow_all(self.feeds, outbox.feed_row(source))):
+            return
         if before is not None and before[VALUE].value != REMOVED:
             done = _put(key, VALUE, REMOVED, before[VALUE].stamp + 1)
             yield from CheckAndMutate("system", VALUE, before[VALUE].value, done)

@@ -1,6 +1,6 @@
 """What a store that changes one row at a time does not have yet is refused by name, with what to do instead."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -8,14 +8,18 @@ from oneread import (
     GENERATED,
     Aggregate,
     Copy,
+    Feed,
     Index,
     Key,
     Model,
+    Ref,
     Schema,
     by,
     connect,
     count,
     counter,
+    newest,
+    on,
     rollup,
     within,
 )
@@ -81,9 +85,6 @@ VERBS = {
     "backfill": lambda db: db.backfill(),
     "changes": lambda db: next(db.changes(BooksOfAuthor, "ada")),
     "changes_cursor": lambda db: db.changes_cursor(BooksOfAuthor),
-    "mark": lambda db: db.mark(BooksOfAuthor, "ada", seen=True),
-    "marks": lambda db: db.marks(BooksOfAuthor, "ada"),
-    "unread": lambda db: db.unread(BooksOfAuthor, "ada"),
 }
 
 
@@ -165,13 +166,36 @@ class Countries(Index[BooksInCountry]):
     books: int = by(BooksInCountry.books)
 
 
+class Full(Home):
+    at_most = 10
+
+
+class Crowded(Home):
+    large_group = 10
+
+
+class Posts(Aggregate[Post]):
+    group: Ref[Group] = by(Post.group)
+    at: datetime = by(Post.at)
+    posts: int = count()
+
+
+class Lines(Feed[Posts]):
+    expires_after = None
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(Posts.at)
+    joined = on(Posts.group, Membership.group)
+
+
 REFUSED = [
     (Comment, [Comment], "child_of"),
     (Country, [Country], "rollup"),
     (Counted, [Counted], "rollup"),
     (Watched, [Watched], "watched"),
     (Countries, [Countries], "an index over groups"),
-    (Home, [Member, Group, Membership, Post, Home], "a feed"),
+    (Full, [Member, Group, Membership, Post, Full], "at_most"),
+    (Crowded, [Member, Group, Membership, Post, Crowded], "large_group"),
+    (Lines, [Member, Group, Membership, Posts, Lines, Post], "an index over groups"),
 ]
 
 
