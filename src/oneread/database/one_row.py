@@ -60,8 +60,6 @@ def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
             yield cls, "at_most"
         if view.groups is not None:
             yield cls, "an index over groups"
-        if view.prefix in catalog.logs:
-            yield cls, "watched"
 
 
 def _of_model(entity_type: EntityType) -> Iterator[str]:

@@ -10,7 +10,7 @@ docs/decisions/0081-feeds-of-one-row.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from oneread.derivations.catalog import Catalog
@@ -24,15 +24,19 @@ from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.transactions import outbox
+from oneread.transactions.change_log import NO_LOGS, LoggedAs
+from oneread.transactions.row_log import RowLogs
 from oneread.transactions.unit_of_work import VALUE
 
 _NO_CLOCK: Final = 0
 
 
 class RowFeeds:
-    """The feeds of one schema. `prefixes` are those of the rows that leave tasks."""
+    """The feeds of one schema, and its logs. `prefixes` are those of the rows that leave tasks."""
 
-    def __init__(self, feeds: Iterable[Entries]) -> None:
+    def __init__(self, feeds: Iterable[Entries], logged: Mapping[bytes, LoggedAs] = NO_LOGS) -> None:
+        self.logged = logged
+        self.logs = RowLogs()
         every = list(feeds)
         self._of_items = {each.items: each for each in every}
         self._of_members = {each.members: each for each in every}
@@ -72,6 +76,8 @@ class RowFeeds:
             rows = of_own(feed, key, row[VALUE], partners)
             if rows:
                 yield from Mutate("views", rows)
+                if feed.prefix in self.logged:
+                    yield from self.logs.add({self.logged[feed.prefix].log: [each.key[VIEW_BYTES:] for each in rows]})
         return partners[-1][0] if len(partners) == size else None
 
     def _feed_of(self, key: bytes) -> Entries:
@@ -113,4 +119,5 @@ def _both(feed: Entries, group: bytes, item: Found, membership: Found) -> RowMut
 
 def row_feeds_of(catalog: Catalog) -> RowFeeds:
     """Lets the feeds of a schema follow."""
-    return RowFeeds([Entries(view) for view in catalog.views.values() if isinstance(view, FeedView)])
+    feeds = [Entries(view) for view in catalog.views.values() if isinstance(view, FeedView)]
+    return RowFeeds(feeds, catalog.logged)

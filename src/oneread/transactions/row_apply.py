@@ -31,6 +31,7 @@ from oneread.transactions.intents import (
 )
 from oneread.transactions.outbox import Task
 from oneread.transactions.root import VERSION, next_version
+from oneread.transactions.row_log import RowLogs
 from oneread.transactions.row_system import RowSystem
 from oneread.transactions.unit_of_work import VALUE
 
@@ -68,6 +69,7 @@ class RowApplier(RowSystem):
 
     def __init__(self, name_of: Callable[[bytes], object]) -> None:
         self.name_of = name_of
+        self.logs = RowLogs()
         self._spent: dict[bytes, dict[bytes, int]] = {}
 
     def _swap_root(self, seen: SeenRow, cells: Row, commit: bytes) -> Plan[bool]:
@@ -117,6 +119,7 @@ class RowApplier(RowSystem):
                 together.append(self._add(adding, shards, tokens))
             if together:
                 yield from Together(together)
+            yield from self.logs.add(intents.logged())
             tasks = intents.tasks(key)
             if tasks:
                 yield from _put_tasks(tasks, version)

@@ -53,7 +53,7 @@ from oneread.transactions.intents import (
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, RowApplier, new_commit, surely
-from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_all, follow_feeds, with_feeds
+from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_all, follow_feeds, noted
 from oneread.transactions.unit_of_work import VALUE, ClaimFacts, Group, RowCache, UnitOfWork, later, no_claim_facts
 
 T = TypeVar("T")
@@ -246,7 +246,7 @@ class RowCommitter(RowApplier):
         seen, decision, used, markers, known = ready
         root, key = decision.root, seen.key
         assert root is not None, "a decision that changes nothing is not written"
-        intents = with_feeds(_intents(root.version, decision), self.feeds)
+        intents = noted(_intents(root.version, decision), self.feeds)
         commit = yield from new_commit()
         cells = committed_cells(seen, root, intents, used, commit)
         size = len(cells[INTENTS].value)

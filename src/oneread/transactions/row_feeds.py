@@ -5,7 +5,7 @@ The commit puts a task for each such row; few entries follow before it returns, 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import msgspec
@@ -17,6 +17,7 @@ from oneread.store.keys import view_part
 from oneread.store.requests import Mutate
 from oneread.store.rows import RowMutation
 from oneread.transactions import outbox
+from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.intents import Intents
 from oneread.transactions.row_apply import Committed
 from oneread.transactions.unit_of_work import VALUE
@@ -30,6 +31,11 @@ class FollowRows(Protocol):
         """Of the rows that leave tasks."""
         ...
 
+    @property
+    def logged(self) -> Mapping[bytes, LoggedAs]:
+        """The logs of watched views, by the prefixes of their rows."""
+        ...
+
     def follow(self, key: bytes, cursor: bytes, size: int, /) -> Plan[bytes | None]:
         """Makes entries of a row right, with so many partners behind a cursor; the new cursor, None for the end."""
         ...
@@ -39,18 +45,20 @@ class NoFeeds:
     """Of a committer that knows no views."""
 
     prefixes: Collection[bytes] = ()
+    logged: Mapping[bytes, LoggedAs] = NO_LOGS
 
     def follow(self, key: bytes, cursor: bytes, size: int) -> Plan[bytes | None]:
         raise AssertionError(key, cursor, size)
 
 
-def with_feeds(intents: Intents, feeds: FollowRows) -> Intents:
-    """Notes which changed rows leave tasks, as data: what applies the intents need not know the feeds."""
-    if not feeds.prefixes:
+def noted(intents: Intents, feeds: FollowRows) -> Intents:
+    """Notes which changed rows leave tasks or are logged, as data: what applies intents need not know the views."""
+    if not (feeds.prefixes or feeds.logged):
         return intents
     changed = {view_part(key) for key in (*intents.puts, *intents.removed)}
     fed = sorted(changed.intersection(feeds.prefixes))
-    return msgspec.structs.replace(intents, fed=fed) if fed else intents
+    logs = {prefix: each.log for prefix, each in feeds.logged.items() if prefix in changed}
+    return msgspec.structs.replace(intents, fed=fed, logs=logs) if fed or logs else intents
 
 
 def follow_feeds(feeds: FollowRows, done: Committed, size: int) -> Plan[list[bytes]]:

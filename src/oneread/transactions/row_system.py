@@ -10,7 +10,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Separately, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
-from oneread.store.requests import ABSENT, CheckAndMutate, Found, Read
+from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table, living
 from oneread.transactions.system_rows import FENCE_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE, later
@@ -20,7 +20,6 @@ T = TypeVar("T")
 ATTEMPTS: Final = 30
 """Times that a change of one row is tried while others change the row."""
 
-_NO_SWEEP: Final = "rows of earlier views are not removed yet from a store that changes one row at a time"
 _ONE: Final = "this store changes one row at a time, and this changes several"
 
 
@@ -97,7 +96,17 @@ class RowSystem:
                 raise each.lost()
 
     def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
-        raise Unsupported(_NO_SWEEP, table=table, start=within.start, limit=limit, swaps=len(swaps))
+        """Their cells stay as removed ones, so that nothing that comes late is taken for new."""
+        for each in swaps:
+            yield from self.swap(each)
+        rows = yield from Scan(table, within, limit)
+        gone = [
+            RowMutation(key, {column: Cell(REMOVED, cell.stamp + 1) for column, cell in row.items()})
+            for key, row in rows
+        ]
+        if gone:
+            yield from Mutate(table, gone)
+        return len(gone)
 
     def purge(self, keys: Sequence[bytes]) -> Plan[None]:
         raise Unsupported("rows of deleted entities are not removed on this store yet", rows=len(keys))

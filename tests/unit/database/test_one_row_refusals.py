@@ -1,6 +1,6 @@
 """What a store that changes one row at a time does not have yet is refused by name, with what to do instead."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 
@@ -83,8 +83,6 @@ VERBS = {
     "repair": lambda db: db.repair(),
     "drop": lambda db: db.drop(),
     "backfill": lambda db: db.backfill(),
-    "changes": lambda db: next(db.changes(BooksOfAuthor, "ada")),
-    "changes_cursor": lambda db: db.changes_cursor(BooksOfAuthor),
 }
 
 
@@ -157,11 +155,6 @@ class Counted(Model[int]):
     views: int = rollup(counter("views:{number}"))
 
 
-class Watched(Index[Author]):
-    name: str = by(Author.name)
-    watched = timedelta(hours=1)
-
-
 class Countries(Index[BooksInCountry]):
     books: int = by(BooksInCountry.books)
 
@@ -191,7 +184,6 @@ REFUSED = [
     (Comment, [Comment], "child_of"),
     (Country, [Country], "rollup"),
     (Counted, [Counted], "rollup"),
-    (Watched, [Watched], "watched"),
     (Countries, [Countries], "an index over groups"),
     (Full, [Member, Group, Membership, Post, Full], "at_most"),
     (Crowded, [Member, Group, Membership, Post, Crowded], "large_group"),

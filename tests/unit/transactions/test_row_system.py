@@ -151,10 +151,19 @@ def test_the_fence_is_in_the_schema_row_and_not_a_row_of_its_own(store):
     assert (store.value(), store.value(FENCE_ROW)) == (b"1", None)
 
 
-def test_what_removes_many_rows_is_refused():
-    for call in (
-        lambda: ROW_SYSTEM.sweep("views", RowRange(b"a", b"b"), 9),
-        lambda: ROW_SYSTEM.purge([b"a"]),
-    ):
-        with pytest.raises(Unsupported, match="yet"):
-            call()
+def test_a_sweep_leaves_removed_cells(store):
+    for key in (b"a", b"b", b"c"):
+        store.run(Mutate("system", [RowMutation(key, {VALUE: Cell(b"1", 7)})]).__iter__())
+    assert store.run(ROW_SYSTEM.sweep("system", RowRange(b"a", b"z"), 2)) == 2
+    assert [store.value(key) for key in (b"a", b"b", b"c")] == [REMOVED, REMOVED, b"1"]
+    (row,) = store.run(Read("system", [b"a"], "dm").__iter__())
+    assert row == {VALUE: Cell(REMOVED, 8)}
+    lost = Swap(b"c", b"2", b"2", lambda: Conflict("lost"))
+    with pytest.raises(Conflict, match="lost"):
+        store.run(ROW_SYSTEM.sweep("system", RowRange(b"a", b"z"), 2, [lost]))
+    assert store.value(b"c") == b"1"
+
+
+def test_what_removes_root_rows_is_refused():
+    with pytest.raises(Unsupported, match="yet"):
+        ROW_SYSTEM.purge([b"a"])

@@ -447,7 +447,7 @@ class Database(FeedVerbs):
             ```
         """
         check_seconds(pace, wait)
-        watched_view(self.operations.require("changes"), view)
+        watched_view(self.operations, view)
         of = self._lists.get(view) or self._list(view)
         bounds = bounds_of(since, after, until, through)
         most = min(CHANGES, of.max_limit) if limit is None else limit
@@ -478,7 +478,7 @@ class Database(FeedVerbs):
             page = db.page(PurchasesOfBuyer, 12347, limit=10)
             ```
         """
-        watched_view(self.operations.require("changes_cursor"), view)
+        watched_view(self.operations, view)
         of = self._lists.get(view) or self._list(view)
         return self.run(changes_cursor(self.operations, of, self._cipher))
 
