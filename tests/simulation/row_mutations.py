@@ -185,7 +185,7 @@ def a_marker_is_removed_with_all_its_stamps(patch):
 
 def a_loser_removes_its_own_marker(patch):
     lost = "    raise _LostRace\n"
-    gone = "RowMutation(marker_row(key, root.version).key, deletes={MARKED: root.version})"
+    gone = "RowMutation(marker_row(key, root.version).key, deletes={b'd:m': root.version})"
     edit(patch, RowCommitter, "_write", (lost, f"    yield from Mutate('system', [{gone}])\n        {lost.lstrip()}"))
 
 
@@ -264,11 +264,14 @@ def a_task_is_removed_before_its_holders_followed(patch):
 
 def the_cursor_moves_before_its_page(patch):
     moved = (
+        "    within = outbox.holders_of(outbox.read_task(row).source)\n"
+        "    rest = within.behind(cursor) if cursor >= within.start else within\n"
+        '    found = yield from Scan("views", rest, batch)\n'
         "    if len(found) == batch:\n"
         "        early = _with_cursor(self.leases.renew(key, mine, now), found[-1][0])\n"
         "        yield from _swap(key, Cell(_encode(mine), _stamp(row.get(LEASE), now)), early, now)\n"
     )
-    follow = "    yield from self._committer.follow_page("
+    follow = "    last = yield from self._follow("
     edit(patch, RowTaskRunner, "_advance", (follow, moved + follow))
 
 
@@ -292,7 +295,8 @@ def a_version_is_the_clock(patch):
 
 def a_task_is_put_before_its_rows(patch):
     """Equal: what its worker reads are back-references, which are there before the commit, and root rows."""
-    put = "    tasks = [_task_row(key, intents.version) for key, intents, *_rest in done if intents.task]\n"
+    row = "_task_row(*each, made.version)"
+    put = f"    tasks = [{row} for key, made, *_rest in done for each in made.tasks(key).items()]\n"
     put += '    if tasks:\n        yield from Mutate("system", tasks)\n'
     edit(patch, RowCommitter, "apply", ("    if together:", f"{put}    if together:"))
 

@@ -5,7 +5,6 @@ from random import Random as Chance
 from oneread.database.purge import Purge
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.errors import OnereadError, Unavailable
-from oneread.evolution.leased_fence import LeasedFence
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
@@ -13,7 +12,7 @@ from oneread.store.rows import REMOVED
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance, Fate
 from oneread.testing.steps import Step
-from oneread.transactions import row_commits, row_followers
+from oneread.transactions import row_commits, row_followers, row_recovery
 from oneread.transactions.row_time import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
 from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.row_following import ACTS, many
@@ -149,9 +148,8 @@ def the_grace_is_one_late_request(patch):
 
 
 def no_operation_gives_up(patch):
-    for module in (row_commits, row_followers):
+    for module in (row_commits, row_followers, row_recovery):
         patch.setattr(module, "in_time", lambda plan, _clock, _seconds: plan)
-    patch.setattr(LeasedFence, "hold", lambda _fence: iter(()))  # a lease would be over much earlier
 
 
 def the_server_refuses_nothing(patch):

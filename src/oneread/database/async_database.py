@@ -419,7 +419,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             ```
         """
         check_seconds(pace, wait)
-        watched_view(self.operations.require("changes"), view)
+        watched_view(self.operations, view)
         of = self._lists.get(view) or await self._list(view)
         bounds = bounds_of(since, after, until, through)
         most = min(CHANGES, of.max_limit) if limit is None else limit
@@ -450,7 +450,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             page = await db.page(PurchasesOfBuyer, 12347, limit=10)
             ```
         """
-        watched_view(self.operations.require("changes_cursor"), view)
+        watched_view(self.operations, view)
         of = self._lists.get(view) or await self._list(view)
         return await self.run(changes_cursor(self.operations, of, self._cipher))
 
@@ -782,8 +782,9 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         expired entity that others refer to with on_delete="refuse" waits for them. Several sweeps at a time do no harm.
 
         Costs a scan for each `ttl` of the schema and for each batch, and a commit for each batch: that of a delete, for
-        each of its entities. One scan for change logs; where there are some, three requests and for each two more, and
-        a transaction for each batch of entries.
+        each of its entities. On a store that changes one row at a time each entity is a commit of its own. One scan for
+        change logs; where there are some, three requests and for each two more, and a transaction for each batch of
+        entries.
 
         Arguments:
             batch: entities of one commit, or entries of a log, from 1 to 1,000.
@@ -801,7 +802,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             ```
         """
         check_function("progress", progress)
-        sweep = self.operations.require("sweep").begin_sweep(batch, limit)
+        sweep = self.operations.begin_sweep(batch, limit)
         while await self.run(sweep.step()):
             progress(Progress("sweeping what has expired", sweep.done, None))
             self._wake(sweep.tasks)

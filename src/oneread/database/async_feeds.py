@@ -76,7 +76,7 @@ class AsyncFeedVerbs:
             ```
         """
         trace = Trace(self._observers)
-        plan = self.operations.require("mark").marking.mark(feed, member, {"seen": seen, "read": read}, back=back)
+        plan = self.operations.marking.mark(feed, member, {"seen": seen, "read": read}, back=back)
         found, tasks = await self._driver.run(plan, trace)
         attach_outcome(found, Outcome(0, trace, tuple(tasks)))
         self._wake(tasks)
@@ -99,7 +99,7 @@ class AsyncFeedVerbs:
             new = [entry for entry in await db.page(Home, 7) if not marks.has_read(entry)]
             ```
         """
-        return await self._with_cost(self.operations.require("marks").marking.marks(feed, member))
+        return await self._with_cost(self.operations.marking.marks(feed, member))
 
     async def unread(self, feed: type[Feed[Any]], *member: Any, limit: int = MOST_COUNTED) -> Unread:
         """How many entries of a feed are newer than a member's marks, exactly up to a limit: `str(found)` is "99+".
@@ -125,7 +125,7 @@ class AsyncFeedVerbs:
             print(found.unseen_text, found.unread_text)
             ```
         """
-        return await self._with_cost(self.operations.require("unread").marking.unread(feed, member, limit))
+        return await self._with_cost(self.operations.marking.unread(feed, member, limit))
 
     async def _with_cost(self, plan: Plan[R]) -> R:
         """Runs a plan that reads; its result knows what it cost."""

@@ -74,6 +74,8 @@ class ExpirySweep:
         self._waiting = catalog.expiry_indexes()[::-1]
         self._until: int | None = None
         self._rest: RowRange | None = None
+        self.is_together = True
+        """Whether a batch is one commit; on a store that changes one row at a time each entity is one."""
         self.swept = Swept()
         self.tasks: list[bytes] = []
 
@@ -107,6 +109,10 @@ class ExpirySweep:
 
     def _expire(self, keys: Sequence[bytes]) -> Plan[None]:
         """Expires entities in one commit, or one by one where one of them is refused."""
+        if len(keys) > 1 and not self.is_together:
+            for key in keys:
+                yield from self._expire([key])
+            return
         try:
             yield from self._expire_together(keys)
         except OnereadError as error:

@@ -19,6 +19,7 @@ from oneread.errors import UsageError
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.merging import LargeGroupReader, large_group_reader
+from oneread.feeds.row_entries import entry, is_entry
 from oneread.models.condition_checks import ConditionChecks
 from oneread.models.expiry import ExpiryRule, is_living_row
 from oneread.models.model import Model
@@ -80,7 +81,7 @@ class Listed(NamedTuple):
     `decoder` is None unless rows hold what they show in one cell; `encoders` encode the
     first 0, 1, ... elements of the key; `plain` are the types of arguments that are the values of as many elements;
     `hashed` elements are digests, which have no order; `feed` is None for what is not a feed; `merged` is None unless
-    its pages merge the items of large groups.
+    its pages merge the items of large groups; `entry` makes what is shown of a stored row, None where that is the row.
     """
 
     cls: Any
@@ -101,6 +102,7 @@ class Listed(NamedTuple):
     is_living: Callable[[Found, int], bool] | None = None
     feed: FeedLimits | None = None
     merged: LargeGroupReader | None = None
+    entry: Callable[[Found], Found] | None = None
 
     @property
     def width(self) -> int:
@@ -113,7 +115,10 @@ def listed(operations: Operations, cls: Any) -> Listed:
     catalog = operations.catalog
     operations.fence.check(cls)
     if cls in catalog.views:
-        return _of_view(catalog.views[cls], catalog.names)
+        found = _of_view(catalog.views[cls], catalog.names)
+        if operations.spans_rows or found.feed is None:
+            return found
+        return found._replace(decoder=None, is_shown=is_entry, entry=entry)
     if cls in catalog.kinds:
         kind = catalog.kinds[cls]
         return _entities(kind, cls, catalog.names, catalog.expiries.get(kind.prefix))

@@ -19,12 +19,13 @@ from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.marks import MARKS, FeedMarks, FeedPosition, MarkChange, MarkedFeed, Marks, moving
 from oneread.feeds.merging import LargeGroupReader, large_group_reader
+from oneread.feeds.row_entries import entry_row
 from oneread.models.expiry import is_living_row
 from oneread.plans.effects import Now, Snapshot
 from oneread.plans.plan import Plan
 from oneread.store.limits import BUDGET
 from oneread.store.requests import Scan
-from oneread.store.rows import RowRange
+from oneread.store.rows import Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
 
 MOST_COUNTED: Final = 99
@@ -112,6 +113,10 @@ class _Tails(NamedTuple):
     now: int | None
     """The clock, where rows end in their expiry."""
 
+    def _is_shown(self, row: Row) -> bool:
+        shown = row if VALUE in row else entry_row(row)
+        return bool(shown) and (self.now is None or is_living_row(shown[VALUE].value, self.now))
+
     def newest(self, within: RowRange, size: int) -> Plan[Newest]:
         """The first living rows of a range."""
         tails, rows = list[bytes](), 0
@@ -121,9 +126,7 @@ class _Tails(NamedTuple):
                 return Newest(tails, truncated=True)
             found = yield from Scan("views", within, wanted)
             rows += len(found)
-            tails += [
-                key[self.cut :] for key, row in found if self.now is None or is_living_row(row[VALUE].value, self.now)
-            ]
+            tails += [key[self.cut :] for key, row in found if self._is_shown(row)]
             if len(found) < wanted:
                 break
             within = within.behind(found[-1][0])

@@ -42,22 +42,18 @@ def refuse_unsupported(catalog: Catalog) -> None:
 
 def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
     for cls, entity_type in catalog.entity_types.items():
-        yield from ((cls, feature) for feature in _of_model(catalog, entity_type))
+        yield from ((cls, feature) for feature in _of_model(entity_type))
     for cls, view in catalog.views.items():
-        if view.parts:
-            yield cls, "a feed"
+        if getattr(cls, "large_group", None) is not None:
+            yield cls, "large_group"
+        if getattr(cls, "at_most", None) is not None:
+            yield cls, "at_most"
         if view.groups is not None:
             yield cls, "an index over groups"
-        if view.prefix in catalog.logs:
-            yield cls, "watched"
-        if view.has_expiries or getattr(cls, "ttl", None) is not None:
-            yield cls, "ttl"
 
 
-def _of_model(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:
+def _of_model(entity_type: EntityType) -> Iterator[str]:
     if entity_type.kind.child_of is not None:
         yield "child_of"
     if entity_type.rollups:
         yield "rollup: a total of other entities, or a counter"
-    if entity_type.kind.prefix in catalog.expiries:
-        yield "ttl"

@@ -39,6 +39,7 @@ from oneread.evolution.leased_fence import LeasedFence
 from oneread.evolution.schema import Schema
 from oneread.feeds.following import FeedHandler, follower_of
 from oneread.feeds.own_writes import OwnWrites
+from oneread.feeds.row_following import row_feeds_of
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
@@ -108,7 +109,7 @@ class Operations:
         self.portable = schema.portable
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
-        feeds = follower_of(catalog, self.inline)
+        feeds, row_feeds = follower_of(catalog, self.inline), row_feeds_of(catalog)
         follow = followers(catalog)._replace(of_views=feeds)
         new_unit = partial(
             UnitOfWork,
@@ -130,13 +131,14 @@ class Operations:
             by_row = FollowingCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
             assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
             by_row.lease, by_row.clock = fence, fence.clock
+            by_row.feeds = row_feeds
             self.committer, self.outbox = by_row, RowTaskRunner(by_row)
-        self.own_writes = OwnWrites(self.committer, feeds)
+        self.own_writes = OwnWrites(self.committer, feeds) if spans_rows else row_feeds
         self.counters = CounterPlans(self.committer, schema.counters, spans_rows=spans_rows)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards, spans_rows=spans_rows)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
         self.purger = BackgroundSweeper(self._begin_purge, name="purge", pause=grace / 4)
-        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper if spans_rows else self.purger]
+        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper, *([] if spans_rows else [self.purger])]
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)
         self.marking = Marking(catalog, fence, self.find, self.commit)
@@ -175,7 +177,9 @@ class Operations:
         return Sweep(self._begin_expiry_sweep(batch, limit), LogSweep(self.catalog, self.committer, batch))
 
     def _begin_expiry_sweep(self, batch: int = BATCH, limit: int | None = None) -> ExpirySweep:
-        return ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
+        sweep = ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
+        sweep.is_together = self.spans_rows
+        return sweep
 
     def _begin_background_sweep(self) -> SweepSteps | None:
         """A sweep of what this schema has, if anything; None while an index that it needs is being built."""

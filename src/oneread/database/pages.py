@@ -446,7 +446,7 @@ def _sources(bound: BoundQuery, now: int) -> Plan[list[_Source]]:
         if bound.of.merged is not None:
             merged = yield from bound.of.merged.ranges(branch.member, len(branch.prefix), within)
             sources += [_Source(items.within, items.cut, branch.prefix, items.entry) for items in merged]
-        sources.append(_Source(within, len(branch.prefix), branch.prefix))
+        sources.append(_Source(within, len(branch.prefix), branch.prefix, bound.of.entry))
     return sources
 
 

@@ -229,6 +229,8 @@ class Watcher:
         now = 0 if of.is_living is None and of.feed is None else (yield from Now())
         shown_ranges = self._bound.ranges(now)
         read = yield from (Read(of.table, keys).__iter__() if self._member is None else self._member.rows(keys))
+        if of.entry is not None:
+            read = [of.entry((key, row or {}))[1] or None for key, row in zip(keys, read, strict=True)]
         found: dict[bytes, Row] = {
             key: row
             for key, row in zip(keys, read, strict=True)

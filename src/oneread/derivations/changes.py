@@ -84,6 +84,11 @@ class _Writing(PlainChange):
         self.sequence: NumberSequence | None = None
         self.written = ChangeResult()
 
+    @property
+    def _expires(self) -> bool:
+        """Whether what is stored may count as absent, so that another entity takes its place."""
+        return kind_part(self.key) in self._catalog.expiries
+
     def pointers(self, seen: Root | None) -> Iterable[bytes]:
         """Those of the entity that the row holds."""
         if seen is None or seen.body is None:
@@ -273,7 +278,7 @@ class Save(_Writing):
         return self._mode == "create" or (self._mode == "save" and self._entity_type.contributes)
 
     def pointers(self, seen: Root | None) -> Iterable[bytes]:
-        if self._mode == "keep" and (seen is None or seen.body is not None):
+        if self._mode == "keep" and (seen is None or (seen.body is not None and not self._expires)):
             return ()
         return self._entity_type.pointers(self.key, self._refs)
 
@@ -339,11 +344,15 @@ class Patch(_Writing):
         if seen is None:
             return ()
         try:
-            wanted = self._wanted(self._catalog.state(self.key, seen))
-            entity_type = self._catalog.type_of(wanted)
-            return entity_type.pointers(self.key, entity_type.refs(wanted))
+            wanted = [self._wanted(self._catalog.state(self.key, seen))]
         except UsageError:
-            return ()  # `decide` raises it again
+            wanted = []  # `decide` raises it again
+        if self._otherwise is not None and self._expires:
+            wanted.append(self._otherwise)
+        types = [self._catalog.type_of(each) for each in wanted]
+        return [
+            place for cls, each in zip(types, wanted, strict=True) for place in cls.pointers(self.key, cls.refs(each))
+        ]
 
     def hints(self) -> Iterable[bytes]:
         return () if self._otherwise is None else _flat(self._catalog.type_of(self._otherwise).refs(self._otherwise))
@@ -372,7 +381,7 @@ class Patch(_Writing):
         try:
             known, wanted = entity_type.refs(before.entity), entity_type.refs(self._wanted(before))
         except UsageError:
-            if kind_part(self.key) not in self._catalog.expiries:
+            if not self._expires:
                 raise
             return ()  # `decide` raises it again, unless the entity has expired
         links = [key for name, keys in wanted.items() for key in keys if key not in known[name]]

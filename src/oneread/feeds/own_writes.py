@@ -40,7 +40,7 @@ class OwnWrites:
         and a write of the entries; of one whose membership came back, a scan and a read more.
         """
         for task in tasks:
-            if _is_about(feed, member, task):
+            if is_about(feed, member, task):
                 yield from self._committer.step(partial(self._give, feed, member, task, size))
 
     def _give(self, feed: Entries, member: bytes, key: bytes, size: int, step: TaskStep) -> None:
@@ -65,7 +65,7 @@ class OwnWrites:
         follower.give(unit, step.now, place, row, TaskRows(partners, more=True))
 
 
-def _is_about(feed: Entries, member: bytes, task: bytes) -> bool:
+def is_about(feed: Entries, member: bytes, task: bytes) -> bool:
     """Whether a task may change this member's entries: that of an item of the feed, or of the member's membership."""
     source = outbox.source_of(task)
     view = outbox.view_of(source)

@@ -16,6 +16,7 @@ from oneread.derivations.emitted_record import RecordedPointers
 from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine
 from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, UsageError
 from oneread.evolution.schema import Schema
+from oneread.feeds.row_entries import entry_row, is_entry
 from oneread.plans.trace import Trace
 from oneread.store.engine import Engine
 from oneread.store.keys import VIEW_BYTES, pointer_part
@@ -51,10 +52,12 @@ class LogicalRows:
             return [(key, row) for key, each in stored if (row := root_row(each)) is not None]
         living = [(key, row[VALUE]) for key, row in stored if VALUE in row and row[VALUE].value != REMOVED]
         if asked.table == "views":
-            return [(key, {VALUE: cell}) for key, cell in living if self._is_meant(key)]
+            entries = [(key, entry_row(row)) for key, row in stored if VALUE not in row]
+            rows = [(key, {VALUE: cell}) for key, cell in living if self._is_meant(key)]
+            return sorted(rows + [each for each in entries if is_entry(each)])
         if asked.table == "counts":
             return [(key, {VALUE: cell}) for key, cell in map(self._counted, living) if cell is not None]
-        return [(key, {VALUE: cell}) for key, cell in living]
+        return [(_shared(key), {VALUE: cell}) for key, cell in living]
 
     def _root(self, key: bytes) -> Any:
         (row,) = self._engine.answer(Read("roots", [key], "dm"))
@@ -75,6 +78,11 @@ class LogicalRows:
             return key, cell
         owner = cell.value[8:]
         return key, type(cell)(owner, cell.stamp) if key in self._recorded.claims(self._root(owner)) else None
+
+
+def _shared(key: bytes) -> bytes:
+    """The key of a row of `system`, of a task the one that it has where all changes of a source have the same."""
+    return outbox.unversioned(key) if key.startswith(outbox.TASKS.start) else key
 
 
 def _always_changes(step: Step | None) -> bool:

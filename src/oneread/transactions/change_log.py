@@ -37,7 +37,9 @@ class LoggedAs(NamedTuple):
 NO_LOGS: Final[Mapping[bytes, LoggedAs]] = {}
 """Of a schema without watched views."""
 
-_COLUMN: Final = b"d:b"
+COLUMN: Final = b"d:b"
+"""The one column of logs and their entries."""
+
 _NUMBER: Final = struct.Struct(">Q")
 _EPOCH_BYTES: Final = 4
 _LOG_BYTES: Final = len(LOGS.start) + VIEW_BYTES + _EPOCH_BYTES
@@ -66,6 +68,16 @@ def entries_from(log: bytes, number: int) -> RowRange:
     return RowRange(log + _NUMBER.pack(number), RowRange.under(log).stop)
 
 
+def entry_key(log: bytes, number: int) -> bytes:
+    """The key of an entry."""
+    return log + _NUMBER.pack(number)
+
+
+def number_cell(number: int) -> Cell:
+    """The number of the last entry, newer than that of any entry before."""
+    return Cell(_NUMBER.pack(number), number)
+
+
 def number_of(key: bytes) -> int:
     """The number of an entry. Raises Corrupt for the key of another row."""
     try:
@@ -80,7 +92,7 @@ def last_entry(log: bytes, row: Row | None) -> int:
     if row is None:
         return 0
     try:
-        (number,) = _NUMBER.unpack(row[_COLUMN].value)
+        (number,) = _NUMBER.unpack(row[COLUMN].value)
     except (struct.error, KeyError) as error:
         raise Corrupt("the number of the last entry of a change log cannot be read", key=log) from error
     return int(number)
@@ -89,7 +101,7 @@ def last_entry(log: bytes, row: Row | None) -> int:
 def read_entry(key: bytes, row: Row) -> Sequence[bytes]:
     """The keys in an entry, as `LoggedAs` cuts them; those of removed rows come first. Raises Corrupt."""
     try:
-        return _decode_keys(row[_COLUMN].value)
+        return _decode_keys(row[COLUMN].value)
     except (msgspec.MsgspecError, KeyError) as error:
         raise Corrupt("an entry of a change log cannot be read", key=key) from error
 
@@ -100,12 +112,12 @@ def new_entries(log: bytes, row: Row | None, keys: Iterable[bytes], now: int) ->
     The stamp of a log never goes back, whatever the clock does: entries are removed in the order of their numbers.
     """
     number = last_entry(log, row)
-    stamp = now if row is None else max(now, row[_COLUMN].stamp)
+    stamp = now if row is None else max(now, row[COLUMN].stamp)
     several = list(keys)
     for start in range(0, len(several), KEYS_OF_ENTRY):
         number += 1
-        yield log + _NUMBER.pack(number), {_COLUMN: Cell(_encode(several[start : start + KEYS_OF_ENTRY]), stamp)}
-    yield log, {_COLUMN: Cell(_NUMBER.pack(number), stamp)}
+        yield entry_key(log, number), {COLUMN: Cell(packed_keys(several[start : start + KEYS_OF_ENTRY]), stamp)}
+    yield log, {COLUMN: Cell(_NUMBER.pack(number), stamp)}
 
 
 def stamp_of(row: Row) -> int:
@@ -113,5 +125,7 @@ def stamp_of(row: Row) -> int:
     return max(cell.stamp for cell in row.values())
 
 
-_encode = msgspec.msgpack.Encoder().encode
+packed_keys = msgspec.msgpack.Encoder().encode
+"""The value of an entry."""
+
 _decode_keys = msgspec.msgpack.Decoder(list[bytes]).decode

@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from oneread.errors import Corrupt
+from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
+from oneread.transactions import outbox
 from oneread.transactions.root import BODY, EMITTED, NO_ROOT, VERSION, Root, parse_root
 
 INTENTS: Final = b"m:i"
@@ -44,7 +46,8 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one commit writes to other rows.
 
     `puts` and `removed` are rows of `views`; `deltas` the amounts that rows of `counts` gain. `task` says that holders
-    follow.
+    follow. Each changed row of `views` with a prefix of `fed` leaves a task, which makes entries of feeds follow;
+    those with a prefix of `logs` are added to a change log.
     """
 
     version: int
@@ -52,6 +55,25 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     removed: list[bytes] = []
     deltas: dict[bytes, bytes] = {}
     task: bool = False
+    fed: list[bytes] = []
+    logs: dict[bytes, bytes] = {}
+
+    def logged(self) -> dict[bytes, list[bytes]]:
+        """The keys that are added to change logs, without prefixes; those of removed rows come first."""
+        found: dict[bytes, list[bytes]] = {}
+        if self.logs:
+            for key in (*self.removed, *self.puts):
+                log = self.logs.get(view_part(key))
+                if log is not None:
+                    found.setdefault(log, []).append(key[VIEW_BYTES:])
+        return found
+
+    def tasks(self, root: bytes) -> Mapping[bytes, bytes]:
+        """The keys of the tasks that the commit of a row leaves, each with its source."""
+        sources = [root] if self.task else []
+        if self.fed:
+            sources += [outbox.feed_source(key) for key in (*self.puts, *self.removed) if view_part(key) in self.fed]
+        return {outbox.version_key(source, self.version): source for source in sources}
 
     def __bool__(self) -> bool:
         return bool(self.puts or self.removed or self.deltas or self.task)

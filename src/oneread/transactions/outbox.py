@@ -43,6 +43,7 @@ _MESSAGE: Final = 500
 """Characters that are kept of an error's message."""
 
 _BUCKETS: Final = 64
+_VERSION_BYTES: Final = 8
 
 FOLLOW: Final = "follow"
 """The kind of task that a changed source leaves: the holders of its copies follow it."""
@@ -151,7 +152,12 @@ def task_key(source: bytes) -> bytes:
 
 def version_key(source: bytes, version: int) -> bytes:
     """The key of a task on a store that changes one row at a time: each change of a source has its own."""
-    return task_key(source) + version.to_bytes(8, "big")
+    return task_key(source) + version.to_bytes(_VERSION_BYTES, "big")
+
+
+def unversioned(key: bytes) -> bytes:
+    """The key of such a task, or its source, without the version."""
+    return key[:-_VERSION_BYTES]
 
 
 def add_task(

@@ -32,6 +32,7 @@ from oneread.transactions.intents import (
 )
 from oneread.transactions.outbox import Task
 from oneread.transactions.root import VERSION, next_version
+from oneread.transactions.row_log import RowLogs
 from oneread.transactions.row_system import WRITES, RowSystem
 from oneread.transactions.unit_of_work import VALUE
 
@@ -67,6 +68,7 @@ class RowApplier(RowSystem):
     def __init__(self, name_of: Callable[[bytes], object]) -> None:
         self.name_of = name_of
         self.lease: WriteLease | None = None
+        self.logs = RowLogs()
         self._spent: dict[bytes, dict[bytes, int]] = {}
 
     def _swap_root(self, seen: SeenRow, cells: Row, commit: bytes) -> Plan[bool]:
@@ -124,18 +126,22 @@ class RowApplier(RowSystem):
         """
         rows: list[RowMutation] = []
         deltas: dict[bytes, list[_AddedDelta]] = {}
+        logged: dict[bytes, list[bytes]] = {}
         for key, intents, _shards, _markers in done:
             version = intents.version
             rows += [RowMutation(each, {VALUE: Cell(value, version)}) for each, value in intents.puts.items()]
             rows += [RowMutation(each, {VALUE: Cell(REMOVED, version)}) for each in intents.removed]
             for shard, amounts in intents.deltas.items():
                 deltas.setdefault(shard, []).append(_AddedDelta(key, version, shard, amounts))
+            for log, keys in intents.logged().items():
+                logged.setdefault(log, []).extend(keys)
         together: list[Plan[Any]] = [Mutate("views", rows).__iter__()] if rows else []
         tokens: dict[bytes, dict[bytes, int]] = {}
         together += [self._add(several, done[0].shards, tokens) for several in deltas.values()]
         if together:
             yield from Together(together)
-        tasks = [_task_row(key, intents.version) for key, intents, *_rest in done if intents.task]
+        yield from self.logs.add(logged)
+        tasks = [_task_row(*each, made.version) for key, made, *_rest in done for each in made.tasks(key).items()]
         if tasks:
             yield from Mutate("system", tasks)
         cleared = [_cleared(key, intents.version) for key, intents, *_rest in done if intents]
@@ -301,5 +307,5 @@ def _cleared(key: bytes, version: int) -> RowMutation:
     return RowMutation(key, {INTENTS: Cell(REMOVED, version)})
 
 
-def _task_row(source: bytes, version: int) -> RowMutation:
-    return RowMutation(outbox.version_key(source, version), {VALUE: Cell(outbox.encode_task(Task(source)), version)})
+def _task_row(key: bytes, source: bytes, version: int) -> RowMutation:
+    return RowMutation(key, {VALUE: Cell(outbox.encode_task(Task(source)), version)})

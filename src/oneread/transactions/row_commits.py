@@ -53,6 +53,7 @@ from oneread.transactions.intents import (
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, new_commit, surely
+from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
 from oneread.transactions.row_recovery import PAGE, RowRecovery
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import (
@@ -149,6 +150,7 @@ class RowCommitter(RowRecovery):
         claim_facts: ClaimFacts = no_claim_facts,
     ) -> None:
         super().__init__(name_of)
+        self.feeds: FollowRows = NoFeeds()
         self._followers = followers
         self._recorded = recorded
         self._inline = inline
@@ -314,7 +316,7 @@ class RowCommitter(RowRecovery):
         """
         root, key = ready.decision.root, ready.seen.key
         assert root is not None, "a decision that changes nothing is not written"
-        intents = _intents(root.version, ready.decision)
+        intents = noted(_intents(root.version, ready.decision), self.feeds)
         commit = yield from new_commit()
         cells = committed_cells(ready.seen, root, intents, ready.used, commit)
         size = len(cells[INTENTS].value)
@@ -342,7 +344,7 @@ class RowCommitter(RowRecovery):
         found = (yield from Together([surely(each) for each in before])) if before else []
         shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
         check_sums(intents.deltas, shards)
-        yield from _reserve(intents, markers)
+        yield from _reserve(key, intents, markers)
         if not (yield from self._swap_root(seen, cells, commit)):
             raise _LostRace
         return Committed(key, intents or Intents(root.version), shards, markers)
@@ -443,6 +445,8 @@ class RowCommitter(RowRecovery):
         while True:
             seen = yield from self._finished(owner)
             if claim in self._recorded.claims(seen.root):
+                if (yield from self._has_expired(owner)):
+                    continue
                 error = NotUnique(
                     "this value is declared unique, and another entity has it",
                     **self._claim_facts(claim),
@@ -452,6 +456,16 @@ class RowCommitter(RowRecovery):
                 raise error
             if seen.version >= since or (yield from self.fence(seen, since)):
                 return
+
+    def _has_expired(self, owner: bytes) -> Plan[bool]:
+        """Lets an entity give up what has expired of it; whether there was something."""
+        change = self._followers.of_expired(owner)
+        if change is None:
+            return False
+        done = yield from self._until_won(partial(self._attempt, change, None), change)
+        if done is not None:
+            yield from self._complete(done)
+        return done is not None
 
     # Behind the commit point.
 
@@ -473,6 +487,7 @@ class RowCommitter(RowRecovery):
             for each in done:
                 if each.intents.task:
                     tasks += yield from self._follow_few(each.key, each.intents.version)
+                tasks += yield from follow_feeds(self.feeds, each, self._inline)
         except OnereadError as error:
             names = [self.name_of(each.key) for each in done]
             _log.warning("commits are not applied yet, which recovery will do: %s: %s", names, error)
@@ -525,8 +540,7 @@ def _intents(version: int, decision: Decision) -> Intents:
 def _left(done: Committed) -> list[bytes]:
     """What a commit that is not applied yet leaves: itself, and the task of its holders."""
     key, intents = done.key, done.intents
-    pending = [pending_key(key, intents.version)] if intents else []
-    return [*pending, outbox.version_key(key, intents.version)] if intents.task else pending
+    return [pending_key(key, intents.version), *intents.tasks(key)] if intents else []
 
 
 def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> None:
@@ -537,12 +551,13 @@ def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> 
             decode_amounts(row[VALUE].value)
 
 
-def _reserve(intents: Intents, markers: Collection[int]) -> Reserve:
-    """What the commit point and all behind it may cost, but for holders that follow."""
+def _reserve(key: bytes, intents: Intents, markers: Collection[int]) -> Reserve:
+    """What the commit point and all behind it may cost, but for holders and entries that follow."""
     rows, sums, after = len(intents.puts) + len(intents.removed), len(intents.deltas), bool(intents)
+    tasks, logs = len(intents.tasks(key)), 2 * len(intents.logs)
     return Reserve(
-        1 + bool(rows) + sums + intents.task + after + bool(markers),
-        1 + rows + sums + intents.task + after + len(markers),
+        1 + bool(rows) + sums + logs + bool(tasks) + after + bool(markers),
+        1 + rows + sums + logs + tasks + after + len(markers),
     )
 
 

@@ -24,6 +24,7 @@ from oneread.transactions.intents import INTENTS, Intents, SeenRow, marker_row, 
 from oneread.transactions.root import Root, next_version
 from oneread.transactions.row_apply import Committed, surely
 from oneread.transactions.row_commits import Prepared, Ready, RowCommitter, check_sums, has_followed
+from oneread.transactions.row_feeds import follow_all
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, RowCache, later
 
@@ -247,16 +248,17 @@ class FollowingCommitter(RowCommitter):
         except (StoreError, *NOT_REFUSALS):
             raise
         except OnereadError as error:
-            yield from self._set_aside(source, holder, error)
+            yield from self.set_aside(source, holder, error)
             return []
         return [] if done is None else (yield from self._apply_now(done))
 
-    def _set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
+    def set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
         """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""
         now = yield from Now()
         key = outbox.aside_key(source, holder)
-        rows = yield from Read("roots", [source, holder], "dm")
-        entry = outbox.new_aside(source, holder, error, now, dict(zip((source, holder), rows, strict=True)))
+        roots = [source, holder] if holder else []
+        rows = (yield from Read("roots", roots, "dm")) if roots else []
+        entry = outbox.new_aside(source, holder, error, now, dict(zip(roots, rows, strict=True)))
         (before,) = yield from Read("system", [key], "dm")
         stamp = later(before, now)
         yield from Mutate("system", [RowMutation(key, {VALUE: Cell(outbox.encode_aside(entry), stamp)})])
@@ -265,10 +267,13 @@ class FollowingCommitter(RowCommitter):
         """Lets a holder that was set aside follow its source; it stays aside when that fails again."""
         key = outbox.aside_key(source, holder)
         (before,) = yield from Read("system", [key], "dm")
-        seen = yield from self._finished(holder)
-        for place in self._recorded.pointers(holder, seen.root):
-            if place.startswith(outbox.holders_of(source).start):
-                yield from in_time(self.follow_pointer(source, place, seen.version), self.clock, OPERATION)
+        if holder:
+            seen = yield from self._finished(holder)
+            for place in self._recorded.pointers(holder, seen.root):
+                if place.startswith(outbox.holders_of(source).start):
+                    yield from in_time(self.follow_pointer(source, place, seen.version), self.clock, OPERATION)
+        elif not (yield from follow_all(self.feeds, outbox.feed_row(source))):
+            return
         if before is not None and before[VALUE].value != REMOVED:
             done = RowMutation(key, {VALUE: Cell(REMOVED, before[VALUE].stamp + 1)})
             yield from CheckAndMutate("system", VALUE, before[VALUE].value, done)

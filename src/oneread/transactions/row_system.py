@@ -108,15 +108,19 @@ class RowSystem:
                 raise each.lost()
 
     def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
-        """Deletes what it finds at its own stamps: what is put later is not hidden by it."""
+        """Deletes what it finds at its own stamps: what is put later is not hidden by it.
+
+        In `system` the cells stay as removed ones, so that a put that comes late is not taken for new.
+        """
         for each in swaps:
             yield from self.swap(each)
-        rows = yield from Scan(table, within, limit, families="dm")
+        stays = table == "system"
+        rows = yield from Scan(table, within, limit, families="d" if stays else "dm")
         check_ascending(table, within, rows)
-        if rows:
-            gone = [(key, {column: cell.stamp for column, cell in row.items()}) for key, row in rows]
-            yield from Mutate(table, [RowMutation(key, deletes=stamps) for key, stamps in gone])
-        return len(rows)
+        gone = [_without(key, row, stays=stays) for key, row in rows]
+        if gone:
+            yield from Mutate(table, gone)
+        return len(gone)
 
     def purge(self, keys: Sequence[bytes]) -> Plan[None]:
         raise Unsupported("rows of deleted entities are not removed on this store yet", rows=len(keys))
@@ -131,6 +135,13 @@ def _check(each: Swap, row: Row | None) -> None:
     cell = (row or {}).get(FENCE if each.key == FENCE_ROW else VALUE)
     if (None if cell is None or cell.value == REMOVED else cell.value) != each.seen:
         raise each.lost()
+
+
+def _without(key: bytes, row: Row, *, stays: bool) -> RowMutation:
+    """The removal of a row's cells, by delete or by removed cells."""
+    if stays:
+        return RowMutation(key, {column: Cell(REMOVED, cell.stamp + 1) for column, cell in row.items()})
+    return RowMutation(key, deletes={column: cell.stamp for column, cell in row.items()})
 
 
 def _buffered(run: Callable[[CountedStore], T], store: CountedStore, swaps: Sequence[Swap]) -> tuple[T, _BufferedRows]:

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from oneread.errors import StaleCopies
+from oneread.errors import Corrupt, StaleCopies
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
@@ -74,7 +74,7 @@ class RowTaskRunner:
 
     def _newest(self, key: bytes) -> Plan[tuple[bytes, Row] | None]:
         """The newest task of the source of a task; the older ones are removed."""
-        rows = yield from Scan("system", RowRange.under(key[:-_VERSION_BYTES]), outbox.BATCH, families="dm")
+        rows = yield from Scan("system", RowRange.under(outbox.unversioned(key)), outbox.BATCH, families="dm")
         tasks = [(place, row) for place, row in rows if VALUE in row]
         older = [RowMutation(place, deletes=_stamps(row)) for place, row in tasks[:-1]]
         if older:
@@ -100,21 +100,32 @@ class RowTaskRunner:
         mine = _with_cursor(self.leases.renew(key, held, now), cursor)
         if not (yield from _swap(key, row.get(LEASE), mine, now)):
             return True
-        source = outbox.read_task(row).source
-        within = outbox.holders_of(source)
-        rest = within.behind(cursor) if cursor >= within.start else within
-        found = yield from Scan("views", rest, batch)
-        yield from self._committer.follow_page(source, found)
+        last = yield from self._follow(outbox.read_task(row).source, cursor, batch)
         stamp = _stamp(row.get(LEASE), now)
         cell = Cell(_encode(mine), stamp)
-        if len(found) == batch:
-            moved = _with_cursor(self.leases.renew(key, mine, now), found[-1][0])
+        if last is not None:
+            moved = _with_cursor(self.leases.renew(key, mine, now), last)
             yield from _swap(key, cell, moved, now)
         else:
             self.leases.forget(key)
             gone = RowMutation(key, deletes={VALUE: row[VALUE].stamp, LEASE: stamp})
             yield from CheckAndMutate("system", LEASE, cell.value, gone)
         return True
+
+    def _follow(self, source: bytes, cursor: bytes, batch: int) -> Plan[bytes | None]:
+        """Lets the next holders of a source, or entries of a feed's row, follow; the last one, None at the end."""
+        committer = self._committer
+        if outbox.kind_of(source) == outbox.FEED:
+            try:
+                return (yield from committer.feeds.follow(outbox.feed_row(source), cursor, batch))
+            except Corrupt as error:
+                yield from committer.set_aside(source, b"", error)
+                return None
+        within = outbox.holders_of(source)
+        rest = within.behind(cursor) if cursor >= within.start else within
+        found = yield from Scan("views", rest, batch)
+        yield from committer.follow_page(source, found)
+        return found[-1][0] if len(found) == batch else None
 
     def finish_waiting(self) -> Plan[None]:
         """Finishes what is in the journal, and does tasks until none is left; waits for those of other workers."""
@@ -143,9 +154,9 @@ class RowTaskRunner:
             if read_pending(task) is not None:
                 continue
             # A newer task of the same source takes the place of an older one: copies are right when none is left.
-            if (yield from Scan("system", RowRange.under(task[:-_VERSION_BYTES]), 1)):
+            if (yield from Scan("system", RowRange.under(outbox.unversioned(task)), 1)):
                 return False
-            source = outbox.source_of(task)[:-_VERSION_BYTES]
+            source = outbox.unversioned(outbox.source_of(task))
             found = yield from Scan("system", outbox.aside_of(source), 1)
             entries = [outbox.read_aside(row).shown for row in found]
             for each in entries:

@@ -619,3 +619,54 @@ def test_a_sweep_costs_a_scan_and_a_commit_for_each_batch(observed):
     observed.asked.clear()
     observed.db.run(observed.db.operations._begin_background_sweep().step())
     assert observed.asked == ["Scan views 0", "Scan views 0"]  # a worker does not: no view of the schema is watched
+
+
+ONE_ROW = "memory://?span=row"
+
+
+def test_one_row_at_a_time_each_entity_is_swept_by_itself():
+    store = Expiring(FACES["sync"], ONE_ROW)
+    db = store.db
+    for each in "abc":
+        db.save(session(each, nick=each))
+    db.save(Lock(number=1, session=Session.at("b")))
+    store.clock.tick(10)
+    assert store.tokens() == []
+    assert db.get(SessionsOfUser, 1).sessions == 3
+    swept = db.sweep()
+    assert (swept.deleted, swept.held, len(swept.refused)) == (2, 1, 1)
+    assert db.get(SessionsOfUser, 1).sessions == 1
+    db.delete(Lock, 1)
+    assert db.sweep(batch=1, limit=1).deleted == 1
+    assert db.get(SessionsOfUser, 1).sessions == 0
+    db.close()
+
+
+def test_one_row_at_a_time_a_value_of_one_that_has_expired_is_free():
+    store = Expiring(FACES["sync"], ONE_ROW)
+    store.db.save(session("a", nick="ann"))
+    with pytest.raises(NotUnique):
+        store.db.save(session("b", nick="ann"))
+    store.clock.tick(10)
+    store.db.save(session("b", 20, nick="ann"))
+    assert store.db.get(Nick, "ann").source == Session.at("b")
+    assert store.db.sweep().deleted == 1
+    assert store.db.get(Nick, "ann").source == Session.at("b")
+    store.db.close()
+
+
+def test_one_row_at_a_time_a_worker_sweeps():
+    store = Expiring(FACES["sync"], ONE_ROW)
+    db = store.db
+    db.save(session("a"))
+    seconds = [0.0]
+    sweeper = db.operations.sweeper
+    sweeper._clock, sweeper._next = lambda: seconds[0], PAUSE_SECONDS
+    store.clock.tick(10)
+    assert not db.run(db.operations.jobs.step())
+    assert db.get(SessionsOfUser, 1).sessions == 1
+    seconds[0] += PAUSE_SECONDS
+    while db.run(db.operations.jobs.step()):
+        pass
+    assert db.get(SessionsOfUser, 1).sessions == 0
+    db.close()

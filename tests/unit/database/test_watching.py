@@ -577,3 +577,47 @@ def stored(db, view):
     (log,) = [each for place, each in operations.catalog.logs.items() if place == prefix]
     scan = Scan("system", entries_from(log, 0), 1000).__iter__()
     return len(db.runner.run(database.run(scan)) if hasattr(db, "runner") else database.run(scan))
+
+
+# A store that changes one row at a time.
+
+ONE_ROW = Schema(Author, Post, PostsOfRoom, RoomOfTitle)
+
+
+def test_one_row_at_a_time_a_batch_has_what_changed(clock):
+    with connect("memory://?span=row", ONE_ROW, workers=0, clock=clock) as db:
+        db.save(Author(number=1, name="Ada"))
+        before = db.save(post(1))
+        cursor = db.changes_cursor(PostsOfRoom)
+        assert db.cost(db.save(post(2, note="1"))).requests == db.cost(before).requests - 2  # the numbers are known
+        db.patch(Post, 1, room="b")
+        db.patch(Author, 1, name="Bea")
+        db.patch(Post, 2, note="of no list")
+        (found,) = first(db.changes(PostsOfRoom, "a", cursor=cursor, wait=0))
+        assert [(each.source, each.is_removed) for each in found] == [(Post.at(1), True), (Post.at(2), False)]
+        assert found.rows[1].row.author.name == "Bea"
+        assert [len(each) for each in first(db.changes(PostsOfRoom, "a", cursor=found.cursor, wait=0))] == [0]
+        clock.tick(3601)
+        assert db.sweep().changes > 0
+        db.operations.logs.clear()  # as another program sees it
+        with pytest.raises(Expired):
+            next(db.changes(PostsOfRoom, "a", cursor=cursor, wait=0))
+        db.save(post(3))
+        assert db.sweep().changes == 0
+
+
+def first(batches):
+    return [next(batches)]
+
+
+def test_one_row_at_a_time_a_commit_costs_two_requests_more_for_each_log(clock):
+    class Bare(Index[Post]):
+        room: str = by(Post.room)
+
+    requests = []
+    for views in ((Bare,), (PostsOfRoom,), (PostsOfRoom, RoomOfTitle)):
+        with connect("memory://?span=row", Schema(Author, Post, *views), workers=0, clock=clock) as db:
+            db.save(Author(number=1))
+            db.save(post(1))
+            requests.append(db.cost(db.save(post(2))).requests)
+    assert [each - requests[0] for each in requests] == [0, 2, 4]

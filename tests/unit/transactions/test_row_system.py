@@ -252,6 +252,19 @@ def test_rows_are_swept_at_their_own_stamps(store):
     assert store.engine.answer(Scan("counts", RowRange(b"a4", b"b"), 9, families="dm"))
 
 
+def test_a_sweep_leaves_removed_cells(store):
+    for key in (b"a", b"b", b"c"):
+        store.run(Mutate("system", [RowMutation(key, {VALUE: Cell(b"1", 7)})]).__iter__())
+    assert store.run(ROW_SYSTEM.sweep("system", RowRange(b"a", b"z"), 2)) == 2
+    assert [store.value(key) for key in (b"a", b"b", b"c")] == [REMOVED, REMOVED, b"1"]
+    (row,) = store.run(Read("system", [b"a"], "dm").__iter__())
+    assert row == {VALUE: Cell(REMOVED, 8)}
+    lost = Swap(b"c", b"2", b"2", lambda: Conflict("lost"))
+    with pytest.raises(Conflict, match="lost"):
+        store.run(ROW_SYSTEM.sweep("system", RowRange(b"a", b"z"), 2, [lost]))
+    assert store.value(b"c") == b"1"
+
+
 def test_what_purges_root_rows_is_refused():
     with pytest.raises(Unsupported, match="yet"):
         ROW_SYSTEM.purge([b"a"])

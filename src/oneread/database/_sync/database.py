@@ -418,7 +418,7 @@ class Database(FeedVerbs, Together):
             ```
         """
         check_seconds(pace, wait)
-        watched_view(self.operations.require("changes"), view)
+        watched_view(self.operations, view)
         of = self._lists.get(view) or self._list(view)
         bounds = bounds_of(since, after, until, through)
         most = min(CHANGES, of.max_limit) if limit is None else limit
@@ -449,7 +449,7 @@ class Database(FeedVerbs, Together):
             page = db.page(PurchasesOfBuyer, 12347, limit=10)
             ```
         """
-        watched_view(self.operations.require("changes_cursor"), view)
+        watched_view(self.operations, view)
         of = self._lists.get(view) or self._list(view)
         return self.run(changes_cursor(self.operations, of, self._cipher))
 
@@ -773,8 +773,9 @@ class Database(FeedVerbs, Together):
         expired entity that others refer to with on_delete="refuse" waits for them. Several sweeps at a time do no harm.
 
         Costs a scan for each `ttl` of the schema and for each batch, and a commit for each batch: that of a delete, for
-        each of its entities. One scan for change logs; where there are some, three requests and for each two more, and
-        a transaction for each batch of entries.
+        each of its entities. On a store that changes one row at a time each entity is a commit of its own. One scan for
+        change logs; where there are some, three requests and for each two more, and a transaction for each batch of
+        entries.
 
         Arguments:
             batch: entities of one commit, or entries of a log, from 1 to 1,000.
@@ -792,7 +793,7 @@ class Database(FeedVerbs, Together):
             ```
         """
         check_function("progress", progress)
-        sweep = self.operations.require("sweep").begin_sweep(batch, limit)
+        sweep = self.operations.begin_sweep(batch, limit)
         while self.run(sweep.step()):
             progress(Progress("sweeping what has expired", sweep.done, None))
             self._wake(sweep.tasks)

@@ -77,7 +77,7 @@ class FeedVerbs:
             ```
         """
         trace = Trace(self._observers)
-        plan = self.operations.require("mark").marking.mark(feed, member, {"seen": seen, "read": read}, back=back)
+        plan = self.operations.marking.mark(feed, member, {"seen": seen, "read": read}, back=back)
         found, tasks = self._driver.run(plan, trace)
         attach_outcome(found, Outcome(0, trace, tuple(tasks)))
         self._wake(tasks)
@@ -100,7 +100,7 @@ class FeedVerbs:
             new = [entry for entry in db.page(Home, 7) if not marks.has_read(entry)]
             ```
         """
-        return self._with_cost(self.operations.require("marks").marking.marks(feed, member))
+        return self._with_cost(self.operations.marking.marks(feed, member))
 
     def unread(self, feed: type[Feed[Any]], *member: Any, limit: int = MOST_COUNTED) -> Unread:
         """How many entries of a feed are newer than a member's marks, exactly up to a limit: `str(found)` is "99+".
@@ -126,7 +126,7 @@ class FeedVerbs:
             print(found.unseen_text, found.unread_text)
             ```
         """
-        return self._with_cost(self.operations.require("unread").marking.unread(feed, member, limit))
+        return self._with_cost(self.operations.marking.unread(feed, member, limit))
 
     def _with_cost(self, plan: Plan[R]) -> R:
         """Runs a plan that reads; its result knows what it cost."""

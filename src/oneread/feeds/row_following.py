@@ -1,0 +1,123 @@
+"""How the entries of feeds follow on a store that changes one row at a time: by pages of the other side, blindly.
+
+A commit has put or removed a row of items or memberships before its task is there. The task reads a page of the other
+side, *then* its own row: a row that came before the page is in it, and one that comes later has a task of its own,
+which meets this row. A living row puts its own cell and that of each living partner. A removed one removes its own cell
+with *all* partners: two that are removed at the same time do not rely on each other. No clock decides anything here:
+what is too old, pages leave out, and a sweep removes. See rule 15 of the commit protocol, and
+docs/decisions/0081-feeds-of-one-row.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from oneread.derivations.catalog import Catalog
+from oneread.errors import Corrupt
+from oneread.feeds.entries import Entries
+from oneread.feeds.feed_view import FeedView
+from oneread.feeds.own_writes import MOST_MEMBERSHIPS, is_about
+from oneread.feeds.row_entries import item_column, membership_column
+from oneread.plans.plan import Plan
+from oneread.store.keys import VIEW_BYTES, view_part
+from oneread.store.requests import Found, Mutate, Read, Scan
+from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
+from oneread.transactions import outbox
+from oneread.transactions.change_log import NO_LOGS, LoggedAs
+from oneread.transactions.row_log import RowLogs
+from oneread.transactions.unit_of_work import VALUE
+
+_NO_CLOCK: Final = 0
+
+
+class RowFeeds:
+    """The feeds of one schema, and its logs. `prefixes` are those of the rows that leave tasks."""
+
+    def __init__(self, feeds: Iterable[Entries], logged: Mapping[bytes, LoggedAs] = NO_LOGS) -> None:
+        self.logged = logged
+        self.logs = RowLogs()
+        every = list(feeds)
+        self._of_items = {each.items: each for each in every}
+        self._of_members = {each.members: each for each in every}
+        self.prefixes = frozenset((*self._of_items, *self._of_members))
+
+    def follow(self, key: bytes, cursor: bytes, size: int) -> Plan[bytes | None]:
+        """Makes the entries of a row of items or memberships right, with so many partners behind a cursor.
+
+        Returns the new cursor; None when that were all. Two reads and a write.
+        """
+        feed = self._feed_of(key)
+        group = feed.group_of(key)
+        every = RowRange.under((feed.members if view_part(key) == feed.items else feed.items) + group)
+        return (yield from self._give(feed, key, every.behind(cursor) if cursor else every, size))
+
+    def include(self, feed: Entries, member: bytes, tasks: Sequence[bytes], size: int) -> Plan[None]:
+        """Makes this member's entries right for those of these tasks that are about them: of a group the newest `size`.
+
+        Two reads and a write for each such task.
+        """
+        for task in tasks:
+            if is_about(feed, member, task):
+                key = outbox.feed_row(outbox.unversioned(outbox.source_of(task)))
+                if view_part(key) == feed.items:
+                    within = RowRange.under(feed.members + feed.group_of(key) + member)
+                    yield from self._give(feed, key, within, MOST_MEMBERSHIPS)
+                else:
+                    yield from self.follow(key, b"", size)
+
+    def _give(self, feed: Entries, key: bytes, within: RowRange, size: int) -> Plan[bytes | None]:
+        partners = yield from Scan("views", within, size, families="dm")
+        if not partners:
+            return None
+        (row,) = yield from Read("views", [key], "dm")
+        if row is not None:
+            of_own = _of_item if view_part(key) == feed.items else _of_membership
+            rows = of_own(feed, key, row[VALUE], partners)
+            if rows:
+                yield from Mutate("views", rows)
+                if feed.prefix in self.logged:
+                    yield from self.logs.add({self.logged[feed.prefix].log: [each.key[VIEW_BYTES:] for each in rows]})
+        return partners[-1][0] if len(partners) == size else None
+
+    def _feed_of(self, key: bytes) -> Entries:
+        prefix = view_part(key)
+        feed = self._of_items.get(prefix) or self._of_members.get(prefix)
+        if feed is None:
+            raise Corrupt("a task of a feed that this schema does not have", key=key.hex())
+        return feed
+
+
+def _of_item(feed: Entries, key: bytes, own: Cell, memberships: Sequence[Found]) -> list[RowMutation]:
+    """What an item puts into the entries of members of its group."""
+    group = feed.group_of(key)
+    column, tail = item_column(group), key[VIEW_BYTES + len(group) :]
+    if own.value == REMOVED:
+        members = {feed.member_of(place, group): None for place, _row in memberships}
+        return [RowMutation(feed.prefix + member + tail, {column: own}) for member in members]
+    return [_both(feed, group, (key, {VALUE: own}), found) for found in memberships if found[1][VALUE].value != REMOVED]
+
+
+def _of_membership(feed: Entries, key: bytes, own: Cell, items: Sequence[Found]) -> list[RowMutation]:
+    """What a membership puts into the entries of its member."""
+    group = feed.group_of(key)
+    if own.value == REMOVED:
+        start = feed.prefix + feed.member_of(key, group)
+        cells = {membership_column(group, feed.membership_of(key, group)): own}
+        return [RowMutation(start + place[VIEW_BYTES + len(group) :], cells) for place, _row in items]
+    return [_both(feed, group, found, (key, {VALUE: own})) for found in items if found[1][VALUE].value != REMOVED]
+
+
+def _both(feed: Entries, group: bytes, item: Found, membership: Found) -> RowMutation:
+    """The entry of an item for a member of its group: each cell with the stamp of the row that it follows from."""
+    given = feed.split_item(*item, group)
+    member = feed.split_member(*membership, group, _NO_CLOCK)
+    pair = Cell(member.membership, membership[1][VALUE].stamp)
+    cells = {item_column(group): feed.shown(given, member), membership_column(group, member.membership): pair}
+    return RowMutation(feed.prefix + member.member + given.tail, cells)
+
+
+def row_feeds_of(catalog: Catalog) -> RowFeeds:
+    """Lets the feeds of a schema follow."""
+    feeds = [Entries(view) for view in catalog.views.values() if isinstance(view, FeedView)]
+    return RowFeeds(feeds, catalog.logged)

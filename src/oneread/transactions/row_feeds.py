@@ -1,0 +1,85 @@
+"""Rows of `views` from which entries of feeds follow, on stores that change one row at a time: their tasks.
+
+The commit puts a task for each such row; few entries follow before it returns, the rest when the task is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+import msgspec
+
+from oneread.errors import Corrupt
+from oneread.plans.effects import Together
+from oneread.plans.plan import Plan
+from oneread.store.keys import view_part
+from oneread.store.requests import Mutate
+from oneread.store.rows import RowMutation
+from oneread.transactions import outbox
+from oneread.transactions.change_log import NO_LOGS, LoggedAs
+from oneread.transactions.intents import Intents
+from oneread.transactions.row_apply import Committed
+from oneread.transactions.unit_of_work import VALUE
+
+
+class FollowRows(Protocol):
+    """What makes the entries of feeds follow."""
+
+    @property
+    def prefixes(self) -> Collection[bytes]:
+        """Of the rows that leave tasks."""
+        ...
+
+    @property
+    def logged(self) -> Mapping[bytes, LoggedAs]:
+        """The logs of watched views, by the prefixes of their rows."""
+        ...
+
+    def follow(self, key: bytes, cursor: bytes, size: int, /) -> Plan[bytes | None]:
+        """Makes entries of a row right, with so many partners behind a cursor; the new cursor, None for the end."""
+        ...
+
+
+class NoFeeds:
+    """Of a committer that knows no views."""
+
+    prefixes: Collection[bytes] = ()
+    logged: Mapping[bytes, LoggedAs] = NO_LOGS
+
+    def follow(self, key: bytes, cursor: bytes, size: int) -> Plan[bytes | None]:
+        raise AssertionError(key, cursor, size)
+
+
+def noted(intents: Intents, feeds: FollowRows) -> Intents:
+    """Notes which changed rows leave tasks or are logged, as data: what applies intents need not know the views."""
+    if not (feeds.prefixes or feeds.logged):
+        return intents
+    changed = {view_part(key) for key in (*intents.puts, *intents.removed)}
+    fed = sorted(changed.intersection(feeds.prefixes))
+    logs = {prefix: each.log for prefix, each in feeds.logged.items() if prefix in changed}
+    return msgspec.structs.replace(intents, fed=fed, logs=logs) if fed or logs else intents
+
+
+def follow_feeds(feeds: FollowRows, done: Committed, size: int) -> Plan[list[bytes]]:
+    """Lets the first entries of each row follow, one more than `size`; returns the tasks of those that have more."""
+    tasks = {key: outbox.feed_row(source) for key, source in done.intents.tasks(done.key).items() if source != done.key}
+    if not tasks:
+        return []
+    cursors = yield from Together([feeds.follow(row, b"", size + 1) for row in tasks.values()])
+    left = [key for key, cursor in zip(tasks, cursors, strict=True) if cursor is not None]
+    ended = [RowMutation(key, deletes={VALUE: done.intents.version}) for key in tasks if key not in left]
+    if ended:
+        yield from Mutate("system", ended)
+    return left
+
+
+def follow_all(feeds: FollowRows, key: bytes) -> Plan[bool]:
+    """Makes all entries of a row right; False where a row is unreadable."""
+    cursor: bytes | None = b""
+    try:
+        while cursor is not None:
+            cursor = yield from feeds.follow(key, cursor, outbox.BATCH)
+    except Corrupt:
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""Clients follow pages on a store that changes one row at a time: what they have is the page, once they caught up.
+
+Requests are late or lost, processes die, workers recover what they left, and logs are swept meanwhile.
+"""
+
+import os
+
+import pytest
+
+from oneread.testing.simulator import Violation
+from tests.simulation import row_watching as broken
+from tests.simulation.row_watching import run, switched
+
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "120")) // 2)
+AT_A_TIME = 15
+SEARCHED = 150
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_A_TIME))
+def test_a_client_that_has_caught_up_has_the_page(first):
+    for seed in range(first, min(first + AT_A_TIME, SEEDS)):
+        run(seed)
+
+
+def test_some_clients_read_again_and_some_do_not():
+    read = [reader.read_again for seed in range(12) for reader in run(seed)]
+    assert 1 in read
+    assert max(read) > 1
+
+
+BY_SEED = {
+    broken.an_entry_comes_after_the_intents_are_cleared: 20,
+    broken.removed_rows_are_not_logged: 2,
+    broken.an_entry_replaces_one_of_its_number: 87,
+    broken.the_number_of_a_log_has_the_stamp_of_a_clock: 0,
+    broken.entries_of_a_feed_are_not_logged: 0,
+}
+"""Each with the first seed that finds it: tried before all others."""
+
+
+def finds(seed):
+    try:
+        run(seed)
+    except (AssertionError, Violation):
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
+def test_a_broken_rule_is_found(mutation, likely, monkeypatch):
+    mutation(monkeypatch)
+    assert any(finds(seed) for seed in [likely, *range(SEARCHED)])
+
+
+def test_a_reader_between_two_requests_of_a_writer_misses_nothing():
+    all_switches()
+
+
+def all_switches():
+    for requests in range(14):
+        switched(requests)
+
+
+def test_an_entry_before_its_rows_is_found(monkeypatch):
+    broken.an_entry_comes_before_its_rows(monkeypatch)
+    with pytest.raises(AssertionError):
+        all_switches()
