@@ -28,8 +28,8 @@ def edit(patch, cls, name, *changes):
 def tombstones_are_left_out(patch):
     whole = row_commits._intents
 
-    def without(version, decision):
-        made = whole(version, decision)
+    def without(*given):
+        made = whole(*given)
         return Intents(made.version, made.puts, [], made.deltas, made.task)
 
     patch.setattr(row_commits, "_intents", without)
@@ -138,7 +138,7 @@ def a_delete_that_may_be_refused_leaves_no_mark(patch):
 
 
 def who_refers_does_not_look_at_the_mark(patch):
-    edit(patch, RowCommitter, "_sources", ("if source.marked:", "if False:"))
+    edit(patch, RowCommitter, "read_sources", ("if source.marked:", "if False:"))
 
 
 def an_unknown_answer_is_a_failure(patch):
@@ -170,8 +170,8 @@ def a_marker_is_put_after_the_commit(patch):
         patch,
         RowCommitter,
         "_write",
-        ("before.append(_mark(key, root.version))", "pass"),
-        (COMMITTED, "    yield from _mark(key, root.version)\n" + COMMITTED),
+        ("before.append(put_mark(key, root.version))", "pass"),
+        (COMMITTED, "    yield from put_mark(key, root.version)\n" + COMMITTED),
     )
 
 
@@ -180,7 +180,7 @@ def a_marker_is_removed_with_all_its_stamps(patch):
 
 
 def a_loser_removes_its_own_marker(patch):
-    lost = "    raise _LostRace\n"
+    lost = "    raise LostRace\n"
     gone = "RowMutation(journal_key(key, root.version), deletes={MARKED: root.version})"
     edit(patch, RowCommitter, "_write", (lost, f"    yield from Mutate('system', [{gone}])\n        {lost.lstrip()}"))
 
@@ -204,7 +204,7 @@ def sources_are_read_before_their_back_references(patch):
         ("    if pointers:", "    if False:"),
         (
             "sources.now = now\n",
-            "sources.now = now\n    yield from _put_pointers([*change.pointers(seen.root)], version)\n",
+            "sources.now = now\n    yield from put_pointers([*change.pointers(seen.root)], version)\n",
         ),
     )
 
@@ -232,7 +232,7 @@ def an_own_claim_is_stamped_downward(patch):
 
 
 def copies_count_as_of_the_newest_version(patch):
-    edit(patch, RowCommitter, "_used", ("(source == follows or not _refers(before, source))", "True"))
+    edit(patch, RowCommitter, "_used", ("(source == follows or not refers(before, source))", "True"))
 
 
 def a_holder_with_equal_values_is_skipped(patch):
@@ -241,7 +241,7 @@ def a_holder_with_equal_values_is_skipped(patch):
 
 def a_holder_that_followed_any_version_is_skipped(patch):
     patch.setattr(
-        row_commits, "_has_followed", lambda source, seen, sources: sources[source] is None or source in seen.used
+        row_commits, "has_followed", lambda source, seen, sources: sources[source] is None or source in seen.used
     )
 
 

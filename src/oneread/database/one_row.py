@@ -17,14 +17,11 @@ _NO_DECLARATION: Final = (
 )
 _NO_VERB: Final = "a store that changes one row at a time does not have this verb yet"
 _OTHER_STORE: Final = "use a store that spans rows: lmdb:, or memory: without span=row"
-_SINGLE: Final = "use save, patch and delete: each is one commit, of one entity"
 _FIELD: Final = "keep the number in a field of an entity: patch(..., field=add(1))"
 _RECOVERED: Final = "drain() and workers finish what other programs left; for more use a store that spans rows"
 _NEW_STORE: Final = "open a new store under the new schema, and save the entities that dump() writes of this one"
 
 _INSTEAD: Final[Mapping[str, str]] = {
-    "transact": _SINGLE,
-    "group": _SINGLE,
     "bulk": "use save_all, which commits each entity by itself",
     "counter": _FIELD,
     "counters": _FIELD,
@@ -65,8 +62,6 @@ def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
 
 
 def _of_model(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:
-    if entity_type.kind.child_of is not None:
-        yield "child_of"
     if entity_type.rollups:
         yield "rollup: a total of other entities, or a counter"
     if entity_type.kind.prefix in catalog.expiries:

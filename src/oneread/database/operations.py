@@ -18,6 +18,7 @@ from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep,
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
 from oneread.database.one_row import refuse_verb
+from oneread.database.overlays import GroupOverlay, NewOverlay, SpanningOverlay
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
@@ -47,11 +48,12 @@ from oneread.store.keys import RootKey, kind_part
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit, Committer
+from oneread.transactions.intents import OWN, decode_version
 from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_groups import GroupCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner, TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
@@ -88,7 +90,8 @@ class Operations:
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
     `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter` records
     how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched, by its
-    class. `inline` and `portable` are the schema's; `spans_rows` says what the store can do.
+    class. `inline` is the schema's; `spans_rows` says what the store can do; with `portable` a transaction is of one
+    entity group. `new_overlay` begins one.
     """
 
     def __init__(self, catalog: Catalog, fence: Fence, schema: Schema, *, spans_rows: bool = True) -> None:
@@ -96,7 +99,7 @@ class Operations:
         self.catalog = catalog
         self.fence = fence
         self.inline = schema.inline
-        self.portable = schema.portable
+        self.portable = schema.portable or not spans_rows
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
         feeds = follower_of(catalog, self.inline)
@@ -110,16 +113,20 @@ class Operations:
         )
         self.committer: Committer
         self.outbox: OutboxRunner
+        self.new_overlay: NewOverlay
         if spans_rows:
             native = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
             handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
             if feeds is not None:
                 handlers[FEED] = FeedHandler(feeds)
             self.committer, self.outbox = native, TaskRunner(native, handlers)
+            self.new_overlay = partial(SpanningOverlay, native, catalog)
         else:
             inline = min(self.inline, ROW_HOLDERS)
-            by_row = RowCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
+            recorded = RecordedPointers(catalog.group_of)
+            by_row = GroupCommitter(catalog.name_of, follow, recorded, inline, catalog.claim_facts)
             self.committer, self.outbox = by_row, RowTaskRunner(by_row)
+            self.new_overlay = partial(GroupOverlay, by_row)
         self.own_writes = OwnWrites(self.committer, feeds)
         self.counters = CounterPlans(self.committer, schema.counters)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
@@ -330,7 +337,9 @@ class Operations:
             return None, 0
         body = row[BODY]
         entity = self.kind(model).layouts.decode(body.value)
-        return (entity, body.stamp) if isinstance(entity, model) else (None, 0)
+        own = row.get(OWN)
+        version = body.stamp if own is None else decode_version(own.value)
+        return (entity, version) if isinstance(entity, model) else (None, 0)
 
     def get(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
         """`find`, with NotFound for an absent one."""

@@ -23,6 +23,7 @@ from oneread.transactions.intents import (
     MARKED,
     Intents,
     SeenRow,
+    child_cells,
     decode_version,
     encode_version,
     fence_cells,
@@ -115,10 +116,13 @@ class RowApplier(RowSystem):
             for shard, amounts in intents.deltas.items():
                 adding = _AddedDelta(key, version, shard, amounts)
                 together.append(self._add(adding, shards, tokens))
+            if intents.children:
+                children = [RowMutation(each.key, child_cells(each, version)) for each in intents.children]
+                together.append(Mutate("roots", children).__iter__())
             if together:
                 yield from Together(together)
-            if intents.task:
-                yield from _put_task(key, version)
+            for source in intents.sources(key):
+                yield from _put_task(source, version)
             cleared = RowMutation(key, {INTENTS: Cell(REMOVED, version)})
             yield from _until_answered(CheckAndMutate("roots", VERSION, encode_version(version), cleared))
             self._note_spent(tokens)

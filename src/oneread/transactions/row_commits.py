@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from oneread.errors import (
@@ -39,6 +40,7 @@ from oneread.transactions.intents import (
     JOURNAL,
     MARK,
     MARKED,
+    ChildRow,
     Intents,
     SeenRow,
     committed_cells,
@@ -71,7 +73,9 @@ PAGE: Final = 100
 PATIENCE: Final = 5.0
 """Seconds that a marker is left alone after it was first seen: its writer may be at work."""
 
-_SEVERAL: Final = "this store changes one row at a time: it cannot do this, which needs a transaction over several"
+SEVERAL: Final = "this store changes one row at a time: it cannot do this, which needs a transaction over several"
+
+NO_ROOTS: Final[Mapping[bytes, Root]] = {}
 
 _POINTERS: Final = (outbox.BACK_REFERENCES, outbox.HOLDS)
 
@@ -87,8 +91,23 @@ class RecordedKeys(Protocol):
         """The keys in `counts` of its unique values."""
         ...
 
+    def group(self, key: bytes, /) -> bytes:
+        """The key of the root row of its entity group, which commits compare and set."""
+        ...
 
-class _Ready(NamedTuple):
+
+class GroupPart(NamedTuple):
+    """What a commit of an entity group writes beside its root's entity.
+
+    `pointers` are the back-references and holds of children to their root, `counts` the cells of sequences.
+    """
+
+    children: Sequence[ChildRow] = ()
+    pointers: Mapping[bytes, bytes] = MappingProxyType({})
+    counts: Mapping[bytes, Cell] = MappingProxyType({})
+
+
+class Ready(NamedTuple):
     """A decision that can be committed; `shards` are rows of `counts` that were read already."""
 
     seen: SeenRow
@@ -96,13 +115,14 @@ class _Ready(NamedTuple):
     used: Mapping[bytes, int]
     markers: Sequence[int]
     shards: Mapping[bytes, Row | None]
+    group: GroupPart = GroupPart()
 
 
-class _LostRace(Exception):
+class LostRace(Exception):
     """Another commit of the same row, or one of a row that it depends on, came first: everything is read again."""
 
 
-class _Finished(_LostRace):
+class Finished(LostRace):
     """The row had intents, which are applied now."""
 
 
@@ -128,7 +148,7 @@ class RowCommitter(RowApplier):
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """Each change is a commit of its own."""
         if commit.beside or commit.basis is not None:
-            raise Unsupported(_SEVERAL)
+            raise Unsupported(SEVERAL)
         tasks: list[bytes] = []
         for change in commit.changes:
             commit.is_deciding = True
@@ -144,29 +164,29 @@ class RowCommitter(RowApplier):
         for number in range(ATTEMPTS):
             try:
                 return (yield from attempt())
-            except _Finished:
+            except Finished:
                 continue
-            except _LostRace:
+            except LostRace:
                 yield from Sleep(backoff(number, (yield from Random())))
         raise Conflict("others change this entity all the time; try again", key=self.name_of(change.key))
 
     def step(self, run: Callable[[Any], None]) -> Plan[None]:  # noqa: ARG002 - of the contract
-        raise Unsupported(_SEVERAL)
+        raise Unsupported(SEVERAL)
 
     def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> None:  # noqa: ARG002 - of the contract
-        raise Unsupported(_SEVERAL, changes=len(changes))
+        raise Unsupported(SEVERAL, changes=len(changes))
 
     def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
-        raise Unsupported(_SEVERAL, items=len(items))
+        raise Unsupported(SEVERAL, items=len(items))
 
     def follow(self, store: CountedStore, source: bytes, holder: bytes) -> SetAside | None:  # noqa: ARG002 - of the contract
-        raise Unsupported(_SEVERAL, source=source, holder=holder)
+        raise Unsupported(SEVERAL, source=source, holder=holder)
 
     def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:  # noqa: ARG002 - of the contract
-        raise Unsupported(_SEVERAL, rows=len(keys))
+        raise Unsupported(SEVERAL, rows=len(keys))
 
     def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:  # noqa: ARG002 - of the contract
-        raise Unsupported(_SEVERAL, groups=len(groups))
+        raise Unsupported(SEVERAL, groups=len(groups))
 
     # Up to the commit point.
 
@@ -175,22 +195,22 @@ class RowCommitter(RowApplier):
         key, now = change.key, (yield from Now())
         pointers = list(change.pointers(None))
         markers = [now] if change.is_whole else []
-        first: list[Request[Any]] = [Read("roots", [key], "dm"), *(_mark(key, each) for each in markers)]
+        first: list[Request[Any]] = [Read("roots", [key], "dm"), *(put_mark(key, each) for each in markers)]
         if pointers:
-            first.append(_put_pointers(pointers, now))
+            first.append(put_pointers(pointers, now))
         found = yield from Together([surely(each) for each in first])
         seen = read_root(key, found[0][0])
         if seen.intents is not None:
             yield from self.finish(seen)
-            raise _Finished
+            raise Finished
         version = next_version(now, seen.version)
         put = {*self._recorded.pointers(key, seen.root), *(pointers if version == now else ())}
-        if follows is not None and not _refers(put, follows):
+        if follows is not None and not refers(put, follows):
             return None
         sources, shards = yield from self._sources(change, seen, put, version)
         sources.now = now
         sources[key] = root_row(found[0][0])
-        if follows is not None and _has_followed(follows, seen, sources):
+        if follows is not None and has_followed(follows, seen, sources):
             return None
         decision = change.decide(seen.root, version, sources)
         if decision.unreferenced:
@@ -201,7 +221,7 @@ class RowCommitter(RowApplier):
             if follows is None or seen.root.body is None:
                 return None
             decision = Decision(Root(version, seen.root.body, seen.root.emitted, seen.root.own))
-        ready = _Ready(seen, decision, self._used(seen, decision, sources, follows), markers, shards)
+        ready = Ready(seen, decision, self._used(seen, decision, sources, follows), markers, shards)
         return (yield from self._write(ready))
 
     def _sources(
@@ -210,20 +230,32 @@ class RowCommitter(RowApplier):
         """The root rows that a decision needs, read after the back-references to them are there, and likely sums."""
         lacking = [each for each in change.pointers(seen.root) if each not in put]
         if lacking:
-            yield from surely(_put_pointers(lacking, version))
-        rows = RowCache()
+            yield from surely(put_pointers(lacking, version))
         wanted = [key for key in dict.fromkeys([*change.hints(), *change.links(seen.root)]) if key != seen.key]
         if not wanted:
-            return rows, {}
-        sums = list(change.likely_sums((yield from Now())))
-        reads = [Read("roots", wanted, "dm"), *([Read("counts", sums, "dm")] if sums else [])]
+            return RowCache(), {}
+        return (yield from self.read_sources(wanted, list(change.likely_sums((yield from Now())))))
+
+    def read_sources(
+        self, wanted: Sequence[bytes], sums: list[bytes] | None = None
+    ) -> Plan[tuple[RowCache, dict[bytes, Row | None]]]:
+        """Root rows that have back-references already, and sums; rows of children after those of their roots."""
+        groups = {key: self._recorded.group(key) for key in wanted}
+        children = [key for key, group in groups.items() if group != key]
+        of_children = {groups[key] for key in children}
+        rows, first = RowCache(), list(dict.fromkeys(groups.values()))
+        reads = [Read("roots", first, "dm"), *([Read("counts", sums, "dm")] if sums else [])]
         found, *counted = yield from Together([surely(each) for each in reads])
-        for key, row in zip(wanted, found, strict=True):
+        for key, row in zip(first, found, strict=True):
             source = read_root(key, row)
             if source.marked:  # its delete has begun, and must look again
                 yield from self.fence(source, 0)
-                raise _LostRace
+                raise LostRace
             rows[key] = root_row(row)
+            if key in of_children:
+                yield from self.finish(source)
+        if children:
+            rows.update(zip(children, map(root_row, (yield from Read("roots", children, "dm"))), strict=True))
         return rows, dict(zip(sums, counted[0], strict=True)) if sums else {}
 
     def _used(
@@ -233,26 +265,26 @@ class RowCommitter(RowApplier):
         assert decision.root is not None, "a decision that changes nothing is not written"
         before = self._recorded.pointers(seen.key, seen.root)
         after = self._recorded.pointers(seen.key, decision.root)
-        used = {source: version for source, version in seen.used.items() if _refers(after, source)}
+        used = {source: version for source, version in seen.used.items() if refers(after, source)}
         for source, row in sources.items():
-            if row is not None and _refers(after, source) and (source == follows or not _refers(before, source)):
+            if row is not None and refers(after, source) and (source == follows or not refers(before, source)):
                 used[source] = decode_version(row[VERSION].value)
         return used
 
-    def _write(self, ready: _Ready) -> Plan[Committed]:
+    def _write(self, ready: Ready) -> Plan[Committed]:
         """What must be there before the commit point, and the commit point."""
-        seen, decision, used, markers, known = ready
+        seen, decision, used, markers, known, group = ready
         root, key = decision.root, seen.key
         assert root is not None, "a decision that changes nothing is not written"
-        intents = _intents(root.version, decision)
+        intents = _intents(root.version, decision, group)
         commit = yield from new_commit()
-        cells = committed_cells(seen, root, intents, used, commit)
+        cells = committed_cells(seen, root, intents, used, commit) | dict(group.counts)
         size = len(cells[INTENTS].value)
         if size > INTENTS_BYTES:
             raise LimitExceeded(
                 "too many rows follow from this entity", key=self.name_of(key), bytes=size, limit=INTENTS_BYTES
             )
-        claims = [self._claim(each, key, root.version) for each in decision.operations.claimed]
+        claims = [self._claim(each, owner, root.version) for each, owner in decision.operations.claimed.items()]
         if claims:
             yield from Together(claims)
         before: list[Request[Any]] = []
@@ -261,17 +293,19 @@ class RowCommitter(RowApplier):
             before.append(Read("counts", lacking, "dm"))
         if root.version not in markers and (intents or seen.root.body is None):
             markers = [*markers, root.version]
-            before.append(_mark(key, root.version))
+            before.append(put_mark(key, root.version))
         found = (yield from Together([surely(each) for each in before])) if before else []
         if not (yield from self._swap_root(seen, cells, commit)):
-            raise _LostRace
+            raise LostRace
         shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
         return Committed(key, intents or Intents(root.version), shards, markers)
 
     # A delete that others may forbid.
 
-    def _mark_going(self, seen: SeenRow, decision: Decision) -> Plan[SeenRow]:
+    def _mark_going(self, seen: SeenRow, decision: Decision, made: Mapping[bytes, Root] = NO_ROOTS) -> Plan[SeenRow]:
         """Marks a row whose delete begins, and looks at every hold on it (rule 19).
+
+        `made` are entities of the same group as the commit makes them.
 
         Raises:
             StillReferenced: an entity refers to it.
@@ -282,13 +316,13 @@ class RowCommitter(RowApplier):
         cells = fence_cells(seen, version, commit)
         cells[MARK] = Cell(b"\x01", version)
         if not (yield from self._swap_root(seen, cells, commit)):
-            raise _LostRace
+            raise LostRace
         (row,) = yield from Read("roots", [seen.key], "dm")
         marked = read_root(seen.key, row)
         if marked.version != version:
-            raise _LostRace
+            raise LostRace
         for within in decision.unreferenced:
-            holder = yield from self._living_holder(within)
+            holder = yield from self._living_holder(within, made)
             if holder is not None:
                 yield from self.fence(marked, version)
                 raise StillReferenced(
@@ -299,14 +333,18 @@ class RowCommitter(RowApplier):
                 )
         return marked
 
-    def _living_holder(self, within: RowRange) -> Plan[bytes | None]:
+    def _living_holder(self, within: RowRange, made: Mapping[bytes, Root]) -> Plan[bytes | None]:
         """The first entity with a hold in a range; attempts to commit others are ended."""
         rest = within
         while True:
             holds = yield from Scan("views", rest, PAGE)
             for place, row in holds:
                 holder = holder_part(place[len(within.start) :])
-                if (yield from self._has_pointer(holder, place, row[VALUE].stamp)):
+                if holder in made:
+                    is_living = place in self._recorded.pointers(holder, made[holder])
+                else:
+                    is_living = yield from self._has_pointer(holder, place, row[VALUE].stamp)
+                if is_living:
                     return holder
             if len(holds) < PAGE:
                 return None
@@ -318,13 +356,27 @@ class RowCommitter(RowApplier):
         One that does not is removed, once no attempt that put it can be committed any more.
         """
         while True:
-            seen = yield from self._finished(holder)
-            if place in self._recorded.pointers(holder, seen.root):
+            seen, root = yield from self._settled(holder)
+            if place in self._recorded.pointers(holder, root):
                 return True
             if seen.version >= stamp:
                 yield from Mutate("views", [_put(place, VALUE, REMOVED, seen.version)])
                 return False
             yield from self.fence(seen, stamp)
+
+    def _settled(self, key: bytes) -> Plan[tuple[SeenRow, Root]]:
+        """The root row of an entity's group, without intents, and what the entity's own row holds at its version.
+
+        The row of a child is read after its root's (rule G1).
+        """
+        group = self._recorded.group(key)
+        while True:
+            seen = yield from self._finished(group)
+            if group == key:
+                return seen, seen.root
+            child = read_root(key, (yield from Read("roots", [key], "dm"))[0]).root
+            if child.version <= seen.version:
+                return seen, child
 
     # Unique values.
 
@@ -354,8 +406,8 @@ class RowCommitter(RowApplier):
     def _refuse_held(self, claim: bytes, owner: bytes, since: int) -> Plan[None]:
         """Raises NotUnique when the owner of a claim has the value; else ends its attempts to get it."""
         while True:
-            seen = yield from self._finished(owner)
-            if claim in self._recorded.claims(seen.root):
+            seen, root = yield from self._settled(owner)
+            if claim in self._recorded.claims(root):
                 error = NotUnique(
                     "this value is declared unique, and another entity has it",
                     **self._claim_facts(claim),
@@ -373,14 +425,14 @@ class RowCommitter(RowApplier):
 
         Nothing raises here: the commit is made. What could not be applied is left to recovery.
         """
-        tasks: list[bytes] = []
+        tasks, sources = list[bytes](), done.intents.sources(done.key)
         try:
             yield from self.apply(done)
-            if done.intents.task:
-                tasks = yield from self._follow_few(done.key, done.intents.version)
+            for source in sources:
+                tasks += yield from self._follow_few(source, done.intents.version)
         except OnereadError as error:
             _log.warning("a commit is not applied yet, which recovery will do: %s: %s", self.name_of(done.key), error)
-            return [outbox.version_key(done.key, done.intents.version)] if done.intents.task else []
+            return [outbox.version_key(source, done.intents.version) for source in sources]
         return tasks
 
     # Holders that follow.
@@ -429,8 +481,8 @@ class RowCommitter(RowApplier):
         """Lets a holder that was set aside follow its source; it stays aside when that fails again."""
         key = outbox.aside_key(source, holder)
         (before,) = yield from Read("system", [key], "dm")
-        seen = yield from self._finished(holder)
-        for place in self._recorded.pointers(holder, seen.root):
+        seen, root = yield from self._settled(holder)
+        for place in self._recorded.pointers(holder, root):
             if place.startswith(outbox.holders_of(source).start):
                 yield from self.follow_pointer(source, place, seen.version)
         if before is not None and before[VALUE].value != REMOVED:
@@ -476,24 +528,25 @@ class RowCommitter(RowApplier):
         yield from Mutate("system", [RowMutation(place, deletes={MARKED: seen.version})])
 
 
-def _intents(version: int, decision: Decision) -> Intents:
+def _intents(version: int, decision: Decision, group: GroupPart) -> Intents:
     """What follows from a decision, but for what is written before the commit point."""
     operations = decision.operations
     deltas: dict[bytes, Delta] = {}
     for key, amounts, sign in operations.deltas:
         deltas.setdefault(key, Delta()).add(amounts, sign)
     puts = {key: value for key, value in operations.puts.items() if pointer_part(key) not in _POINTERS}
+    puts.update(group.pointers)
     added = {key: encode_amounts(delta.amounts) for key, delta in deltas.items() if any(delta.amounts)}
-    return Intents(version, puts, operations.deletes, added, decision.fans_out)
+    return Intents(version, puts, operations.deletes, added, decision.fans_out, list(group.children))
 
 
-def _refers(pointers: Collection[bytes], source: bytes) -> bool:
+def refers(pointers: Collection[bytes], source: bytes) -> bool:
     """Whether one of these is a back-reference to a source."""
     start = outbox.holders_of(source).start
     return any(each.startswith(start) for each in pointers)
 
 
-def _has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
+def has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
     """Whether a holder has the values that a source has now."""
     row = sources[source]
     return row is None or seen.used.get(source, -1) >= decode_version(row[VERSION].value)
@@ -504,11 +557,11 @@ def _owner_of(held: bytes) -> tuple[bytes, int]:
     return held[8:], decode_version(held[:8])
 
 
-def _mark(key: bytes, version: int) -> Mutate:
+def put_mark(key: bytes, version: int) -> Mutate:
     return Mutate("system", [_put(journal_key(key, version), MARKED, encode_version(version), version)])
 
 
-def _put_pointers(places: Sequence[bytes], version: int) -> Mutate:
+def put_pointers(places: Sequence[bytes], version: int) -> Mutate:
     return Mutate("views", [_put(each, VALUE, outbox.PRESENT, version) for each in places])
 
 

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 import pytest
 
 from oneread import (
-    GENERATED,
     Aggregate,
     Copy,
     Index,
@@ -61,15 +60,7 @@ def db():
     opened.close()
 
 
-def grouped(db):
-    for attempt in db.group(Author, "ada"):
-        with attempt:
-            raise AssertionError
-
-
 VERBS = {
-    "transact": lambda db: db.transact(lambda tx: tx.get(Author, "ada")),
-    "group": grouped,
     "bulk": lambda db: db.bulk(),
     "counter": lambda db: db.counter("views"),
     "counters": lambda db: db.counters(),
@@ -142,12 +133,6 @@ def test_dumps_leave_out_what_only_the_protocol_needs(db):
     assert db.dump_csv(rows.append, Author) == 1
 
 
-class Comment(Model[str, int]):
-    child_of = Author
-    name: Key[str]
-    number: Key[int] = GENERATED
-
-
 class Country(Model[str]):
     country: Key[str]
     books: int = rollup(BooksInCountry.books)
@@ -184,7 +169,6 @@ class Countries(Index[BooksInCountry]):
 
 
 REFUSED = [
-    (Comment, [Comment], "child_of"),
     (Country, [Country], "rollup"),
     (Counted, [Counted], "rollup"),
     (Note, [Note], "ttl"),
