@@ -53,8 +53,8 @@ help: ## this list
 setup: $(VENV)/.everything ## everything that developing needs, in .venv
 
 .PHONY: demo
-demo: $(VENV)/.runtime ## a shop on an embedded store: every page is one read
-	@$(BIN)/python -m examples.shop demo
+demo: $(VENV)/.runtime ## a shop on an embedded store, or in DB='memory://?span=row': every page is one read
+	@$(BIN)/python -m examples.shop demo $(if $(DB),--db '$(DB)')
 
 .PHONY: test
 test: setup postgres redis memcached browser lint types ## every check there is: lint, types, layers, tests with coverage
@@ -100,8 +100,12 @@ lock: $(BIN)/uv ## pin what pyproject.toml asks for, with hashes, in requirement
 	$(COMPILE) --group build --constraint requirements/develop.txt --output-file requirements/run.txt
 
 .PHONY: sim
-sim: setup ## SEEDS seeds of crashes and interleavings, interrupts at each bytecode, POWER_FAILURES below each run
+sim: setup ## SEEDS seeds of crashes and interleavings, interrupts at each bytecode, POWER_FAILURES below each run; SPAN=row: of stores that change one row at a time
+ifeq ($(SPAN),row)
+	$(BIN)/python -m tests.simulation.row_report --seeds $(SEEDS) --jobs $(JOBS)
+else
 	ONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/power tests/failures/test_interrupts.py
+endif
 
 .PHONY: bench
 bench: setup postgres redis ## every benchmark against its peers

@@ -4,10 +4,15 @@ import os
 from pathlib import Path
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
-UNMEASURED = {"power", "properties", "simulation"}
+UNMEASURED = {
+    "benchmarks", "docs", "examples", "power", "properties", "simulation", "tidy", "tools", "typing",
+    "test_interrupts.py", "test_any_sequence_of_requests_answers_as_a_plain_dict_does",
+}  # fmt: skip
+"""Folders, files and tests that search, that trace for themselves, or that are not about lines of the library."""
 CHILDREN = "COVERAGE_PROCESS_CONFIG"
 """By this variable coverage measures the processes that a test starts."""
 
@@ -26,14 +31,31 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.en
 
 
 def is_measured(item):
-    return UNMEASURED.isdisjoint(item.path.relative_to(HERE).parts)
+    return UNMEASURED.isdisjoint((*item.path.relative_to(HERE).parts, item.originalname))
 
 
 def pytest_collection_modifyitems(items):
-    """Coverage about doubles the time of the long searches; the unit tests run the same code, and measured."""
+    """Coverage more than doubles the time of what it measures; the unit tests run the same code, and measured."""
     for item in items:
         if not is_measured(item):
             item.add_marker(pytest.mark.no_cover)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session):
+    """A worker of xdist is measured before pytest-cov knows that it is one, and then once more: one stops, one starts.
+
+    Otherwise stopping the second resumes the first, and the mark stops nothing.
+    """
+    if hasattr(session.config, "workerinput"):
+        while (measuring := Coverage.current()) is not None:
+            measuring.stop()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item):
+    assert is_measured(item) or Coverage.current() is None, "the mark does not stop coverage"
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -49,8 +49,9 @@ def _parser() -> argparse.ArgumentParser:
         return verbs_of.add_parser(name, help=does, description=does[:1].upper() + does[1:] + ".")
 
     showing = verb("demo", "load, read, rename and add up, each step with its cost, beside the same in SQL")
-    _with_data(showing, demo.LINES)
+    _with_data(showing, None)
     showing.add_argument("--folder", type=Path, default=Path("demo-store"), help="where the store is left (demo-store)")
+    showing.add_argument("--db", metavar="URL", help="a store of another kind: memory://?span=row")
 
     loading = verb("load", "load invoice lines into a store; continues where an earlier load ended")
     _with_data(loading, None)

@@ -39,6 +39,9 @@ from oneread.store.requests import Request
 LINES = 100_000
 """Lines that the demo loads by default."""
 
+LINES_OF_ONE_ROW = 5_000
+"""The same, into a store that changes one row at a time: each line is ten requests there."""
+
 PAGES = 500
 """Pages a figure is the median of."""
 
@@ -51,11 +54,15 @@ def demo(given: Namespace) -> None:
     """Runs all steps."""
     started = perf_counter()
     folder: Path = given.folder
-    what = loading.Source(given.data, given.limit, given.seed)
+    is_one_row = "span=row" in (given.db or "")
+    what = loading.Source(given.data, given.limit or (LINES_OF_ONE_ROW if is_one_row else LINES), given.seed)
     next(what.lines(), None)  # what is wrong with the data is said before an earlier store goes
+    url = f"lmdb://{quote(folder.as_posix())}" if given.db is None else _named(given.db)
+    if given.db is not None:
+        stores.for_loading(url).close()  # what is wrong with it as well
     _make_room(folder)
-    url = f"lmdb://{quote(folder.as_posix())}"
-    print(f"A shop on an embedded store: {what.label} into {url}\n")
+    print(f"A shop on {'a store that changes one row at a time' if is_one_row else 'an embedded store'}: ", end="")
+    print(f"{what.label} into {url}\n")
     sql = Sql(folder / PEER)
     try:
         with stores.for_loading(url) as db:
@@ -66,6 +73,12 @@ def demo(given: Namespace) -> None:
         sql.close()
         shutil.rmtree(folder / PEER)
     _goodbye(url, customer, renamed, perf_counter() - started)
+
+
+def _named(url: str) -> str:
+    """A URL that can be opened again: a memory store without a name is given one."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}demo{rest}" if scheme == "memory" and rest[:1] in ("", "?") else url
 
 
 def _make_room(folder: Path) -> None:
@@ -81,16 +94,17 @@ def _make_room(folder: Path) -> None:
 
 def _load(db: Database, sql: Sql, what: loading.Source, folder: Path) -> None:
     print("1. Load. A line becomes a purchase that carries its customer's and its product's fields,")
-    print("   two rows of lists, and its part in four kinds of totals; a transaction for each 1,000.")
+    spans_rows = db.operations.spans_rows
+    print("   two rows of lists, and its part in four kinds of totals; a", end=" ")
+    print("transaction for each 1,000." if spans_rows else "commit of several requests for each.")
     loaded = loading.load(db, what)
     taken = stores.bytes_on_disk(folder)
+    where = f"{size(taken)} on disk" if taken else "All of it is in memory"
     started = perf_counter()
     sql.load(loaded.survey, what.lines())
     took = perf_counter() - started
     print(loaded_table(loaded))
-    print(
-        f"  {size(taken)} on disk. The same in SQL, normalised and indexed: {took:.1f} s, {size(sql.bytes_on_disk())}:"
-    )
+    print(f"  {where}. The same in SQL, normalised and indexed: {took:.1f} s, {size(sql.bytes_on_disk())}:")
     print("  it keeps nothing right when it is written, and joins and adds up when it is read.\n")
 
 
@@ -186,7 +200,7 @@ def _best_seller(db: Database) -> ProductSales:
 def _rename(url: str, sql: Sql) -> str:
     """The best seller gets another name, and every copy follows. Returns its code."""
     meter = _WorkersMeter()
-    with connect(url, SHOP, observers=(meter,)) as db:
+    with connect(url, SHOP, observers=(meter,), workers=1) as db:
         best = _best_seller(db)
         code: str = best.product.ref.key[0]
         before = db.get(Product, code).name
@@ -197,14 +211,15 @@ def _rename(url: str, sql: Sql) -> str:
         after = db.patch(Product, code, name=name)
         returned = perf_counter()
         tasks = db.tasks(after)
-        how = "by a task that a worker thread does" if tasks else "within the commit"
+        within = "within the commit" if db.operations.spans_rows else "before the call returns"
+        how = "by a task that a worker thread does" if tasks else within
         tasks.wait()
         right = perf_counter()
         cost, later = db.cost(after), meter.trace.cost
         wrong, looked = _outdated(db, code, name)
     _, theirs = rivals([(code, name)], lambda *_: None, sql.rename)
     costs: list[tuple[Any, ...]] = [
-        ("oneread: until the commit", cost.requests, cost.rows, (returned - started) * 1e6),
+        ("oneread: until the call returns", cost.requests, cost.rows, (returned - started) * 1e6),
         (f"oneread: until the last copy is right, {how}", *_together(cost, later), (right - started) * 1e6),
         ("SQL: one row; it is every page that pays", 1, 1, theirs),
     ]
@@ -256,6 +271,9 @@ def _goodbye(url: str, customer: int, code: str, seconds: float) -> None:
     shell = "python -m examples.shop"
     print("Both lie in this machine's memory and no request crosses a network: no join is cheaper than here. What a")
     print("page asks for, `requests` and `rows`, is the same wherever the store is.")
+    if url.startswith("memory:"):
+        print(f"Done in {seconds:.0f} s. The store was in memory and ends with this program.")
+        return
     print(f"Done in {seconds:.0f} s. The store stays. With the environment active (. .venv/bin/activate), try:")
     print(f"  {shell} report --db {url}")
     print(f"  {shell} rename --db {url} {code} 'A NEW NAME'")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Coroutine, Generator
 from hashlib import blake2b
 from types import TracebackType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from oneread.database._sync.database import Database
 from oneread.database.async_database import AsyncDatabase
@@ -33,6 +33,9 @@ D = TypeVar("D", Database, AsyncDatabase)
 
 Options = dict[str, str]
 
+Wait: TypeAlias = Literal["views", "commit"]
+"""For what a write waits."""
+
 
 def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens a database
     url: str,
@@ -45,6 +48,7 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     observers: tuple[Observer, ...] = (),
     telemetry: bool = False,
     cache: str | None = None,
+    wait: Wait = "views",
 ) -> Database:
     """Opens a store under a schema.
 
@@ -58,13 +62,18 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
         workers: threads that run the tasks of the outbox: by default 1 when the store is local and persistent, else
             0, which leaves them to `db.drain()`.
         clock: whole milliseconds since 1970, for every stamp of this database.
-        timeout: seconds that a write waits for its turn before it raises Unavailable.
+        timeout: seconds that a write waits for its turn before it raises Unavailable; on a store that changes one row
+            at a time, seconds of a whole call, a read's too. Such a call raises Unavailable if nothing was committed,
+            and OutcomeUnknown if that cannot be known; a commit that was made is never an error.
         observers: called with every request and its answer, the worker's included, by the thread that made it.
         telemetry: records each verb with OpenTelemetry, if opentelemetry-api is installed, and the logger `oneread`:
             its name, model or view, duration and cost; never keys or values.
         cache: where the values of `cache_counter` are: `memcached://HOST:11211`, with the option `timeout=` seconds for
             which an answer is waited for, 1 unless given; or `memory://`, this process. Stores that share a server stay
             apart; give a copy of a store that a backup made `namespace=` and a name. Nothing is asked of it here.
+        wait: for what a write waits. On a store that changes one row at a time a commit is made before the lists,
+            totals and copies that follow from it are written: "views" waits for these, "commit" leaves them to the
+            worker, and a page shows them with `includes=`. On other stores all are written at once.
 
     Costs one request; the first time with a new schema, a transaction.
 
@@ -78,7 +87,10 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     """
     _check(cursor_secret, workers, observers, telemetry=telemetry)
     _check_time(clock, timeout)
+    _check_wait(wait)
     engine, operations, threads = _open(url, schema, clock, timeout, workers)
+    if wait == "commit":
+        operations.apply_later()
     driver = SyncDriver(engine, clock, timeout=timeout, cache=_cached(cache, url, engine))
     database = Database(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
     return _traced(database, url) if telemetry else database
@@ -95,6 +107,7 @@ def connect_async(  # noqa: PLR0913 - as connect
     observers: tuple[Observer, ...] = (),
     telemetry: bool = False,
     cache: str | None = None,
+    wait: Wait = "views",
 ) -> Opening:
     """Opens a store under a schema for one event loop: the arguments and errors of `connect`.
 
@@ -109,7 +122,10 @@ def connect_async(  # noqa: PLR0913 - as connect
 
         _check(cursor_secret, workers, observers, telemetry=telemetry)
         _check_time(clock, timeout)
+        _check_wait(wait)
         engine, operations, threads = await asyncio.to_thread(_open, url, schema, clock, timeout, workers)
+        if wait == "commit":
+            operations.apply_later()
         driver = AsyncDriver(engine, clock=clock, timeout=timeout, cache=_cached(cache, url, engine))
         database = AsyncDatabase(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
         return _traced(database, url) if telemetry else database
@@ -191,6 +207,11 @@ def _check_time(clock: object, timeout: object) -> None:
         raise UsageError("a timeout is a number of seconds from 0 to a billion", timeout=timeout)
 
 
+def _check_wait(wait: object) -> None:
+    if wait not in get_args(Wait):
+        raise UsageError("wait: expected views or commit", given=wait)
+
+
 def _check_schema(schema: object) -> None:
     if not isinstance(schema, Schema):
         raise UsageError("not a Schema(...) of models and views", given=schema)
@@ -224,7 +245,7 @@ def _system(engine: Engine) -> SystemCommitter:
 def _workers(asked: int | None, engine: Engine, *, may_write: bool) -> int:
     if not may_write:
         return 0
-    return (1 if engine.capabilities.local and engine.capabilities.persistent else 0) if asked is None else asked
+    return (1 if engine.capabilities.persistent else 0) if asked is None else asked
 
 
 def _open_engine(url: str, timeout: float) -> tuple[Engine, bool]:

@@ -20,6 +20,7 @@ VERBS = [
     "exists",
     "get_many",
     "page",
+    "together",
     "scan",
     "save",
     "create",

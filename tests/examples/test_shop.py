@@ -306,6 +306,14 @@ def test_the_demo_shows_every_step_and_leaves_a_store(shop, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == ["data.mdb", "lock.mdb", "made-by-the-demo", "writer.lock"]
 
 
+def test_the_demo_runs_on_a_store_that_changes_one_row_at_a_time(shop, tmp_path):
+    ran = shop("demo", "--db", "memory://?span=row", "--limit", 300, "--folder", tmp_path / "peer")
+    assert ran.code == 0, ran.err
+    assert "0 with another name" in ran.out
+    assert "commit of several requests for each" in ran.out
+    assert ran.out.endswith("The store was in memory and ends with this program.\n")
+
+
 def test_the_demo_takes_real_data_from_the_environment(shop, data, tmp_path, monkeypatch):
     monkeypatch.setenv("ONEREAD_DATA", str(data()))
     ran = shop("demo", "--folder", tmp_path / "store")

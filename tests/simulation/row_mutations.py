@@ -78,7 +78,7 @@ def a_delta_looks_at_the_root_before_the_group(patch):
     edit(patch, RowCommitter, "_add", (look, "\n"), (read, look + " " * 12 + read))
 
 
-COMMITTED = "    shards = "
+COMMITTED = "    return Committed("
 
 
 def groups_are_read_after_the_commit(patch):
@@ -87,10 +87,14 @@ def groups_are_read_after_the_commit(patch):
         RowCommitter,
         "_write",
         ('before.append(Read("counts", lacking, "dm"))', "pass"),
-        ("{**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known", "late"),
+        (
+            "{**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known",
+            "dict.fromkeys(intents.deltas)",
+        ),
         (
             COMMITTED,
-            "    late = dict(zip(intents.deltas, (yield from Read('counts', [*intents.deltas], 'dm'))))\n" + COMMITTED,
+            "    shards = dict(zip(intents.deltas, (yield from Read('counts', [*intents.deltas], 'dm'))))\n"
+            + COMMITTED,
         ),
     )
 

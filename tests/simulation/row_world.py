@@ -56,8 +56,22 @@ class RecoverStep(Step, frozen=True):
         return operations.committer.recover(patience=0.0)
 
 
-def row_world(seed, **options):
-    """The simulation of one seed: writers, two workers, a reader; half of the seeds are calm."""
+class ForgetStep(Step, frozen=True):
+    """A program ends with commits that it has acknowledged and not applied."""
+
+    def __str__(self):
+        return "forget"
+
+    def plan(self, operations):
+        operations.committer._later.clear()
+        yield from ()
+
+
+def row_world(seed, *, later=False, **options):
+    """The simulation of one seed: writers, two workers, a reader; half of the seeds are calm.
+
+    With `later` the writers return at their commit points, and some of what they left is forgotten.
+    """
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
     simulation = RowSimulation(seed, WORLD, **options)
@@ -69,6 +83,9 @@ def row_world(seed, **options):
     for name in ("worker 0", "worker 1"):
         simulation.process(name, [work_of(simulation, name)] * STEPS)
     simulation.process("recoverer", [RecoverStep()] * (STEPS // 2))
+    if later:
+        simulation.operations.apply_later()
+        simulation.process("end of programs", [RecoverStep(), ForgetStep()] * 4)
     simulation.process("reader", [chance.choice(READS)(chance) for _ in range(6)])
     return simulation
 

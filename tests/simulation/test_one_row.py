@@ -37,6 +37,12 @@ def test_both_kinds_of_deletes(seed, deletes):
     row_world(seed, deletes=deletes).run()
 
 
+@pytest.mark.parametrize("first", range(2000, 2030, 5))
+def test_commits_that_are_applied_later(first):
+    for seed in range(first, first + 5):
+        row_world(seed, later=True).run()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_seed_is_one_history(seed):
     first, second = row_world(seed), row_world(seed)

@@ -70,7 +70,7 @@ class Costs:
 
     def __init__(self, catalog: Catalog, inline: int) -> None:
         self._views: tuple[type[View[Any]], ...] = tuple(catalog.views)
-        costs = EntityCosts(catalog, {each.__name__: each for each in (*catalog.models, *self._views)})
+        costs = EntityCosts(catalog)
         self._catalog = catalog
         self.inline = inline
         self._reads = Reads(costs)

@@ -23,7 +23,7 @@ from oneread.models.expiry import EXPIRY_BYTES
 from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind, reference_target
-from oneread.models.types import FieldType, Names, type_of, types_of
+from oneread.models.types import FieldType, type_of, types_of
 from oneread.store.keys import KIND_BYTES, SELECTION_BYTES, VIEW_BYTES
 from oneread.store.limits import KEY_BYTES, NEWEST_BYTES, VALUES_BYTES
 from oneread.transactions.deltas import MAGNITUDE
@@ -137,10 +137,10 @@ class EntityCost(NamedTuple):
 class EntityCosts:
     """The costs of a schema's entities and of its views' rows."""
 
-    def __init__(self, catalog: Catalog, names: Names) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self._names = names
-        self._sizes = Sizes(names)
+        self._names = catalog.names
+        self._sizes = Sizes(catalog.names)
         self.views: dict[type, tuple[ViewCost, ...]] = {
             cls: tuple(self._of_form(view, form) for form in view.forms()) for cls, view in catalog.views.items()
         }

@@ -23,6 +23,7 @@ from oneread.counters.cache_committer import (
     scan_greatest,
 )
 from oneread.counters.reading import names_of
+from oneread.counters.row_cache_first import RowCacheFirst
 from oneread.counters.rows import CHANCES, GREATEST_VALUE, chance_of, greatest_in, name_key, name_of
 from oneread.counters.wanted import CHANCE, check_chance, check_growth, check_limit, check_shards
 from oneread.errors import LimitExceeded, OutcomeUnknown, StoreError, Unavailable
@@ -114,9 +115,9 @@ def expected_loss(chance: float) -> CacheLoss:
 class CacheFirstPlans:
     """The verbs of cache-first counters as plans."""
 
-    def __init__(self, system: SystemCommitter, shards: int) -> None:
+    def __init__(self, system: SystemCommitter, shards: int, *, spans_rows: bool = True) -> None:
         self._shards = shards
-        self.committer: CacheFirstCommitter = NativeCacheFirst(system)
+        self.committer: CacheFirstCommitter = NativeCacheFirst(system) if spans_rows else RowCacheFirst()
         self.seen = GreatestSeen()
 
     def declared(self, chance: object, shards: object) -> CacheFirstRules:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from oneread.counters.reading import first_kept, read_newest
+from oneread.counters.reading import WindowReads, first_kept, read_newest, scan_windows
 from oneread.counters.rows import (
     GENERATIONS_ROW,
     MOST_SHARDS,
@@ -71,14 +71,25 @@ class Once(NamedTuple):
     seconds: float
 
 
-class CounterCommitter(Protocol):
+def check_moment_ahead(wanted: Add, now: int) -> None:
+    """Raises InvalidValue for the moment of an add that no clock of another machine shows."""
+    if wanted.at is not None and wanted.at > now + _AHEAD:
+        raise InvalidValue(
+            "this moment is more than a day ahead of the clock: one of the two is wrong",
+            counter=text_of(wanted.name),
+            at=datetime.fromtimestamp(wanted.at // 1000, UTC),
+            clock=datetime.fromtimestamp(now // 1000, UTC),
+        )
+
+
+class CounterCommitter(WindowReads, Protocol):
     """What changes the rows of counters. Above it nothing knows what one transaction may change."""
 
     def add(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
         """Adds to counters, each named once; False, with nothing added, when this token was counted before.
 
-        On a store that changes one row at a time: rules N2, N4 and N5 of the commit protocol, counter by counter; the
-        windows of a counter are then cells of its shards.
+        On a store that changes one row at a time counter by counter: with a token each is counted once, and it is False
+        when all were counted before.
 
         Raises:
             InvalidValue: the moment of an add is more than a day ahead of the clock.
@@ -114,10 +125,6 @@ class CounterCommitter(Protocol):
         On a store that changes one row at a time rows and epochs stay, since late adds may come: every shard is set to
         nothing by a compare-and-set of its own.
         """
-        ...
-
-    def change_generations(self, seen: Generations, wanted: Generations) -> Plan[bool]:
-        """Says which tokens there are; whether the row was still as seen."""
         ...
 
 
@@ -251,8 +258,16 @@ class NativeCounters:
 
         return self._system.together(attempt)
 
+    def windows_between(self, name: bytes, size: WindowSize, start: int, stop: int) -> Plan[dict[int, Sums]]:
+        """One scan, a row each."""
+        return scan_windows(windows_between(name, size, start, stop), (stop - start) // SECONDS[size])
+
+    def newest_window(self, name: bytes, size: WindowSize) -> Plan[int | None]:
+        """One request, one row."""
+        return read_newest(name, size)
+
     def change_generations(self, seen: Generations, wanted: Generations) -> Plan[bool]:
-        """One transaction of a read and a write."""
+        """Says which tokens there are; whether the row was still as seen. One transaction of a read and a write."""
 
         def attempt(store: CountedStore) -> bool:
             work = _Adding(store)
@@ -292,16 +307,8 @@ class _Adding:
 
     def places(self, wanted: Add, settings: CounterSettings, chance: float) -> list[bytes]:
         """The rows that an add changes: a shard, drawn by chance, and the window of each size. Raises InvalidValue."""
-        moment = wanted.at
-        if moment is None:
-            moment = self.now
-        elif moment > self.now + _AHEAD:
-            raise InvalidValue(
-                "this moment is more than a day ahead of the clock: one of the two is wrong",
-                counter=text_of(wanted.name),
-                at=datetime.fromtimestamp(moment // 1000, UTC),
-                clock=datetime.fromtimestamp(self.now // 1000, UTC),
-            )
+        check_moment_ahead(wanted, self.now)
+        moment = self.now if wanted.at is None else wanted.at
         shard = shard_key(wanted.name, int(chance * settings.shards))
         if not settings.windows:
             return [shard]

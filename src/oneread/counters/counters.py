@@ -14,6 +14,8 @@ from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import CounterCommitter, NativeCounters, Once
 from oneread.counters.reading import Reading
+from oneread.counters.row_counters import RowCounters
+from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.counters.rows import SETTINGS, CounterSettings, Sums, WindowSize, kept
 from oneread.counters.sweep import TokenSweeper
 from oneread.counters.wanted import (
@@ -31,6 +33,7 @@ from oneread.counters.wanted import (
 from oneread.errors import InvalidQuery
 from oneread.plans.plan import Plan
 from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.jobs import PeriodicJob
 
 DEFAULT_RULES: Final = CounterRules()
 LISTED: Final = 100
@@ -79,13 +82,21 @@ class CounterWindow(msgspec.Struct, frozen=True):
 
 
 class CounterPlans:
-    """The verbs of counters as plans; `declared` says how a counter is kept that is new."""
+    """The verbs of counters as plans; `declared` says how a counter is kept that is new.
 
-    def __init__(self, system: SystemCommitter, rules: CounterRules) -> None:
+    `spans_rows` says what the store can do.
+    """
+
+    def __init__(self, system: SystemCommitter, rules: CounterRules, *, spans_rows: bool = True) -> None:
         self.rules = rules
-        self.committer: CounterCommitter = NativeCounters(system)
         self.cache = CounterCache()
-        self.sweeper = TokenSweeper(system, self.committer)
+        self.committer: CounterCommitter
+        self.sweeper: PeriodicJob
+        if spans_rows:
+            native = NativeCounters(system)
+            self.committer, self.sweeper = native, TokenSweeper(system, native)
+        else:
+            self.committer, self.sweeper = RowCounters(), RowTokenSweeper()
 
     def declared(self, shards: object, keep: object) -> CounterSettings:
         many = self.rules.shards if shards is None else check_shards(shards)
@@ -125,7 +136,9 @@ class CounterPlans:
         end = None if until is None else check_moment("until", until)
         if last is not None and not (type(last) is int and last > 0):
             raise InvalidQuery("last is how many windows to read, 1 or more", last=last)
-        found = yield from reading.read_windows(name, wanted, last, declared, end)
+        found = yield from reading.read_windows(
+            self.committer, name, reading.WantedWindows(wanted, last, end), declared
+        )
         return [CounterWindow(datetime.fromtimestamp(start, UTC), sums.value) for start, sums in found]
 
     def shards(self, name: bytes) -> Plan[list[Shard]]:

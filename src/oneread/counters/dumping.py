@@ -28,10 +28,12 @@ from oneread.counters.rows import (
     name_key,
     name_of,
     settings_of,
+    shards_of,
     start_of,
     sums_of,
     window_size_of,
 )
+from oneread.counters.shard_rows import windows_of_rows
 from oneread.counters.wanted import check_chance, check_keep, check_name
 from oneread.errors import InvalidValue
 from oneread.plans.performer import LAST_MILLISECOND
@@ -73,7 +75,10 @@ def has_counters() -> Plan[bool]:
 
 
 def dump_counters(write: Callable[[CounterLine | CacheCounterLine], None]) -> Plan[None]:
-    """Gives every counter to `write`: two requests for 500 names, and one or two for each counter."""
+    """Gives every counter to `write`: two requests for 500 names, and one to three for each counter.
+
+    Windows are in the shards on stores that change one row at a time, rows of their own on others.
+    """
 
     def take(found: list[Found]) -> Plan[None]:
         for key, row in found:
@@ -94,14 +99,18 @@ def dump_counters(write: Callable[[CounterLine | CacheCounterLine], None]) -> Pl
 
 
 def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
-    sums, _rows = yield from read_sums(name_key(name))
+    key = name_key(name)
+    sums, _rows = yield from read_sums(key)
     windows: dict[WindowSize, list[_DumpedWindow]] = {}
     if settings.windows:
         rows: list[Found] = []
-        yield from scan_all("counts", RowRange.under(WINDOWS + name_key(name)), rows.extend, BATCH)
-        for key, row in rows:
-            raised, lowered = sums_of(row)
-            windows.setdefault(window_size_of(key), []).append((start_of(key), raised, lowered))
+        yield from scan_all("counts", RowRange.under(WINDOWS + key), rows.extend, BATCH)
+        found: dict[tuple[WindowSize, int], Sums] = {
+            (window_size_of(place), start_of(place)): sums_of(row) for place, row in rows
+        }
+        found |= windows_of_rows((yield from Scan("counts", shards_of(key), MOST_SHARDS + 1, families="dm")))
+        for (size, start), (raised, lowered) in sorted(found.items()):
+            windows.setdefault(size, []).append((start, raised, lowered))
     return CounterLine(name, sums.raised, sums.lowered, settings.shards, settings.windows, windows)
 
 

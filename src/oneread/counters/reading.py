@@ -6,7 +6,7 @@ See docs/explanation/counters.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -27,7 +27,6 @@ from oneread.counters.rows import (
     start_of,
     sums_of,
     window_start,
-    windows_between,
     windows_of,
 )
 from oneread.counters.wanted import check_name, check_prefix
@@ -109,24 +108,52 @@ def first_kept(newest: int, kept: int, size: WindowSize) -> int:
     return max(0, newest - (kept - 1) * SECONDS[size])
 
 
+class WindowReads(Protocol):
+    """Where the windows of counters are."""
+
+    def windows_between(self, name: bytes, size: WindowSize, start: int, stop: int) -> Plan[dict[int, Sums]]:
+        """What the windows hold that began at `start` or later, and before `stop`, by their starts."""
+        ...
+
+    def newest_window(self, name: bytes, size: WindowSize) -> Plan[int | None]:
+        """When the newest window of a size began that has an add; None without one."""
+        ...
+
+
+def scan_windows(within: RowRange, most: int) -> Plan[dict[int, Sums]]:
+    """What windows hold that are rows of their own, by their starts. One request."""
+    rows = yield from Scan("counts", within, most + 1)
+    check_ascending("counts", within, rows)
+    return {start_of(key): sums_of(row) for key, row in rows}
+
+
 def read_newest(name: bytes, size: WindowSize) -> Plan[int | None]:
-    """When the newest window of a size began that has an add; None without one. One request, one row."""
+    """When the newest window began that is a row of its own; None without one. One request, one row."""
     found = yield from Scan("counts", windows_of(name, size), 1, reverse=True)
     return start_of(found[0][0]) if found else None
 
 
+class WantedWindows(NamedTuple):
+    """The last windows of a size, so many or all that are kept; those that began before `until`, in milliseconds."""
+
+    size: WindowSize
+    last: int | None
+    until: int | None
+
+
 def read_windows(
-    name: bytes, size: WindowSize, last: int | None, declared: CounterSettings, until: int | None
+    reads: WindowReads, name: bytes, wanted: WantedWindows, declared: CounterSettings
 ) -> Plan[list[Window]]:
     """The last windows of a size, oldest first; those without an add are 0.
 
-    They end with the current one: two requests, the settings, and a row for each window. Or with the last one that
-    began before `until`, in milliseconds: one request more, the newest window. Windows that have expired are left out
-    by their own time, whether they were removed or not.
+    They end with the current one: two requests, the settings and the windows. Or with the last one that began before
+    `until`: one request more, the newest window. Windows that have expired are left out by their own time, whether they
+    were removed or not.
 
     Raises:
         InvalidQuery: the counter keeps no such windows.
     """
+    size, last, until = wanted
     settings = kept((yield from read_settings(name)), declared)
     many = settings.windows.get(size)
     if many is None:
@@ -139,12 +166,9 @@ def read_windows(
     current = window_start(size, (yield from Now()))
     final = current if until is None else window_start(size, until - 1)
     first, stop = first_kept(final, last, size), final + SECONDS[size]
-    within = windows_between(name, size, first, stop)
-    rows = yield from Scan("counts", within, last + 1)
-    check_ascending("counts", within, rows)
-    found = {start_of(key): sums_of(row) for key, row in rows}
+    found = yield from reads.windows_between(name, size, first, stop)
     if until is not None:  # after the scan: so that what was removed before it is left out
-        newest = yield from read_newest(name, size)
+        newest = yield from reads.newest_window(name, size)
         first = max(first, 0 if newest is None else first_kept(min(newest, current), many, size))
     return [Window(start, found.get(start, NOTHING)) for start in range(first, stop, SECONDS[size])]
 

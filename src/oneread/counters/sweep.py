@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from oneread.counters.committer import CounterCommitter
+from oneread.counters.committer import NativeCounters
 from oneread.counters.rows import GENERATIONS_ROW, Generations, generations_of, tokens_before, tokens_of
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
@@ -29,9 +29,7 @@ class TokenSweeper:
 
     name = "tokens"
 
-    def __init__(
-        self, system: SystemCommitter, counters: CounterCommitter, clock: Callable[[], float] = elapsed
-    ) -> None:
+    def __init__(self, system: SystemCommitter, counters: NativeCounters, clock: Callable[[], float] = elapsed) -> None:
         self._system = system
         self._counters = counters
         self._clock = clock

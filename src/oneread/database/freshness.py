@@ -5,22 +5,41 @@ See docs/explanation/unread.md.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from oneread.database.cursors import LONGEST, Cursor, CursorCipher, equality_of
 from oneread.database.operations import Operations
 from oneread.database.pages import BoundQuery, Page, bound_page
-from oneread.database.results import tasks_of
 from oneread.derivations.pending_tasks import lag_of_feed
-from oneread.errors import InvalidQuery
+from oneread.errors import InvalidQuery, LimitExceeded
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
+
+_TOKEN: Final = equality_of([b"tasks of a write"])
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
+
+
+def make_token(cipher: CursorCipher, tasks: tuple[bytes, ...]) -> str:
+    """Tasks as text; raises LimitExceeded when they are too many."""
+    token = cipher.encode(Cursor(0, 0, backward=False, equality=_TOKEN, key=_encode(tasks)))
+    if len(token) > LONGEST:
+        raise LimitExceeded("too many tasks for one token; wait for them here", tasks=len(tasks))
+    return token
+
+
+def read_token(cipher: CursorCipher, token: str) -> tuple[bytes, ...]:
+    """The tasks of a token. Raises InvalidCursor."""
+    return _decode(cipher.decode(token, view=0, generation=0, equality=_TOKEN).key)
 
 
 class Freshness(NamedTuple):
     """What is asked of the page of a feed besides its rows."""
 
-    includes: object
-    """What a write returned; None for no write."""
+    tasks: tuple[bytes, ...]
+    """What the writes that the page includes have left to do."""
     lag: bool
 
 
@@ -29,9 +48,12 @@ def fresh_page(operations: Operations, bound: BoundQuery, fresh: Freshness, trac
     of, query = bound.of, bound.query
     if type(fresh.lag) is not bool:
         raise InvalidQuery("lag is True or False", view=of.cls, lag=fresh.lag)
+    yield from operations.outbox.include(fresh.tasks)
+    if not (fresh.lag or operations.marking.is_feed(of.cls)):
+        return (yield from bound_page(bound, trace))
     feed = operations.marking.feed(of.cls)
-    if fresh.includes is not None:
-        tasks = tasks_of(fresh.includes)
+    if fresh.tasks:
+        tasks = fresh.tasks
         for prefix in {branch.member: None for branch in bound.branches}:
             member = prefix[len(of.prefix) :]
             yield from operations.own_writes.include(feed.entries, member, tasks, query.limit)

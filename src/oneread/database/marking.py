@@ -145,6 +145,9 @@ class Marking:
             if isinstance(view, FeedView)
         }
 
+    def is_feed(self, cls: Any) -> bool:
+        return cls in self._feeds
+
     def feed(self, cls: Any) -> MarkedFeed:
         """One of the schema's feeds. Raises InvalidQuery for anything else."""
         found = self._feeds.get(cls) if isinstance(cls, type) else None

@@ -17,17 +17,10 @@ _NO_DECLARATION: Final = (
 )
 _NO_VERB: Final = "a store that changes one row at a time does not have this verb yet"
 _OTHER_STORE: Final = "use a store that spans rows: lmdb:, or memory: without span=row"
-_FIELD: Final = "keep the number in a field of an entity: patch(..., field=add(1))"
 _RECOVERED: Final = "drain() and workers finish what other programs left; for more use a store that spans rows"
 _NEW_STORE: Final = "open a new store under the new schema, and save the entities that dump() writes of this one"
 
 _INSTEAD: Final[Mapping[str, str]] = {
-    "bulk": "use save_all, which commits each entity by itself",
-    "counter": _FIELD,
-    "counters": _FIELD,
-    "counter_batch": _FIELD,
-    "cache_counter": _FIELD,
-    "cache_counters": _FIELD,
     "verify": _RECOVERED,
     "repair": _RECOVERED,
     "drop": _RECOVERED,

@@ -19,7 +19,7 @@ from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
 from oneread.database.one_row import refuse_verb
 from oneread.database.overlays import GroupOverlay, NewOverlay, SpanningOverlay
-from oneread.database.patches import patching
+from oneread.database.patches import may_repeat, patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
@@ -53,10 +53,13 @@ from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
+from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_groups import GroupCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner, TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
+from oneread.transfer.bulk import Batches, BatchOptions
+from oneread.transfer.single_bulk import SingleBatches
 
 R = TypeVar("R")
 
@@ -128,10 +131,10 @@ class Operations:
             self.committer, self.outbox = by_row, RowTaskRunner(by_row)
             self.new_overlay = partial(GroupOverlay, by_row)
         self.own_writes = OwnWrites(self.committer, feeds)
-        self.counters = CounterPlans(self.committer, schema.counters)
-        self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
+        self.counters = CounterPlans(self.committer, schema.counters, spans_rows=spans_rows)
+        self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards, spans_rows=spans_rows)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
-        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper] if spans_rows else []
+        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper] if spans_rows else [self.counters.sweeper]
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)
         self.marking = Marking(catalog, fence, self.find, self.commit)
@@ -141,6 +144,11 @@ class Operations:
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
             for cls, entity_type in catalog.entity_types.items()
         }
+
+    def apply_later(self) -> None:
+        """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""
+        if isinstance(self.committer, RowCommitter):
+            self.committer.applies_later = True
 
     def commit(
         self,
@@ -187,6 +195,12 @@ class Operations:
         if self.catalog.stored_type_of(entity).generated or self._blank[type(entity)]:
             entity = yield from self.generated(entity)
         return Save(self.catalog, entity, mode, if_version)
+
+    def batches(self, options: BatchOptions) -> Batches:
+        """What gathers the changes of a bulk writer and commits them."""
+        if self.spans_rows:
+            return Batches(self.changing, self.committer, options)
+        return SingleBatches(self.changing, self.committer, options, may_repeat)
 
     def changing(self, wanted: tuple[Any, ...]) -> Plan[Change]:
         """The change that a bulk writer commits."""

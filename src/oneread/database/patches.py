@@ -78,6 +78,15 @@ def set_to(value: Any) -> Any:
     return FieldStep("set_to", value, lambda _old: value)
 
 
+def may_repeat(wanted: tuple[Any, ...]) -> bool:
+    """Whether a change of a bulk writer that is done again leaves what it left before."""
+    verb = wanted[0]
+    if verb == "patch":
+        steps = [each for each in wanted[3].values() if isinstance(each, FieldStep)]
+        return all(each.name in ("set_to", "remove") for each in steps)
+    return verb in ("save", "delete")
+
+
 def as_arguments(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Changes by field as `patch(model, *key, **changes)` takes them."""
     return {name: set_to(value) if name == "if_version" else value for name, value in changes.items()}

@@ -23,7 +23,7 @@ class Traceable(Protocol):
 
 
 VERBS: Final = (
-    "get", "find", "get_many", "page",
+    "get", "find", "get_many", "page", "together",
     "save", "create", "get_or_create", "upsert", "patch", "delete", "save_all",
     "transact", "drain", "counters", "mark", "marks", "unread",
 )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -30,12 +30,20 @@ CAPABILITIES: Final[Capabilities] = msgspec.structs.replace(
 )
 
 
+_SLOW: Final[Capabilities] = msgspec.structs.replace(CAPABILITIES, in_flight=32)
+
 _NAMED: Final[dict[tuple[str, Deletes], OneRowMemoryEngine]] = {}
 
 
 def named(name: str, deletes: Deletes = "hide") -> OneRowMemoryEngine:
     """The store of this process that has a name and these rules of deletes, a new one the first time."""
     return _NAMED.setdefault((name, deletes), OneRowMemoryEngine(deletes))
+
+
+def forget(name: str) -> None:
+    """Forgets the named stores; those who have one open keep it."""
+    for deletes in get_args(Deletes):
+        _NAMED.pop((name, deletes), None)
 
 
 class Faults(Protocol):
@@ -82,7 +90,7 @@ class OneRowMemoryEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return _SLOW if self._latency else CAPABILITIES
 
     def answer(self, request: Request[Any]) -> Any:
         if self._latency:

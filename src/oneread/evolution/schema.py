@@ -67,7 +67,7 @@ class Schema:
         self._check_classes(declarations)
         self.models += self._added_models()
         self.views += self._added_views()
-        self._compiled = self.unstored()
+        self._compiled = self.catalog(self._unstored_numbers())
         for copy in {
             each.copy for entity_type in self._compiled.entity_types.values() for each in entity_type.references
         }:
@@ -122,13 +122,15 @@ class Schema:
 
     def unstored(self) -> Catalog:
         """The schema compiled without a store, for questions about the declarations alone."""
+        return self._compiled
+
+    def _unstored_numbers(self) -> SchemaNumbers:
         hidden = [name for view in self.views for name in keyspace_names(view).values()]
-        numbers = SchemaNumbers(
+        return SchemaNumbers(
             {stored_name(root_model(model)): place for place, model in enumerate(self.models)},
             {stored_name(model): place for place, model in enumerate(self.models)},
             {name: (place + 1, 1) for place, name in enumerate([*map(stored_name, self.views), *hidden])},
         )
-        return self.catalog(numbers)
 
     def catalog(self, numbers: SchemaNumbers) -> Catalog:
         """The schema compiled with the numbers of one store."""

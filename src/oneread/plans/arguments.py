@@ -8,7 +8,8 @@ from typing import Final
 from oneread.errors import UsageError
 
 _WHAT: Final = {
-    "write": 'this argument takes a function of bytes: open("FILE", "wb").write; or use the command `oneread dump`'
+    "reads": "this takes functions that read: together(lambda: db.get(...), lambda: db.page(...))",
+    "write": 'this argument takes a function of bytes: open("FILE", "wb").write; or use the command `oneread dump`',
 }
 """What to say of an argument that many take for something else."""
 

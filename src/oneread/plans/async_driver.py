@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from oneread.errors import Closed
-from oneread.plans.effects import Atomically, Now, Random, Separately, Sleep, Snapshot, Together
+from oneread.plans.effects import Atomically, Now, Random, Reserve, Separately, Sleep, Snapshot, Together
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
@@ -36,7 +36,8 @@ class AsyncDriver(Performer):
         super().__init__(engine, **options)
         self._async_engine = engine if isinstance(engine, AsyncEngine) else None
         self._closed = False
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="oneread")
+        threads = max(_THREADS, engine.capabilities.in_flight)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="oneread")
         # Threads of its own, so that no commit waits for a cache that does not answer.
         self._cache_threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="oneread-cache")
 
@@ -56,6 +57,25 @@ class AsyncDriver(Performer):
             return result
         finally:
             plan.close()
+
+    async def gather(self, functions: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
+        """The results of functions that run plans of this driver at the same time; raises the first of their errors."""
+        if self.engine.capabilities.local:
+            return [await function() for function in functions]
+
+        async def call(function: Callable[[], Awaitable[Any]]) -> Any:
+            return await function()
+
+        tasks = [asyncio.ensure_future(call(each)) for each in functions]
+        try:
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        finally:  # when the caller is cancelled, they end too
+            for task in tasks:
+                task.cancel()
+        for each in ended:
+            if isinstance(each, BaseException):
+                raise each
+        return ended
 
     async def aclose(self) -> None:
         """Waits for running commits, closes engine and cache and ends the threads; closing twice does nothing."""
@@ -79,6 +99,7 @@ class AsyncDriver(Performer):
 
     async def _perform(self, asked: Any, trace: Trace) -> Any:
         if type(asked) in REQUESTS:
+            self.admit(asked, trace)
             answer = await self._answer(asked)
             trace.note(asked, answer)
             return answer
@@ -86,6 +107,8 @@ class AsyncDriver(Performer):
             return self.now()
         if type(asked) is Random:
             return self.chance()
+        if type(asked) is Reserve:
+            return trace.reserve(asked.requests, asked.rows)
         return await _EFFECTS[type(asked)](self, asked, trace)
 
     async def _answer(self, request: Request[Any]) -> Any:
@@ -103,8 +126,8 @@ class AsyncDriver(Performer):
             return cache.answer(request)
         return await asyncio.get_running_loop().run_in_executor(self._cache_threads, cache.answer, request)
 
-    async def _sleep(self, effect: Sleep, _trace: Trace) -> None:
-        await asyncio.sleep(effect.seconds)
+    async def _sleep(self, effect: Sleep, trace: Trace) -> None:
+        await asyncio.sleep(min(effect.seconds, self.time_left(trace)))
 
     async def _together(self, effect: Together[T], trace: Trace) -> list[T]:
         tasks = [asyncio.ensure_future(self.run(plan, trace)) for plan in effect.plans]

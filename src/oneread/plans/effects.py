@@ -48,6 +48,16 @@ class Together(Effect["list[T]"], Generic[T], frozen=True, gc=False):
     plans: Sequence[Plan[T]]
 
 
+class Reserve(Effect[None], frozen=True, gc=False):
+    """Keeps so many requests and rows of the budget for what follows; raises BudgetExceeded where it has not so much.
+
+    What the plan requests from now on is counted, and never refused: a commit that is made must be completed.
+    """
+
+    requests: int
+    rows: int
+
+
 class Snapshot(Effect[T], Generic[T], frozen=True, gc=False):
     """A plan that reads ONE moment of the store; only on engines whose `capabilities.snapshot` is true.
 

@@ -58,6 +58,29 @@ class Performer:
         self.timeout = timeout
         self.cache = cache
 
+    def admit(self, request: Request[Any], trace: Trace) -> None:
+        """Raises before a request that may not be made.
+
+        Raises:
+            BudgetExceeded: it writes, and would exceed the budget.
+            Unavailable: the operation has taken too long.
+        """
+        if trace.deadline is not None:
+            self.time_left(trace)
+        if trace.allowance is not None:
+            trace.admit(request)
+
+    def deadline(self) -> float | None:
+        """When an operation that begins now must have ended; None where only a transaction's turn is waited for."""
+        return None if self.engine.capabilities.spans_rows else elapsed() + self.timeout
+
+    def time_left(self, trace: Trace) -> float:
+        """The seconds that an operation still has; raises Unavailable when there are none."""
+        left = float("inf") if trace.deadline is None else trace.deadline - elapsed()
+        if left <= 0:
+            raise Unavailable("the store did not answer in time; try again", timeout=self.timeout)
+        return left
+
     def answer_cached(self, request: Request[Any]) -> Any:
         """The answer of the cache; UsageError where the database has none."""
         return self.open_cache().answer(request)

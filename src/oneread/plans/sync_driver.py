@@ -1,4 +1,4 @@
-"""The synchronous driver: answers a plan's requests one after the other, in the caller's thread.
+"""The synchronous driver: answers a plan's requests in the caller's thread, and independent ones at the same time.
 
 See "Plans" of the architecture page.
 """
@@ -7,34 +7,65 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
-from oneread.plans.effects import Atomically, Now, Random, Separately, Sleep, Snapshot, Together
+from oneread.plans.effects import Atomically, Now, Random, Reserve, Separately, Sleep, Snapshot, Together
+from oneread.plans.parallel import ThreadPool
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import CACHE_REQUESTS
+from oneread.store.engine import Engine
 from oneread.store.requests import REQUESTS
 
 T = TypeVar("T")
+
+_SEVERAL = 2
 
 
 class SyncDriver(Performer):
     """Drives plans against one engine; may be used by many threads at once."""
 
+    def __init__(self, engine: Engine, *given: Any, **options: Any) -> None:
+        super().__init__(engine, *given, **options)
+        threads = engine.capabilities.in_flight
+        self._pool = ThreadPool(threads) if threads > 1 else None
+
     def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
         return drive(plan, lambda asked: self._perform(asked, trace))
 
+    def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
+        """The results of functions that run plans of this driver, at the same time where the engine answers so."""
+        if self._pool is None:
+            return [function() for function in functions]
+        return self._pool.run_all([partial(copy_context().run, function) for function in functions])
+
     def close(self) -> None:
         """Closes the engine and the cache; closing twice does nothing."""
+        if self._pool is not None:
+            self._pool.close()
         self.engine.close()
         if self.cache is not None:
             self.cache.close()
 
+    def _together(self, effect: Together[T], trace: Trace) -> list[T]:
+        """Runs plans at the same time where the engine answers so, else one after the other."""
+        if self._pool is None or len(effect.plans) < _SEVERAL:
+            return [self.run(plan, trace) for plan in effect.plans]
+        branches = [trace.branch() for _plan in effect.plans]
+        try:
+            return self._pool.run_all([partial(self.run, *each) for each in zip(effect.plans, branches, strict=True)])
+        finally:
+            for each in branches:
+                trace.merge(each)
+
     def _perform(self, asked: Any, trace: Trace) -> Any:
         if type(asked) in REQUESTS:
+            self.admit(asked, trace)
             answer = self.engine.answer(asked)
             trace.note(asked, answer)
             return answer
@@ -42,8 +73,9 @@ class SyncDriver(Performer):
 
 
 _EFFECTS: dict[type[Any], Callable[[SyncDriver, Any, Trace], Any]] = {
-    Sleep: lambda _driver, effect, _trace: time.sleep(effect.seconds),
-    Together: lambda driver, effect, trace: [driver.run(plan, trace) for plan in effect.plans],
+    Sleep: lambda driver, effect, trace: time.sleep(min(effect.seconds, driver.time_left(trace))),
+    Reserve: lambda _driver, effect, trace: trace.reserve(effect.requests, effect.rows),
+    Together: SyncDriver._together,  # noqa: SLF001 - the driver's own table
     Snapshot: lambda driver, effect, trace: driver.look(effect, trace, threading.Event()),
     Atomically: SyncDriver.transact,
     Separately: SyncDriver.separately,

@@ -44,19 +44,34 @@ class HasCost(Protocol):
 class Trace:
     """Counts what one operation requests of the store, calls observers, and keeps within the budget.
 
-    The budget is that of the thread or task which makes the trace, in whatever thread its requests run.
+    The budget is that of the thread or task which makes the trace, in whatever thread its requests run. No request is
+    made after `deadline`, in seconds of `elapsed`.
     """
 
-    __slots__ = ("_whole", "allowance", "bytes", "observers", "requests", "rows", "skipped")
+    __slots__ = ("_reserved", "_whole", "allowance", "bytes", "deadline", "observers", "requests", "rows", "skipped")
 
-    def __init__(self, observers: tuple[Observer, ...] = ()) -> None:
+    def __init__(self, observers: tuple[Observer, ...] = (), deadline: float | None = None) -> None:
         self.requests = 0
         self.rows = 0
         self.bytes = 0
         self.skipped = 0
         self.observers = observers
         self.allowance: Allowance | None = CURRENT.get()
+        self.deadline = deadline
         self._whole = True
+        self._reserved = False
+
+    def admit(self, request: Request[Any]) -> None:
+        """Raises BudgetExceeded before a write that would exceed the budget."""
+        if self.allowance is not None and not self._reserved and type(request) in _WRITES:
+            rows, size = _MEASURES[type(request)](request, None)
+            self.allowance.check(1, rows, size)
+
+    def reserve(self, requests: int, rows: int) -> None:
+        """Raises BudgetExceeded when the budget has not so much left; from now on nothing is refused."""
+        if self.allowance is not None:
+            self.allowance.check(requests, rows, 0)
+        self._reserved = True
 
     def note(self, request: Request[Any], answer: Any) -> None:
         """Counts one answered request; BudgetExceeded when it exceeds the budget."""
@@ -75,17 +90,29 @@ class Trace:
         self.rows += rows
         self.bytes += size
         if self.allowance is not None:
-            if self._whole:
+            if self._reserved:
+                self.allowance.count(1, rows, size)
+            elif self._whole:
                 self.allowance.charge(1, rows, size)
             else:
                 self.allowance.check(self.requests, self.rows, self.bytes)
 
+    def branch(self) -> Trace:
+        """A trace for requests that are made at the same time as others; `merge` adds its counts to this one."""
+        branch = Trace(self.observers, self.deadline)
+        branch.allowance, branch._whole, branch._reserved = self.allowance, self._whole, self._reserved
+        return branch
+
+    def merge(self, branch: Trace) -> None:
+        """Adds the counts of a branch, which has charged the budget."""
+        self.requests += branch.requests
+        self.rows += branch.rows
+        self.bytes += branch.bytes
+        self.skipped += branch.skipped
+
     def add(self, other: Trace) -> None:
         """Adds the counts of a finished part."""
-        self.requests += other.requests
-        self.rows += other.rows
-        self.bytes += other.bytes
-        self.skipped += other.skipped
+        self.merge(other)
         if self.allowance is not None:
             self.allowance.count(other.requests, other.rows, other.bytes)
 
@@ -120,6 +147,8 @@ def bytes_of_found(found: Iterable[tuple[bytes, Row | None]]) -> int:
                 size += len(cell.value)
     return size
 
+
+_WRITES: frozenset[type[Any]] = frozenset({Mutate, CheckAndMutate, Increment, Replace})
 
 _MEASURES: dict[type[Request[Any]], Callable[[Any, Any], tuple[int, int]]] = {
     Read: lambda asked, answer: (len(asked.keys), bytes_of(answer)),

@@ -64,6 +64,7 @@ class Capabilities(msgspec.Struct, frozen=True):
         max_key: longest row key, bytes.
         max_value: largest value of one cell, bytes.
         max_row: largest row, bytes.
+        in_flight: requests of one process that are answered at the same time; with 1, one after the other is as fast.
     """
 
     spans_rows: bool
@@ -74,6 +75,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     max_key: int
     max_value: int
     max_row: int
+    in_flight: int = 1
 
 
 class Engine(Protocol):

@@ -6,13 +6,14 @@ See "The simulator" of the commit protocol.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
 from oneread.testing.proof import INLINE, with_inline
+from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DrainStep, SaveStep, WriteStep
 
@@ -33,15 +34,20 @@ class Crash(msgspec.Struct, frozen=True):
     writers: list[list[WriteStep]]
 
 
-def survive(schema: Schema, crash: Crash) -> list[tuple[str, str]]:
+def survive(schema: Schema, crash: Crash, *, span: Literal["row", "rows"] = "rows") -> list[tuple[str, str]]:
     """Runs one crash on a store in memory; the entities and every view are right after each commit and at the end.
+
+    With span="row" on a store that changes one row at a time, as HBase and Bigtable do: requests may be late as well,
+    and the views are right once everything is recovered and done.
 
     Returns how each step ended, by name: "done", "crashed", or the name of its error.
 
     Raises:
         Violation: the store is wrong after a commit or at the end; with the seed and the last requests.
+        Unsupported: such a store cannot keep the schema.
     """
-    simulation = Simulation(crash.seed, with_inline(schema, INLINE))
+    made = with_inline(schema, INLINE)
+    simulation = Simulation(crash.seed, made) if span == "rows" else RowSimulation(crash.seed, made)
     for step in crash.first:
         with suppress(UsageError):
             simulation.prepare(step)

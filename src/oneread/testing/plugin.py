@@ -19,20 +19,22 @@ from oneread.connect import connect, connect_async
 from oneread.costs.bound_file import check_bounds, write
 from oneread.database._sync.database import Database
 from oneread.database.async_database import AsyncDatabase
-from oneread.engines.memory import forget
+from oneread.engines import memory, one_row_memory
 from oneread.errors import Closed
 from oneread.evolution.schema import Schema
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.clock import Clock
 from oneread.testing.meter import Meter
+from oneread.testing.row_simulator import LogicalRows
 
 T = TypeVar("T")
 
-ENGINES: Final = ("memory", "lmdb")
+ENGINES: Final = ("memory", "row", "lmdb")
+"""`row` is memory that changes one row at a time, as HBase and Bigtable do."""
 
 _OPENED: Final = pytest.StashKey[list[Any]]()
 _MARKER: Final = (
-    "oneread(schema=None, engine=None, audit=None): the schema, the engine (memory or lmdb) and whether to audit"
+    "oneread(schema=None, engine=None, audit=None): the schema, the engine (memory, row or lmdb) and whether to audit"
     " every view at the end, for the oneread fixtures of this test"
 )
 _NO_SCHEMA: Final = (
@@ -55,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--oneread-bounds", choices=("check", "update"), default="check", help="what oneread_bounds does with its file"
     )
     parser.addini("oneread_schema", "the schema of the oneread fixtures, as package.module:name")
-    parser.addini("oneread_engine", "the engine of the oneread fixtures: memory or lmdb", default="memory")
+    parser.addini("oneread_engine", "the engine of the oneread fixtures: memory, row or lmdb", default="memory")
     parser.addini("oneread_audit", "whether to audit every view at the end of a test", type="bool", default=False)
 
 
@@ -94,11 +96,12 @@ def oneread_url(request: pytest.FixtureRequest) -> Generator[str]:
     configured = request.config.getoption("oneread_engine") or request.config.getini("oneread_engine")
     engine = _marked(request.node, "engine", configured)
     if engine not in ENGINES:
-        pytest.fail(f"oneread knows the engines {' and '.join(ENGINES)}, not {engine!r}", pytrace=False)
-    if engine == "memory":
+        pytest.fail(f"oneread knows the engines {', '.join(ENGINES)}, not {engine!r}", pytrace=False)
+    if engine != "lmdb":
         name = f"test-{uuid4().hex}"
-        yield f"memory://{name}"
-        forget(name)
+        yield f"memory://{name}" + ("?span=row" if engine == "row" else "")
+        memory.forget(name)
+        one_row_memory.forget(name)
         return
     folder: Path = request.getfixturevalue("tmp_path")
     yield f"lmdb://{folder}/oneread?durability=none"
@@ -183,7 +186,8 @@ def _audit(database: Database | AsyncDatabase) -> None:
     __tracebackhide__ = True
     engine = database._driver.engine  # noqa: SLF001 - the audit reads past everything that is under test
     try:
-        Audit(engine, database.operations).check()
+        rows = engine if engine.capabilities.spans_rows else LogicalRows(engine)
+        Audit(rows, database.operations).check()
     except Closed:  # the test closed its store, so there is nothing to audit
         return
     except Offence as offence:

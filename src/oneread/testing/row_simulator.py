@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from random import Random as Chance
 from typing import Any, Final
 
+from oneread.counters.rows import PREFIXES as COUNTER_PREFIXES
 from oneread.database.open import opened
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine
@@ -18,7 +19,7 @@ from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, 
 from oneread.evolution.schema import Schema
 from oneread.plans.trace import Trace
 from oneread.store.engine import Engine
-from oneread.store.keys import pointer_part
+from oneread.store.keys import VIEW_BYTES, pointer_part
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
 from oneread.store.rows import REMOVED, Row, RowRange
 from oneread.testing.audit import Audit
@@ -72,7 +73,7 @@ class LogicalRows:
         """A sum as it is; of a claim, its owner, or None if it has not the value."""
         key, cell = found
         (row,) = self._engine.answer(Read("counts", [key], "dm"))
-        if len(row) > 1:
+        if len(row) > 1 or key[:VIEW_BYTES] in COUNTER_PREFIXES:
             return key, cell
         owner = cell.value[8:]
         return key, type(cell)(owner, cell.stamp) if key in self._recorded.claims(self._root(owner)) else None

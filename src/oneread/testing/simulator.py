@@ -23,7 +23,7 @@ from oneread.engines.memory import MemoryEngine
 from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, UsageError
 from oneread.evolution.schema import Schema
 from oneread.plans.counted import CountedStore
-from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
+from oneread.plans.effects import Atomically, Now, Random, Reserve, Sleep, Snapshot, Together
 from oneread.plans.plan import Plan, drive
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
@@ -404,6 +404,8 @@ class Simulation:
                 answer = self._clock(strand.process)
             elif type(asked) is Random:
                 answer = self.chance.random()
+            elif type(asked) is Reserve:
+                answer = None
             else:
                 self._ask(strand, asked)
                 return

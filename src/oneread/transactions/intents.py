@@ -39,6 +39,7 @@ MARKED: Final = b"d:m"
 """The column of a marker: the version that a commit would have."""
 
 _SHARED: Final = (VERSION, BODY, EMITTED)
+_PENDING: Final = b"pending:"
 _BUCKETS: Final = 64
 _MINUTE: Final = 60_000
 _MINUTE_BYTES: Final = 6
@@ -193,6 +194,19 @@ def journal_key(root: bytes, version: int) -> bytes:
     """The key of the marker of a commit: the bucket, the minute of its version, the root row."""
     minute = (version // _MINUTE).to_bytes(_MINUTE_BYTES, "big")
     return JOURNAL.start + bytes([zlib.crc32(root) % _BUCKETS]) + minute + root
+
+
+def pending_key(root: bytes, version: int) -> bytes:
+    """What stands among the tasks of a write for a commit that is not applied yet."""
+    return _PENDING + encode_version(version) + root
+
+
+def read_pending(key: bytes) -> tuple[bytes, int] | None:
+    """The root row and the version of a commit that is not applied yet; None for the key of a task."""
+    if not key.startswith(_PENDING):
+        return None
+    begin = len(_PENDING)
+    return key[begin + 8 :], decode_version(key[begin : begin + 8])
 
 
 def marked_root(key: bytes) -> bytes:

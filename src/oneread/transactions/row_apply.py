@@ -94,7 +94,8 @@ class RowApplier(RowSystem):
                 if (yield from swap):
                     return True
             except (OutcomeUnknown, StoreError):
-                yield from Sleep(backoff(number, (yield from Random())))
+                if not (yield from _has_paused(number)):
+                    break
         raise OutcomeUnknown("the answer to a commit was lost; read before writing again", key=self.name_of(seen.key))
 
     def fence(self, seen: SeenRow, stamp: int) -> Plan[bool]:
@@ -213,6 +214,15 @@ class _AddedDelta:
         return RowMutation(self.shard, cells, dict(spent)), stamp
 
 
+def _has_paused(number: int) -> Plan[bool]:
+    """Pauses before another look; False where no time is left."""
+    try:
+        yield from Sleep(backoff(number, (yield from Random())))
+    except Unavailable:
+        return False
+    return True
+
+
 def new_commit() -> Plan[bytes]:
     """An id that no other commit has."""
     first, second = (yield from Random()), (yield from Random())
@@ -220,12 +230,13 @@ def new_commit() -> Plan[bytes]:
 
 
 def _until_answered(request: CheckAndMutate) -> Plan[bool]:
-    """A compare-and-set that does no harm when it is made twice, until its answer is seen."""
-    while True:
+    """A compare-and-set that does no harm when it is made twice. Raises Unavailable: its answers are lost."""
+    for number in range(LOOKS):
         try:
             return (yield from request)
         except OutcomeUnknown:
-            continue
+            yield from Sleep(backoff(number, (yield from Random())))
+    raise Unavailable("the store does not answer; what is left is done later")
 
 
 def surely(request: Request[T]) -> Plan[T]:

@@ -8,6 +8,7 @@ commit protocol.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from oneread.errors import (
     Unsupported,
 )
 from oneread.plans.counted import CountedStore
-from oneread.plans.effects import Now, Random, Sleep, Together
+from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
@@ -34,7 +35,7 @@ from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Commit, Decision, FollowChanges
-from oneread.transactions.deltas import Delta, encode_amounts
+from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts
 from oneread.transactions.intents import (
     INTENTS,
     JOURNAL,
@@ -49,6 +50,8 @@ from oneread.transactions.intents import (
     fence_cells,
     journal_key,
     marked_root,
+    pending_key,
+    read_pending,
     read_root,
     root_row,
 )
@@ -69,6 +72,9 @@ INTENTS_BYTES: Final = 1_000_000
 
 PAGE: Final = 100
 """Rows of one scan of holds, back-references or markers."""
+
+LATER: Final = 1_000
+"""Commits that wait to be applied, at most; with more, each is applied before it returns."""
 
 PATIENCE: Final = 5.0
 """Seconds that a marker is left alone after it was first seen: its writer may be at work."""
@@ -127,7 +133,10 @@ class Finished(LostRace):
 
 
 class RowCommitter(RowApplier):
-    """Commits of one open database on a store that changes one row at a time: see `Committer`."""
+    """Commits of one open database on a store that changes one row at a time: see `Committer`.
+
+    With `applies_later` a commit returns at its commit point, and the worker applies it.
+    """
 
     def __init__(
         self,
@@ -143,6 +152,8 @@ class RowCommitter(RowApplier):
         self._inline = inline
         self._claim_facts = claim_facts
         self.clock = elapsed
+        self.applies_later = False
+        self._later: deque[Committed] = deque()
         self._markers: dict[tuple[bytes, int], float] = {}  # of others, and when they were first seen
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
@@ -295,9 +306,11 @@ class RowCommitter(RowApplier):
             markers = [*markers, root.version]
             before.append(put_mark(key, root.version))
         found = (yield from Together([surely(each) for each in before])) if before else []
+        shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
+        _check_sums(intents.deltas, shards)
+        yield from _reserve(intents, markers)
         if not (yield from self._swap_root(seen, cells, commit)):
             raise LostRace
-        shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
         return Committed(key, intents or Intents(root.version), shards, markers)
 
     # A delete that others may forbid.
@@ -421,19 +434,49 @@ class RowCommitter(RowApplier):
     # Behind the commit point.
 
     def _complete(self, done: Committed) -> Plan[list[bytes]]:
-        """Applies a commit, and lets its holders follow where they are few; returns the task that is left.
+        """Applies a commit, at once or later; returns what is left to do, as tasks."""
+        if self.applies_later and len(self._later) < LATER:
+            self._later.append(done)
+            return _left(done)
+        return (yield from self._apply_now(done))
+
+    def _apply_now(self, done: Committed) -> Plan[list[bytes]]:
+        """Applies a commit, and lets its holders follow where they are few.
 
         Nothing raises here: the commit is made. What could not be applied is left to recovery.
         """
-        tasks, sources = list[bytes](), done.intents.sources(done.key)
+        sources = done.intents.sources(done.key)
         try:
             yield from self.apply(done)
+            tasks: list[bytes] = []
             for source in sources:
                 tasks += yield from self._follow_few(source, done.intents.version)
+            return tasks
         except OnereadError as error:
             _log.warning("a commit is not applied yet, which recovery will do: %s: %s", self.name_of(done.key), error)
-            return [outbox.version_key(source, done.intents.version) for source in sources]
-        return tasks
+            return _left(done)
+
+    def apply_waiting(self) -> Plan[int]:
+        """Applies the commits that were acknowledged before; returns how many."""
+        applied = 0
+        while self._later:
+            yield from self._apply_now(self._later.popleft())
+            applied += 1
+        return applied
+
+    def has_applied(self, pending: Collection[bytes]) -> Plan[bool]:
+        """Whether the commits among these tasks are applied. One request for each."""
+        for key, version in filter(None, map(read_pending, pending)):
+            (row,) = yield from Read("roots", [key], "dm")
+            seen = read_root(key, row)
+            if seen.version == version and seen.intents is not None:
+                return False
+        return True
+
+    def include(self, pending: Collection[bytes]) -> Plan[None]:
+        """Applies the commits among these tasks that wait, of this process or of another one. One request for each."""
+        for key, _version in filter(None, map(read_pending, pending)):
+            yield from self._finished(key)
 
     # Holders that follow.
 
@@ -465,7 +508,7 @@ class RowCommitter(RowApplier):
         except OnereadError as error:
             yield from self._set_aside(source, holder, error)
             return []
-        return [] if done is None else (yield from self._complete(done))
+        return [] if done is None else (yield from self._apply_now(done))
 
     def _set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
         """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""
@@ -538,6 +581,31 @@ def _intents(version: int, decision: Decision, group: GroupPart) -> Intents:
     puts.update(group.pointers)
     added = {key: encode_amounts(delta.amounts) for key, delta in deltas.items() if any(delta.amounts)}
     return Intents(version, puts, operations.deletes, added, decision.fans_out, list(group.children))
+
+
+def _left(done: Committed) -> list[bytes]:
+    """What a commit that is not applied yet leaves: itself, and the task of its holders."""
+    key, intents = done.key, done.intents
+    pending = [pending_key(key, intents.version)] if intents else []
+    return [*pending, *(outbox.version_key(each, intents.version) for each in intents.sources(key))]
+
+
+def _check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> None:
+    """Raises Corrupt for a row of `counts` that nothing can be added to: before the commit, which must be completed."""
+    for each in added:
+        row = shards[each]
+        if row is not None and VALUE in row and row[VALUE].value != REMOVED:
+            decode_amounts(row[VALUE].value)
+
+
+def _reserve(intents: Intents, markers: Collection[int]) -> Reserve:
+    """What the commit point and all behind it may cost, but for holders that follow."""
+    rows, sums, after = len(intents.puts) + len(intents.removed), len(intents.deltas), bool(intents)
+    children, tasks = len(intents.children), len(intents.sources(b""))
+    return Reserve(
+        1 + bool(rows) + bool(children) + sums + tasks + after + bool(markers),
+        1 + rows + children + sums + tasks + after + len(markers),
+    )
 
 
 def refers(pointers: Collection[bytes], source: bytes) -> bool:

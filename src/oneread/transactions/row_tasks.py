@@ -17,7 +17,7 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.intents import decode_version
+from oneread.transactions.intents import decode_version, read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
 from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.tasks import TaskStepResult
@@ -50,6 +50,8 @@ class RowTaskRunner:
 
     def step(self, batch: int) -> Plan[TaskStepResult]:
         """One batch of the first task that no other worker has; now and then, recovers what other programs left."""
+        if (yield from self._committer.apply_waiting()):
+            return TaskStepResult.DONE
         within, held = outbox.TASKS, False
         now = self._committer.clock()
         if now - self._looked >= LOOK_SECONDS:
@@ -133,7 +135,11 @@ class RowTaskRunner:
         Raises:
             StaleCopies: the tasks have ended, and holders are set aside.
         """
+        if not (yield from self._committer.has_applied(tasks)):
+            return False
         for task in tasks:
+            if read_pending(task) is not None:
+                continue
             # A newer task of the same source takes the place of an older one: copies are right when none is left.
             if (yield from Scan("system", RowRange.under(task[:-_VERSION_BYTES]), 1)):
                 return False
@@ -149,9 +155,13 @@ class RowTaskRunner:
                     )
         return True
 
+    def include(self, tasks: Sequence[bytes]) -> Plan[None]:
+        """One request for each commit, and what applying it needs."""
+        return self._committer.include(tasks)
+
     def free(self) -> Plan[None]:
-        """Leases end by themselves."""
-        yield from ()
+        """Applies what was acknowledged; leases end by themselves."""
+        yield from self._committer.apply_waiting()
 
 
 def _held(row: Row) -> TaskLease | None:

@@ -119,6 +119,10 @@ class OutboxRunner(Protocol):
         """Whether these tasks are done; raises StaleCopies where holders are set aside."""
         ...
 
+    def include(self, tasks: Sequence[bytes]) -> Plan[None]:
+        """Applies the commits among these tasks that are not applied yet, whichever program made them."""
+        ...
+
     def free(self) -> Plan[None]:
         """Frees the tasks that this worker has begun."""
         ...
@@ -412,6 +416,10 @@ class TaskRunner:
             except Corrupt as unreadable:
                 error = unreadable
             outbox.set_aside(step.unit, entry.shown.source, entry.shown.holder, error, step.now)
+
+    def include(self, tasks: Sequence[bytes]) -> Plan[None]:  # noqa: ARG002 - of the contract
+        """Nothing: a commit that spans rows is applied."""
+        yield from ()
 
     def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
         """Whether these tasks are done; False while some part will be tried again.

@@ -90,7 +90,7 @@ class Tally(msgspec.Struct, frozen=True):
     waiting: int = 0
 
 
-class _Item(msgspec.Struct):
+class Item(msgspec.Struct):
     """The changes between two positions."""
 
     given: tuple[WantedChange, ...]
@@ -144,7 +144,7 @@ class Batches:
         self._row: bytes | None = None
         self._saved = self.reached = Checkpoint()
         self._open: list[WantedChange] = []
-        self._closed: list[_Item] = []
+        self._closed: list[Item] = []
         self._count = self._size = self._open_size = 0
         self._stored = self._refused = self._batches = 0
 
@@ -171,7 +171,7 @@ class Batches:
     def mark(self, position: Position | None) -> bool:
         """Ends an item; returns whether the batch is full."""
         given, self._open = self._open, []
-        self._closed.append(_Item(tuple(given), position))
+        self._closed.append(Item(tuple(given), position))
         self._count += len(given)
         self._size += self._open_size
         self._open_size = 0
@@ -220,7 +220,7 @@ class Batches:
             self._give_up(items[len(wanted)])
         return left
 
-    def _wanted(self, items: list[_Item]) -> list[_Item]:
+    def _wanted(self, items: list[Item]) -> list[Item]:
         """The items of a commit, those that are reported as refused included; without `on_refused` those before one."""
         on_refused = self._options.on_refused
         if on_refused is None:
@@ -232,7 +232,7 @@ class Batches:
                 self._refused += len(item.given)
         return items
 
-    def _find_refused(self, items: list[_Item]) -> Plan[int]:
+    def _find_refused(self, items: list[Item]) -> Plan[int]:
         """Notes the error of each item that is refused now; returns how many are. One transaction, without writes."""
         asked = [item for item in items if item.error is None]
         refused = yield from self._committer.refusals([item.changes for item in asked])
@@ -240,7 +240,7 @@ class Batches:
             asked[place].error = error
         return len(refused)
 
-    def _commit(self, items: list[_Item]) -> Plan[list[bytes] | OnereadError]:
+    def _commit(self, items: list[Item]) -> Plan[list[bytes] | OnereadError]:
         """Commits what is not refused; returns the tasks that this left, or the error where something is refused."""
         reached = self._after(items)
         commit = Commit([change for item in items if item.error is None for change in item.changes])
@@ -283,7 +283,7 @@ class Batches:
         while len((yield from Scan("system", outbox.TASKS, most + 1))) > most:
             yield from drain_or_wait(outbox.BATCH)
 
-    def _make_changes(self, items: list[_Item]) -> Plan[None]:
+    def _make_changes(self, items: list[Item]) -> Plan[None]:
         for item in items:
             try:
                 for given in item.given:
@@ -302,7 +302,7 @@ class Batches:
         if self._options.checkpoint is not None:
             self._row, self._saved = encode_checkpoint(reached), reached
 
-    def _after(self, items: Sequence[_Item]) -> Checkpoint:
+    def _after(self, items: Sequence[Item]) -> Checkpoint:
         """The checkpoint once these items are stored or refused."""
         positions = [item.position for item in items if item.position is not None]
         return msgspec.structs.replace(
@@ -313,7 +313,7 @@ class Batches:
             refused=self.reached.refused + sum([len(item.given) for item in items if item.error is not None]),
         )
 
-    def _give_up(self, item: _Item) -> NoReturn:
+    def _give_up(self, item: Item) -> NoReturn:
         error = item.error
         assert error is not None
         error.add_note(

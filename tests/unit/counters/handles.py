@@ -31,3 +31,8 @@ class Handle:
 
 def handle(face, name, **options):
     return Handle(face, face.db.counter(name, **options))
+
+
+def is_clean(face):
+    """Whether verify finds nothing; a store that changes one row at a time does not have it yet."""
+    return not face.db.operations.spans_rows or face.verify().clean

@@ -61,12 +61,6 @@ def db():
 
 
 VERBS = {
-    "bulk": lambda db: db.bulk(),
-    "counter": lambda db: db.counter("views"),
-    "counters": lambda db: db.counters(),
-    "counter_batch": lambda db: db.counter_batch(),
-    "cache_counter": lambda db: db.cache_counter("views"),
-    "cache_counters": lambda db: db.cache_counters(),
     "verify": lambda db: db.verify(),
     "repair": lambda db: db.repair(),
     "drop": lambda db: db.drop(),

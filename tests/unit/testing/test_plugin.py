@@ -130,7 +130,7 @@ def test_no_engine(oneread_db):
             "*which schema? Name it once*",
             "*nonsense: *package.module:name*",
             "*expected a Schema, got *Author*",
-            "*knows the engines memory and lmdb, not 'paper'*",
+            "*knows the engines memory, row, lmdb, not 'paper'*",
         ]
     )
 
@@ -147,6 +147,38 @@ def test_the_marker_is_nearer(oneread_url):
 """
     run(tests, "--oneread-engine=lmdb", ini=NAMED).assert_outcomes(passed=2)
     run(tests, ini=NAMED + "oneread_engine = lmdb\n").assert_outcomes(passed=2)
+
+
+def test_one_row_at_a_time_on_request(run):
+    tests = """
+def test_it(oneread_db, oneread_url):
+    assert oneread_url.endswith("?span=row")
+    db = filled(oneread_db)
+    db.patch(Author, "ada", title="Prof")
+    db.drain()
+    assert db.get(Note, 1).author.title == "Prof"
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_store_is_fresh(oneread_db, again):
+    assert not oneread_db.exists(Author, "ada")
+    filled(oneread_db)
+"""
+    run(tests, "--oneread-engine=row", "--oneread-audit", ini=NAMED).assert_outcomes(passed=3)
+
+
+def test_an_audit_finds_a_wrong_view_where_one_row_changes_at_a_time(run):
+    tests = """
+from oneread.store.requests import Mutate, Scan
+from oneread.store.rows import Cell, RowMutation, RowRange
+
+def test_it(oneread_db):
+    db = filled(oneread_db)
+    engine = db._driver.engine
+    key, row = engine.answer(Scan("views", RowRange(b"", b""), 1))[0]
+    column = next(iter(row))
+    engine.answer(Mutate("views", [RowMutation(key, {column: Cell(b"damaged", row[column].stamp + 1)})]))
+"""
+    run(tests, "--oneread-engine=row", "--oneread-audit", ini=NAMED).assert_outcomes(failed=1)
 
 
 def test_the_asynchronous_face_in_any_event_loop(run):

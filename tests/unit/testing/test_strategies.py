@@ -122,8 +122,9 @@ def test_a_history_holds(history):
 @settings(max_examples=10, deadline=None)
 @given(strategies.crashes(TOYS))
 def test_a_crash_is_survived(crash):
-    outcomes = survive(TOYS, crash)
-    assert all(isinstance(name, str) for name, _outcome in outcomes)
+    for span in ("rows", "row"):
+        outcomes = survive(TOYS, crash, span=span)
+        assert all(isinstance(name, str) for name, _outcome in outcomes)
 
 
 def test_a_machine_of_rules():

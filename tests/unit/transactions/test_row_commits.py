@@ -20,7 +20,7 @@ from oneread.errors import (
     Unavailable,
     Unsupported,
 )
-from oneread.plans.effects import Now, Random, Sleep, Together
+from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
@@ -71,7 +71,7 @@ class Store:
             elif type(asked) is Random:
                 self.numbers += 1
                 answer = self.numbers / 1000
-            elif type(asked) is Sleep:
+            elif type(asked) in (Sleep, Reserve):
                 answer = None
             else:
                 after += 1

@@ -97,6 +97,9 @@ class Counter:
         one shard are read, the shard is written. The first add of a process to a counter may cost a request more, and
         so does the first one in a window, which removes expired windows. A token costs three or four rows more.
 
+        On a store that changes one row at a time: one request, two with a token; up to five more for the first add of a
+        process to a counter or to a row of it.
+
         Arguments:
             amount: a whole number of 64 bits.
             once: a token, such as a request's id: however often an add with it is tried, it is counted once. Kept for
@@ -114,7 +117,8 @@ class Counter:
             InvalidValue: the amount is not a whole number of 64 bits, the token not text or bytes of 1 to 200 bytes, or
                 `at` not a datetime with a time zone, of 1970 or later, at most a day ahead of the clock.
             Unavailable: the store did not answer; nothing was added.
-            OutcomeUnknown: it may be counted or not. With a token, add again with the same one.
+            OutcomeUnknown: it may be counted or not. With a token, add again with the same one, unless the call was
+                tried for half of the time that the token is kept.
 
         Examples:
             ```python

@@ -29,13 +29,15 @@ from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.cache_counters import CacheCounter
 from oneread.database._sync.counters import Counter
 from oneread.database._sync.feeds import FeedVerbs
+from oneread.database._sync.tasks import Tasks
+from oneread.database._sync.together import Together
 from oneread.database._sync.transaction import UNGIVEN, Transaction
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, LocalPages, finders
-from oneread.database.freshness import Freshness, fresh_page
+from oneread.database.freshness import Freshness, fresh_page, read_token
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.operations import Children, Operations
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
@@ -54,7 +56,6 @@ from oneread.errors import (
     InvalidUrl,
     NotFound,
     OnereadError,
-    Unavailable,
     Unsupported,
     UsageError,
 )
@@ -84,7 +85,7 @@ from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer import checkpoints
-from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
+from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
 from oneread.verify.drop import drop
@@ -105,51 +106,10 @@ Body: TypeAlias = Callable[["Transaction"], R]
 SAVE_BATCH = 1000
 SCAN_BATCH = 500
 ATTEMPTS = 12
-POLL_SECONDS = 0.005
-
 _NO_CLASS = "not a class of the schema"
 
 
-class Tasks:
-    """The tasks that an operation gave to the worker: fan-outs too big for its commit."""
-
-    def __init__(self, database: Database, keys: tuple[bytes, ...]) -> None:
-        self._database = database
-        self._keys = keys
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {f'{len(self._keys)} given to the worker' if self._keys else 'none'}>"
-
-    def __bool__(self) -> bool:
-        return bool(self._keys)
-
-    def done(self) -> bool:
-        """Whether every copy is right by now. One request, and one for each task that has ended.
-
-        Raises:
-            StaleCopies: the tasks have ended; the error names holders that could not be updated.
-        """
-        if self._keys:
-            ended: bool = self._database.run(self._database.operations.outbox.have_ended(self._keys))
-            self._keys = () if ended else self._keys
-        return not self._keys
-
-    def wait(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109, RUF100 - ends the wait, cancels nothing
-        """Returns when every copy is right.
-
-        Raises:
-            StaleCopies: the error names holders that could not be updated.
-            Unavailable: not within `timeout` seconds; the worker continues with the tasks.
-        """
-        remaining = timeout  # counted in pauses: a test's clock may not advance
-        while not self.done():
-            if remaining <= 0:
-                raise Unavailable("the tasks are not done yet; wait longer", left=len(self._keys), timeout=timeout)
-            self._database.run(Sleep(POLL_SECONDS).__iter__())
-            remaining -= POLL_SECONDS
-
-
-class Database(FeedVerbs):
+class Database(FeedVerbs, Together):
     """An open store under a schema. Get one from `connect`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
@@ -220,7 +180,7 @@ class Database(FeedVerbs):
             raise UsageError(_NO_CLASS, given=model) from None
         found: Any = None if find is None else find(key)
         if found is None:
-            trace = Trace(self._observers)
+            trace = self._trace()
             found = self._with_outcome(self._driver.run(self.operations.get(model, key), trace), trace)
         elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
@@ -247,10 +207,14 @@ class Database(FeedVerbs):
             raise UsageError(_NO_CLASS, given=model) from None
         found: Any = None if find is None else find(key)
         if found is None:
-            trace = Trace(self._observers)
+            trace = self._trace()
             read = self._driver.run(self.operations.find(model, key), trace)
             found = ABSENT if read[0] is None else self._with_outcome(read, trace)
         return None if found is ABSENT else found
+
+    def _trace(self) -> Trace:
+        """The trace of one call, which ends in time."""
+        return Trace(self._observers, self._driver.deadline())
 
     def _with_outcome(self, found: tuple[Any, int], trace: Trace) -> Any:
         entity, version = found
@@ -298,7 +262,7 @@ class Database(FeedVerbs):
             ```
         """
         check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
-        trace = Trace(self._observers)
+        trace = self._trace()
         found = self._driver.run(self.operations.get_many(model, list(keys)), trace)
         return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
 
@@ -336,8 +300,10 @@ class Database(FeedVerbs):
             where: a condition on the rows; rows that fail it are read all the same, within `budget`.
             budget: rows that may be read beyond `limit`; once they are used up, `page.truncated` is true and
                 `page.next` continues.
-            includes: of a feed, what a write returned: the page shows what this write made of the member's feed, even
-                while its fan-out waits. The newest `limit` items of a group that the member has just joined.
+            includes: what a write returned, or the token of its tasks (`db.tasks(saved).token`): the page shows what
+                this write made of the view, even while the commit is not applied yet; of a feed, what it made of the
+                member's feed, even while its fan-out waits. The newest `limit` items of a group that the member has
+                just joined.
             lag: of a feed, whether `page.lag` is asked for: how many seconds ago the oldest change was that entries may
                 still lack, 0.0 if none. With more than 500 tasks in the outbox it is that of the first 500 there, so
                 that a page stays bounded; `db.survey().feeds` looks at all.
@@ -352,7 +318,8 @@ class Database(FeedVerbs):
         Raises:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.
             UsageError: `includes` is not what a write of this database returned.
-            InvalidCursor: the cursor was tampered with or belongs to another page.
+            InvalidCursor: the cursor was tampered with or belongs to another page; or `includes` is not a token of
+                this store.
             NotReady: the view is still being built.
 
         Examples:
@@ -372,14 +339,18 @@ class Database(FeedVerbs):
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if includes is not None or lag is not False:
-            bound, fresh, trace = BoundQuery(of, query, self._cipher), Freshness(includes, lag), Trace(self._observers)
+            bound, fresh, trace = (
+                BoundQuery(of, query, self._cipher),
+                Freshness(self._tasks_of(includes), lag),
+                self._trace(),
+            )
             plan = self.operations.reading(lambda: fresh_page(self.operations, bound, fresh, trace))
             return self._driver.run(plan, trace)
         if self._pages is not None:
             found = self._pages.read(of, query)
             if found is not None:
                 return found
-        trace = Trace(self._observers)
+        trace = self._trace()
         return self._driver.run(self.operations.reading(lambda: page(of, query, self._cipher, trace)), trace)
 
     def _list(self, view: type) -> Listed:
@@ -645,7 +616,7 @@ class Database(FeedVerbs):
             ```
         """
         plan = self.operations.delete(model, key, if_version, children)
-        tasks = self._driver.run(plan, Trace(self._observers))
+        tasks = self._driver.run(plan, self._trace())
         self._wake(tasks)
 
     def save_all(self, entities: Iterable[M], *, batch: int = SAVE_BATCH) -> list[M]:
@@ -667,7 +638,7 @@ class Database(FeedVerbs):
         saved: list[M] = []
         rest = iter(entities)
         while several := list(islice(rest, 1 if one_by_one else min(batch, maxsize))):
-            trace = Trace(self._observers)
+            trace = self._trace()
             try:
                 written, tasks = self._driver.run(self.operations.save_all(several), trace)
             except OnereadError as error:
@@ -681,7 +652,7 @@ class Database(FeedVerbs):
         return saved
 
     def _write(self, plan: Plan[tuple[ChangeResult, list[bytes]]]) -> ChangeResult:
-        trace = Trace(self._observers)
+        trace = self._trace()
         written, tasks = self._driver.run(plan, trace)
         self._wake(tasks)
         attach_outcome(written.entity, Outcome(written.version, trace, tuple(tasks)))
@@ -752,7 +723,7 @@ class Database(FeedVerbs):
         return Attempts(begin, self._commit, self._pause, attempts)
 
     def _commit(self, work: TransactionWork) -> None:
-        trace = Trace(self._observers)
+        trace = self._trace()
         tasks = self._driver.run(work.commit(), trace)
         work.note_outcome(trace, tuple(tasks))
         self._wake(tasks)
@@ -830,13 +801,24 @@ class Database(FeedVerbs):
     def tasks(self, result: object) -> Tasks:
         """The tasks of an operation: `db.tasks(saved).wait()` returns when every copy is right.
 
+        `result` is what a write returned, or the `token` of its tasks, from another process of the same store too.
+
+        Raises:
+            InvalidCursor: not a token of this store.
+
         Examples:
             ```python
             renamed = db.patch(Product, "85123A", name="White heart")
             db.tasks(renamed).wait()
             ```
         """
-        return Tasks(self, results.tasks_of(result))
+        return Tasks(self, self.operations.outbox, self._cipher, self._tasks_of(result))
+
+    def _tasks_of(self, result: object) -> tuple[bytes, ...]:
+        """The tasks of what a write returned, or of a token of them."""
+        if isinstance(result, str):
+            return read_token(self._cipher, result)
+        return () if result is None else results.tasks_of(result)
 
     def version(self, entity: object) -> int:
         """The version of an entity that this database returned: milliseconds since 1970 at its last own change.
@@ -1036,6 +1018,10 @@ class Database(FeedVerbs):
     ) -> Bulk:
         """Writes many entities in bounded batches: `with db.bulk() as bulk: bulk.save(entity)`.
 
+        On a store that changes one row at a time each change is a commit of its own, a refused one is left out by
+        itself, and with a checkpoint a program that is killed does its last batch again: it takes what may be done
+        twice, which is `save`, `delete`, and `patch` with plain values.
+
         Each batch costs one transaction, as `save_all` does: a read of its entities and of what they refer to, a read
         of the groups they count in, and a write for each table touched; with a checkpoint, a read and a write of its
         row more, and one more transaction at the end.
@@ -1056,6 +1042,8 @@ class Database(FeedVerbs):
         Raises:
             UsageError: a bound is not a whole number above 0.
             InvalidValue: the checkpoint's name is empty or too long.
+            Unsupported: a change that must not be done twice was given to a writer with a checkpoint, on a store that
+                changes one row at a time.
 
         Examples:
             ```python
@@ -1067,7 +1055,7 @@ class Database(FeedVerbs):
         limits = Limits(batch, batch_bytes, max_tasks)
         key = None if checkpoint is None else checkpoints.key_of(checkpoint)
         options = BatchOptions(limits, key, restart, on_refused, progress, total)
-        work = Batches(self.operations.require("bulk").changing, self.operations.committer, options)
+        work = self.operations.batches(options)
         return Bulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
     def counter(self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None) -> Counter:
@@ -1095,7 +1083,7 @@ class Database(FeedVerbs):
             print(votes.read())
             ```
         """
-        plans = self.operations.require("counter").counters
+        plans = self.operations.counters
         return Counter(self, plans, name, plans.declared(shards, keep))
 
     def counters(self, prefix: str = "", *, limit: int = LISTED, after: str | None = None) -> list[CounterEntry]:
@@ -1115,7 +1103,7 @@ class Database(FeedVerbs):
             names = [each.name for each in db.counters("votes:")]
             ```
         """
-        return self.run(self.operations.require("counters").counters.entries(prefix, limit, after))
+        return self.run(self.operations.counters.entries(prefix, limit, after))
 
     def cache_counter(
         self, name: str, *, chance_to_write: float | None = None, shards: int | None = None
@@ -1145,7 +1133,7 @@ class Database(FeedVerbs):
             print(views.read())
             ```
         """
-        plans = self.operations.require("cache_counter").cache_counters
+        plans = self.operations.cache_counters
         return CacheCounter(self, plans, name, plans.declared(chance_to_write, shards))
 
     def cache_counters(
@@ -1167,7 +1155,7 @@ class Database(FeedVerbs):
             names = [each.name for each in db.cache_counters("views:")]
             ```
         """
-        return self.run(self.operations.require("cache_counters").cache_counters.entries(prefix, limit, after))
+        return self.run(self.operations.cache_counters.entries(prefix, limit, after))
 
     def counter_batch(
         self,
@@ -1202,7 +1190,7 @@ class Database(FeedVerbs):
             ```
         """
         check_batch(seconds, size)
-        plans = self.operations.require("counter_batch").counters
+        plans = self.operations.counters
         declared = plans.declared(shards, keep)
 
         def commit(adds: Sequence[Add], once: Once) -> None:

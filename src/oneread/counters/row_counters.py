@@ -1,0 +1,411 @@
+"""Named counters on stores that change one row at a time: rules N1 to N5 of the commit protocol.
+
+An add changes one row. One without a token goes to a row that this process remembers and no other one changes as a
+rule, so that it is one request; the row's history says what became of a lost answer. One with a token goes to the row
+of the token's slot, and first seals the rows in which an earlier number of rows had the token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+
+import msgspec
+
+from oneread.counters.committer import Once, check_moment_ahead
+from oneread.counters.rows import (
+    MOST_SHARDS,
+    SETTINGS,
+    CounterSettings,
+    Sums,
+    WindowSize,
+    kept,
+    shard_key,
+    shards_of,
+    text_of,
+    window_size_of,
+)
+from oneread.counters.shard_rows import (
+    SettingsRow,
+    ShardChange,
+    ShardRow,
+    TokenPlaces,
+    read_settings_row,
+    read_shard_row,
+    slot_row,
+    window_column,
+    windows_of_rows,
+)
+from oneread.counters.wanted import Add
+from oneread.errors import Conflict, OutcomeUnknown, StoreError, Unsupported
+from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Now, Random, Sleep, Together
+from oneread.plans.performer import elapsed
+from oneread.plans.plan import Plan
+from oneread.plans.retry import backoff
+from oneread.store.requests import Read, Scan
+from oneread.transactions.row_apply import LOOKS, new_commit
+from oneread.transactions.row_system import ATTEMPTS
+
+LASTING_SECONDS: Final = 30.0
+"""For so long a process adds by the settings that it has read: others may have changed them meanwhile."""
+
+TRIED: Final = 0.5
+"""The part of a token's time for which one add with it is tried: clearly less than all of it."""
+
+AT_ONCE: Final = 20
+"""Counters of a batch that are added to at the same time."""
+
+_KNOWN: Final = 10_000
+"""Counters whose settings and rows a process remembers."""
+
+
+class _Known(NamedTuple):
+    """The settings of a counter, and when they were asked for."""
+
+    row: SettingsRow
+    since: float
+
+
+class RowCounters:
+    """Adds, row by row: see `CounterCommitter`. `clock` is never set."""
+
+    def __init__(self, clock: Callable[[], float] = elapsed) -> None:
+        self.clock = clock
+        self._known: dict[bytes, _Known] = {}
+        # Rows of this process that no add of it is changing now, each as its last change left it.
+        self._own: dict[bytes, list[ShardRow]] = {}
+
+    def add(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
+        """One request without a token, two with one; more for a counter that is new to the process.
+
+        Counters are added to one by one, several at the same time; with a token each of them counts once.
+        """
+        if len(adds) == 1:
+            return (yield from self._add(adds[0], once))
+        counted = False
+        for start in range(0, len(adds), AT_ONCE):
+            part = [self._add(each, once) for each in adds[start : start + AT_ONCE]]
+            counted = any((yield from Together(part))) or counted
+        return counted
+
+    def add_inside(self, store: CountedStore, adds: Sequence[Add], once: Once | None = None) -> NoReturn:  # noqa: ARG002 - of the contract
+        raise Unsupported(
+            "a store that changes one row at a time cannot add in a transaction: add afterwards, with a token",
+            counters=[text_of(each.name) for each in adds],
+        )
+
+    def _add(self, wanted: Add, once: Once | None) -> Plan[bool]:
+        check_moment_ahead(wanted, (yield from Now()))
+        return (yield from (self._add_plainly(wanted) if once is None else self._add_once(wanted, once)))
+
+    # Without a token.
+
+    def _add_plainly(self, wanted: Add) -> Plan[bool]:
+        """Adds to a row of this process; to another one when others change it (rule N5).
+
+        Raises:
+            OutcomeUnknown: so many changes came after a lost answer that the history does not reach back.
+        """
+        commit = yield from new_commit()
+        for number in range(ATTEMPTS):
+            found = yield from self._settings(wanted, 0.0)
+            row = yield from self._own_row(wanted.name, found.placing.shards)
+            ready = (row, found) if row.sums is not None else (yield from self._begin_row(row, wanted, 0.0))
+            if ready is not None:
+                change = ShardChange(ready[0], (yield from Now()), commit)
+                change.add(wanted, _settings_of(ready[1]))
+                if (yield from self._swap(ready[0], change, commit, wanted)):
+                    self._own.setdefault(wanted.name, []).append(change.after)
+                    return True
+            # Others add to this row, or the counter was deleted or configured.
+            self._known.pop(wanted.name, None)
+            yield from Sleep(backoff(number, (yield from Random())))
+        raise Conflict("others change this counter all the time; try again", counter=text_of(wanted.name))
+
+    def _own_row(self, name: bytes, shards: int) -> Plan[ShardRow]:
+        """A row that this process has changed last and no other add of it is changing, else one drawn by chance."""
+        own = self._own.get(name, [])
+        with suppress(IndexError):  # another thread may take the last one first
+            while True:
+                row = own.pop()
+                if row.key[-1] < shards:
+                    return row
+        (row,) = yield from _read_rows(name, [int((yield from Random()) * shards)])
+        return row
+
+    def _swap(self, row: ShardRow, change: ShardChange, commit: bytes, wanted: Add) -> Plan[bool]:
+        """Changes a row; whether it was this change that came next. A lost answer is found in the row's history."""
+        request = change.request()
+        try:
+            return (yield from request)
+        except OutcomeUnknown:
+            pass
+        for number in range(LOOKS):
+            try:
+                (found,) = yield from read_rows([row.key])
+                if found.writes != row.writes:
+                    next_commit = found.replaced_by(row.writes)
+                    if next_commit is None:
+                        break
+                    return next_commit == commit
+                if (yield from request):
+                    return True
+            except StoreError:
+                yield from Sleep(backoff(number, (yield from Random())))
+        raise OutcomeUnknown(
+            "the answer to an add was lost: it may be counted or not",
+            counter=text_of(wanted.name),
+            amount=wanted.amount,
+        )
+
+    # With a token.
+
+    def _add_once(self, wanted: Add, once: Once) -> Plan[bool]:
+        """Adds with a token until it is known that it is counted (rules N2 and N4).
+
+        Raises:
+            OutcomeUnknown: this was tried for so long that the token may be removed soon.
+        """
+        begun, is_unsure = self.clock(), False
+        commit = yield from new_commit()
+        for number in range(ATTEMPTS):
+            try:
+                counted = yield from self._try_once(wanted, once, commit, begun)
+                if counted is not None:
+                    return counted
+            except StoreError as failure:
+                is_unsure = is_unsure or isinstance(failure, OutcomeUnknown)
+                if not is_unsure:
+                    raise
+                self._check_time(wanted, once, begun)
+            yield from Sleep(backoff(number, (yield from Random())))
+        if is_unsure:
+            raise OutcomeUnknown(
+                "the answer to an add was lost: add again with the same token", counter=text_of(wanted.name)
+            )
+        raise Conflict("others change this counter all the time; try again", counter=text_of(wanted.name))
+
+    def _try_once(self, wanted: Add, once: Once, commit: bytes, begun: float) -> Plan[bool | None]:
+        """Adds to the row of the token's slot unless the token is there, or in a row of an earlier epoch.
+
+        None when another change came first.
+        """
+        found = yield from self._settings(wanted, once.seconds, revives=False)
+        own, *earlier = yield from _read_rows(wanted.name, rows_of_token(found.placing, once.token))
+        for each in (own, *earlier):
+            counted = each.token(once.token)
+            if counted is not None:
+                return counted == commit
+        if own.sealed > found.placing.epoch:  # the number of rows was changed
+            self._known.pop(wanted.name, None)
+            return None
+        if found.settings is None:  # deleted, and this token was not counted before
+            yield from self._settings(wanted, once.seconds)
+            return None
+        for each in earlier:
+            if not (yield from seal_row(each, found.placing.epoch)):
+                return None
+        if own.sums is None:
+            ready = yield from self._begin_row(own, wanted, once.seconds)
+            if ready is None or ready[1].placing != found.placing:
+                return None
+            own, found = ready
+        # After the last read: a token that was there before may be removed by now, if that was long ago.
+        self._check_time(wanted, once, begun)
+        change = ShardChange(own, (yield from Now()), commit)
+        change.add(wanted, _settings_of(found))
+        change.note(once.token, found.placing.epoch)
+        return True if (yield from change.request()) else None
+
+    def _check_time(self, wanted: Add, once: Once, begun: float) -> None:
+        """Raises OutcomeUnknown for an add that began too long ago."""
+        if self.clock() - begun > once.seconds * TRIED:
+            raise OutcomeUnknown(
+                "this add was tried for half of the time that its token is kept; it may be counted or not",
+                counter=text_of(wanted.name),
+                seconds=once.seconds,
+            )
+
+    # Settings.
+
+    def _settings(self, wanted: Add, seconds: float, *, revives: bool = True) -> Plan[SettingsRow]:
+        """The settings that an add needs, remembered or read, and written where they lack something.
+
+        Those of a deleted counter are written again only if the add `revives` it.
+        """
+        known = self._known.get(wanted.name)
+        if (
+            known is not None
+            and self.clock() - known.since < LASTING_SECONDS
+            and known.row.fits(wanted.declared, seconds)
+        ):
+            return known.row
+
+        def need(row: SettingsRow) -> SettingsRow:
+            is_deleted = row.settings is None and row.writes is not None
+            if row.fits(wanted.declared, seconds) or (is_deleted and not revives):
+                return row
+            return row.needed(wanted.declared, seconds)
+
+        found, since = yield from self._change_settings(wanted.name, need)
+        if found.settings is None:
+            return found
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+            self._own.clear()
+        self._known[wanted.name] = _Known(found, since)
+        return found
+
+    def _change_settings(
+        self, name: bytes, change: Callable[[SettingsRow], SettingsRow]
+    ) -> Plan[tuple[SettingsRow, float]]:
+        """Makes the settings what a function makes of them; returns them, and when they were asked for."""
+        for number in range(ATTEMPTS):
+            since = self.clock()
+            (row,) = yield from Read("counts", [SETTINGS + name], "dm")
+            found = read_settings_row(name, row)
+            wanted = change(found)
+            if wanted == found:
+                return found, since
+            request, made = found.request(wanted, (yield from Now()))
+            try:
+                if (yield from request):
+                    return made, since
+            except OutcomeUnknown:
+                pass
+            yield from Sleep(backoff(number, (yield from Random())))
+        raise Conflict("others change the settings of this counter all the time; try again", counter=text_of(name))
+
+    def _begin_row(self, row: ShardRow, wanted: Add, seconds: float) -> Plan[tuple[ShardRow, SettingsRow] | None]:
+        """Makes a row that has no value yet, and reads the settings again; None when another change came first.
+
+        A delete removes the settings and then changes every row. So while the row is as it was, these settings are
+        there, or are removed by a delete that finds the row.
+        """
+        if row.writes is None:
+            made = ShardChange(row, (yield from Now()))
+            if not (yield from _is_done(made)):
+                return None
+            row = made.after
+        self._known.pop(wanted.name, None)
+        return row, (yield from self._settings(wanted, seconds))
+
+    def configure(
+        self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
+    ) -> Plan[CounterSettings]:
+        """A read and a compare-and-set of the settings; with `keep` a scan, and one of each row with other windows."""
+
+        def change(row: SettingsRow) -> SettingsRow:
+            before = kept(row.settings, declared)
+            many = before.shards if shards is None else shards
+            windows = before.windows if keep is None else dict(keep)
+            return row.changed(msgspec.structs.replace(before, shards=many, windows=windows))
+
+        found, _since = yield from self._change_settings(name, change)
+        settings = _settings_of(found)
+        self._forget(name)
+        if keep is not None:
+            yield from self._change_rows(name, lambda row: {"windows": _windows_of_sizes(row, settings)})
+        return settings
+
+    def _forget(self, name: bytes) -> None:
+        self._known.pop(name, None)
+        self._own.pop(name, None)
+
+    # All rows of a counter.
+
+    def delete(self, name: bytes) -> Plan[None]:
+        """The settings first, then each row. Tokens, epochs and the rows themselves stay, since late adds may come."""
+        yield from self._change_settings(name, lambda row: row._replace(settings=None))
+        yield from self._change_rows(name, lambda _row: {"sums": None, "windows": {}})
+        self._forget(name)
+
+    def restore(
+        self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
+    ) -> Plan[None]:
+        """Deletes the counter, writes its settings, and gives the first row everything."""
+        yield from self.delete(name)
+        yield from self._change_settings(name, lambda row: row.changed(settings))
+        held = {window_column(size, start): each for (size, start), each in windows.items()}
+        (row,) = yield from _read_rows(name, [0])
+        yield from self._change_row(row, lambda _row: {"sums": sums, "windows": held})
+
+    def _change_rows(self, name: bytes, change: _RowEdit) -> Plan[None]:
+        for key, row in (yield from Scan("counts", shards_of(name), MOST_SHARDS + 1, families="dm")):
+            yield from self._change_row(read_shard_row(key, row), change)
+
+    def _change_row(self, row: ShardRow, change: _RowEdit) -> Plan[None]:
+        """Gives a row the sums and windows that a function says."""
+        for number in range(ATTEMPTS):
+            made = ShardChange(row, (yield from Now()))
+            wanted = row._replace(**change(row))
+            if wanted.sums != row.sums:
+                made.set_sums(wanted.sums)
+            made.set_windows(wanted.windows)
+            if (yield from _is_done(made)):
+                return
+            yield from Sleep(backoff(number, (yield from Random())))
+            (row,) = yield from read_rows([row.key])
+        raise Conflict("others change this counter all the time; try again", row=row.key)
+
+    # Windows.
+
+    def windows_between(self, name: bytes, size: WindowSize, start: int, stop: int) -> Plan[dict[int, Sums]]:
+        """One scan of all rows, with their tokens."""
+        found = yield from self._windows(name, size)
+        return {began: sums for began, sums in found.items() if start <= began < stop}
+
+    def newest_window(self, name: bytes, size: WindowSize) -> Plan[int | None]:
+        """One scan of all rows, with their tokens."""
+        return max((yield from self._windows(name, size)), default=None)
+
+    def _windows(self, name: bytes, size: WindowSize) -> Plan[dict[int, Sums]]:
+        rows = yield from Scan("counts", shards_of(name), MOST_SHARDS + 1, families="dm")
+        return {began: sums for (each, began), sums in windows_of_rows(rows).items() if each == size}
+
+
+_RowEdit: TypeAlias = Callable[[ShardRow], Mapping[str, Any]]
+"""From a row, its new `sums` and `windows`; what is left out stays."""
+
+
+def _windows_of_sizes(row: ShardRow, settings: CounterSettings) -> dict[bytes, Sums]:
+    return {column: sums for column, sums in row.windows.items() if window_size_of(column) in settings.windows}
+
+
+def _settings_of(row: SettingsRow) -> CounterSettings:
+    assert row.settings is not None
+    return row.settings
+
+
+def rows_of_token(placing: TokenPlaces, token: bytes) -> list[int]:
+    """The numbers of the rows that a token may be in; that of the current epoch first."""
+    return list(dict.fromkeys(slot_row(token, each) for each in (placing.shards, *placing.earlier_shards)))
+
+
+def _read_rows(name: bytes, numbers: Sequence[int]) -> Plan[list[ShardRow]]:
+    return read_rows([shard_key(name, each) for each in numbers])
+
+
+def read_rows(keys: list[bytes]) -> Plan[list[ShardRow]]:
+    """Shards by their keys. One request."""
+    rows = yield from Read("counts", keys, "dm")
+    return [read_shard_row(key, row) for key, row in zip(keys, rows, strict=True)]
+
+
+def seal_row(row: ShardRow, epoch: int) -> Plan[bool]:
+    """Makes a row refuse adds with a token of epochs before one; whether it does. No request where it does already."""
+    if row.sealed >= epoch:
+        return True
+    change = ShardChange(row, (yield from Now()))
+    change.seal(epoch)
+    return (yield from _is_done(change))
+
+
+def _is_done(change: ShardChange) -> Plan[bool]:
+    """Does a change that does no harm when it is done and found not to be."""
+    try:
+        return (yield from change.request())
+    except OutcomeUnknown:
+        return False

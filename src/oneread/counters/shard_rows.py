@@ -1,0 +1,313 @@
+"""The rows of named counters on stores that change one row at a time, and how one change makes the next row.
+
+Everything that an add changes is in one row: the sums, the tokens that were counted there, the windows, and a history
+by which a lost answer is found. `m:w` grows with each change, and each compares it. See "Rows of stores that change one
+row at a time" of docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from oneread.counters.reading import first_kept
+from oneread.counters.rows import (
+    NOTHING,
+    SETTINGS,
+    CounterSettings,
+    Sums,
+    WindowSize,
+    encode_struct,
+    encode_sums,
+    kept,
+    settings_of,
+    start_of,
+    sums_of_amounts,
+    window_key,
+    window_size_of,
+    window_start,
+)
+from oneread.counters.wanted import Add
+from oneread.errors import Corrupt
+from oneread.store.keys import VIEW_BYTES
+from oneread.store.requests import ABSENT, CheckAndMutate, Found
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation
+from oneread.transactions.intents import FENCED, HISTORY, REMEMBERED, HistoryEntry, decode_version, encode_version
+from oneread.transactions.row_apply import WRITES
+from oneread.transactions.unit_of_work import VALUE
+
+T = TypeVar("T")
+
+PLACING: Final = b"m:c"
+"""The column of the settings row that says which row a token belongs to."""
+SEALED: Final = b"m:e"
+"""The column of a shard that says which epoch it knows: adds of earlier ones are refused."""
+TOKEN: Final = b"m:t:"
+WINDOW: Final = b"m:n:"
+
+SLOTS: Final = 256
+"""Tokens are spread over so many slots, and these over the rows there are."""
+
+
+class Epoch(NamedTuple):
+    """The number of rows that adds were spread over since a change of it."""
+
+    number: int
+    shards: int
+
+
+class TokenPlaces(msgspec.Struct, frozen=True, array_like=True):
+    """Which rows the tokens of a counter may be in.
+
+    `earlier` are epochs whose rows are still looked at; `once_for` is for how many seconds a token is kept at least, 0
+    while no add had one.
+    """
+
+    epoch: int = 0
+    shards: int = 0
+    earlier: tuple[Epoch, ...] = ()
+    once_for: float = 0.0
+
+    def spread(self, shards: int) -> TokenPlaces:
+        """With another number of rows. Without a token there is nothing to look for in the rows of before."""
+        if shards == self.shards:
+            return self
+        if not self.shards:
+            return TokenPlaces(self.epoch, shards, (), self.once_for)
+        if not self.once_for:
+            return TokenPlaces(self.epoch + 1, shards)
+        still = [each for each in self.earlier if each.shards not in (self.shards, shards)]
+        earlier = (*still, Epoch(self.epoch, self.shards))
+        return TokenPlaces(self.epoch + 1, shards, earlier, self.once_for)
+
+    @property
+    def earlier_shards(self) -> list[int]:
+        return [each.shards for each in self.earlier]
+
+    def without(self, epochs: Collection[Epoch]) -> TokenPlaces:
+        """No longer looking for tokens in the rows of some epochs."""
+        still = tuple(each for each in self.earlier if each not in epochs)
+        return msgspec.structs.replace(self, earlier=still)
+
+
+def slot_row(token: bytes, shards: int) -> int:
+    """The number of the row that the slot of a token is in."""
+    return token[0] * shards // SLOTS
+
+
+class SettingsRow(NamedTuple):
+    """The settings row of a counter as it was read; `settings` is None for one that was deleted, or never added to."""
+
+    name: bytes
+    writes: int | None = None
+    settings: CounterSettings | None = None
+    placing: TokenPlaces = TokenPlaces()
+
+    def fits(self, declared: CounterSettings, seconds: float) -> bool:
+        """Whether a counter that is declared like this needs nothing else, nor tokens kept for so many seconds."""
+        settings = self.settings
+        return (
+            settings is not None
+            and settings.shards > 0
+            and declared.windows.keys() <= settings.windows.keys()
+            and seconds <= self.placing.once_for
+        )
+
+    def needed(self, declared: CounterSettings, seconds: float) -> SettingsRow:
+        """As a counter that is declared like this needs it, and tokens that are kept for so many seconds."""
+        settings = kept(self.settings, declared)
+        if not declared.windows.keys() <= settings.windows.keys():
+            settings = msgspec.structs.replace(settings, windows={**declared.windows, **settings.windows})
+        return self.changed(settings, seconds)
+
+    def changed(self, settings: CounterSettings, seconds: float = 0.0) -> SettingsRow:
+        """With other settings; their epoch follows from the number of rows."""
+        placing = self.placing
+        if seconds > placing.once_for:
+            placing = msgspec.structs.replace(placing, once_for=seconds)
+        placing = placing.spread(settings.shards)
+        settings = msgspec.structs.replace(settings, epoch=placing.epoch)
+        return self._replace(settings=settings, placing=placing)
+
+    def request(self, wanted: SettingsRow, now: int) -> tuple[CheckAndMutate, SettingsRow]:
+        """The compare-and-set that makes this row the wanted one, and the row as it is then."""
+        stamp = next_stamp(self.writes, now)
+        settings = REMOVED if wanted.settings is None else encode_struct(wanted.settings)
+        cells = {VALUE: settings, PLACING: encode_struct(wanted.placing)}
+        return _swap(SETTINGS + self.name, self.writes, stamp, cells), wanted._replace(writes=stamp)
+
+
+class ShardRow(NamedTuple):
+    """A shard as it was read; `sums` is None where nothing was added since the counter was made."""
+
+    key: bytes
+    writes: int | None = None
+    sums: Sums | None = None
+    sealed: int = 0
+    history: Sequence[HistoryEntry] = ()
+    windows: Mapping[bytes, Sums] = {}
+    tokens: Mapping[bytes, Cell] = {}
+
+    def token(self, token: bytes) -> bytes | None:
+        """The id of the add that counted a token in this row; None if none did."""
+        cell = self.tokens.get(TOKEN + token)
+        return None if cell is None else cell.value
+
+    def replaced_by(self, writes: int | None) -> bytes | None:
+        """The id of the change that came after so many writes; None where the history does not reach back."""
+        return next((each.commit for each in self.history if each.replaced == (writes or 0)), None)
+
+
+class ShardChange:
+    """One change of a shard; `after` is the row as it is then, without its tokens."""
+
+    def __init__(self, row: ShardRow, now: int, commit: bytes = FENCED) -> None:
+        self._row = row
+        self._now = now
+        self._commit = commit
+        self._stamp = next_stamp(row.writes, now)
+        self._cells: dict[bytes, bytes] = {}
+        self._removed: dict[bytes, int] = {}
+        history = [*row.history, HistoryEntry(row.writes or 0, commit)][-REMEMBERED:]
+        self.after = row._replace(writes=self._stamp, history=history, windows=dict(row.windows), tokens={})
+
+    def add(self, wanted: Add, settings: CounterSettings) -> None:
+        """Adds to the sums, and to the window of each size."""
+        self.set_sums((self._row.sums or NOTHING).plus(wanted.amount))
+        for size, many in settings.windows.items():
+            start = window_start(size, self._now if wanted.at is None else wanted.at)
+            column = window_column(size, start)
+            sums = self._row.windows.get(column)
+            if sums is None:
+                first = self._first(size, many, start, is_given=wanted.at is not None)
+                self.remove_windows(
+                    each
+                    for each in self._row.windows
+                    if window_size_of(each) not in settings.windows
+                    or (window_size_of(each) == size and start_of(each) < first)
+                )
+                if start < first:
+                    continue  # expired: only the value counts it
+                sums = NOTHING
+            self.set_window(column, sums.plus(wanted.amount))
+
+    def _first(self, size: WindowSize, many: int, start: int, *, is_given: bool) -> int:
+        """When the first window begins that is kept: so many up to the newest of this row, none after the clock's."""
+        if not is_given:
+            return first_kept(start, many, size)
+        own = [start_of(each) for each in self._row.windows if window_size_of(each) == size]
+        return first_kept(min(max([start, *own]), window_start(size, self._now)), many, size)
+
+    def note(self, token: bytes, epoch: int) -> None:
+        """Says that this commit counted a token here, in an epoch."""
+        self._cells[TOKEN + token] = self._commit
+        self.seal(epoch)
+
+    def seal(self, epoch: int) -> None:
+        """Refuses adds with a token of earlier epochs."""
+        self.after = self.after._replace(sealed=max(epoch, self._row.sealed))
+        self._cells[SEALED] = encode_version(self.after.sealed)
+
+    def set_sums(self, sums: Sums | None) -> None:
+        self.after = self.after._replace(sums=sums)
+        self._cells[VALUE] = REMOVED if sums is None else encode_sums(sums)
+
+    def set_window(self, column: bytes, sums: Sums) -> None:
+        self.after.windows[column] = sums  # type: ignore[index]
+        self._cells[column] = encode_sums(sums)
+
+    def set_windows(self, windows: Mapping[bytes, Sums]) -> None:
+        """Gives the row these windows in place of its own."""
+        self.remove_windows(self._row.windows.keys() - windows.keys())
+        for column, sums in windows.items():
+            self.set_window(column, sums)
+
+    def remove_windows(self, columns: Iterable[bytes]) -> None:
+        """Deletes windows at the stamp of this change: none is put at or below it later, since that compares `m:w`."""
+        for each in columns:
+            self.after.windows.pop(each, None)  # type: ignore[attr-defined]
+            self._removed[each] = self._stamp
+
+    def request(self) -> CheckAndMutate:
+        """The compare-and-set that does it: once, however late, and however often it is made."""
+        cells = {**self._cells, HISTORY: encode_struct(self.after.history)}
+        return _swap(self._row.key, self._row.writes, self._stamp, cells, self._removed)
+
+
+def _swap(
+    key: bytes, seen: int | None, stamp: int, cells: Mapping[bytes, bytes], removed: Mapping[bytes, int] | None = None
+) -> CheckAndMutate:
+    """Writes cells, and the stamp as the number of the change, unless another change came first."""
+    puts = {column: Cell(value, stamp) for column, value in cells.items()}
+    puts[WRITES] = Cell(encode_version(stamp), stamp)
+    expected = ABSENT if seen is None else encode_version(seen)
+    return CheckAndMutate("counts", WRITES, expected, RowMutation(key, puts, dict(removed or {})))
+
+
+def next_stamp(writes: int | None, now: int) -> int:
+    """The stamp of a change, which grows with each, also where a clock was set back."""
+    return now if writes is None else max(now, writes + 1)
+
+
+def window_column(size: WindowSize, start: int) -> bytes:
+    """The column of a shard that has one of its windows."""
+    return WINDOW + window_key(b"", size, start)[VIEW_BYTES:]
+
+
+def read_settings_row(name: bytes, row: Row | None) -> SettingsRow:
+    """The settings of a counter as they were read, with both families. Raises Corrupt."""
+    if row is None:
+        return SettingsRow(name)
+    value = row.get(VALUE)
+    settings = None if value is None or value.value == REMOVED else settings_of({VALUE: value})
+    placing = _decode(row, PLACING, _decode_placing) if PLACING in row else TokenPlaces()
+    return SettingsRow(name, _number(row, WRITES), settings, placing)
+
+
+def read_shard_row(key: bytes, row: Row | None) -> ShardRow:
+    """A shard as it was read, with both families. Raises Corrupt."""
+    if row is None:
+        return ShardRow(key)
+    value = row.get(VALUE)
+    return ShardRow(
+        key,
+        _number(row, WRITES),
+        None if value is None or value.value == REMOVED else sums_of_amounts(value.value),
+        _number(row, SEALED) or 0,
+        _decode(row, HISTORY, _decode_history),
+        _windows_in(row),
+        {column: cell for column, cell in row.items() if column.startswith(TOKEN)},
+    )
+
+
+def _windows_in(row: Row) -> dict[bytes, Sums]:
+    return {column: sums_of_amounts(cell.value) for column, cell in row.items() if column.startswith(WINDOW)}
+
+
+def windows_of_rows(rows: Iterable[Found]) -> dict[tuple[WindowSize, int], Sums]:
+    """What the shards of a counter hold together, by the size and start of windows. Raises Corrupt."""
+    found: dict[tuple[WindowSize, int], Sums] = {}
+    for _key, row in rows:
+        for column, sums in _windows_in(row).items():
+            window = window_size_of(column), start_of(column)
+            raised, lowered = found.get(window, NOTHING)
+            found[window] = Sums(raised + sums.raised, lowered + sums.lowered)
+    return found
+
+
+_decode_placing: Final = msgspec.msgpack.Decoder(TokenPlaces).decode
+_decode_history: Final = msgspec.msgpack.Decoder(list[HistoryEntry]).decode
+
+
+def _number(row: Row, column: bytes) -> int | None:
+    cell = row.get(column)
+    return None if cell is None else decode_version(cell.value)
+
+
+def _decode(row: Row, column: bytes, decode: Callable[[bytes], T]) -> T:
+    try:
+        return decode(row[column].value)
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise Corrupt("this row of a counter is unreadable; restore a backup", column=column) from error

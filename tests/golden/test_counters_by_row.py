@@ -1,0 +1,61 @@
+"""The rows of counters on a store that changes one row at a time, to the byte: see docs/formats/rows.md."""
+
+from datetime import UTC, datetime
+
+from oneread import CounterRules, Key, Model, Schema
+from oneread.counters.rows import ALL
+from oneread.database.open import opened
+from oneread.engines.one_row_memory import OneRowMemoryEngine
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+from oneread.store.requests import Scan
+from oneread.transactions.row_system import ROW_SYSTEM
+
+
+class Nothing(Model[int]):
+    number: Key[int]
+
+
+SCHEMA = Schema(Nothing, counters=CounterRules(once_for=60))
+
+
+def test_rows_of_counters():
+    engine, clock = OneRowMemoryEngine(), iter(range(1_000, 2_000))
+    driver = SyncDriver(engine, lambda: next(clock), lambda: 0.5)
+    plans = driver.run(opened(SCHEMA, read_only=False, committer=ROW_SYSTEM), Trace()).counters
+    declared = plans.declared(2, {"hour": 2})
+    moment = datetime(1970, 1, 1, 0, 0, tzinfo=UTC)
+    for plan in (
+        plans.add(b"\x03a\x00", declared, 5, None),
+        plans.add(b"\x03a\x00", declared, -3, "x", moment),
+        plans.configure(b"\x03a\x00", declared, 3, None),
+        plans.add(b"\x03b\x00", declared, 1, None),
+        plans.delete(b"\x03b\x00"),
+    ):
+        driver.run(plan, Trace())
+    found = engine.answer(Scan("counts", ALL, 100, families="dm"))
+    lines = [
+        f"{key.hex()} {column[:4].decode()}{column[4:].hex()} {cell.stamp} {cell.value.hex()}"
+        for key, row in found
+        for column, cell in sorted(row.items())
+    ]
+    assert "\n".join(lines) == ROWS.strip()
+
+
+ROWS = """
+fffe0001036100 d:b 1010 94010381a4686f757202c2
+fffe0001036100 m:c 1010 94010391920002cb404e000000000000
+fffe0001036100 m:w 1010 00000000000003f2
+fffe0001036200 d:b 1015 c1
+fffe0001036200 m:c 1015 94000290cb0000000000000000
+fffe0001036200 m:w 1015 00000000000003f7
+fffe000203610001 d:b 1009 920503
+fffe000203610001 m:e 1009 0000000000000000
+fffe000203610001 m:h 1009 939200c40092cd03edc40e100000000000001000000000000092cd03eec40e1000000000000010000000000000
+fffe000203610001 m:n:68000000000000 1009 920503
+fffe000203610001 m:t:f3b3c60a0c65bdb82a3666b7647b2948 1009 1000000000000010000000000000
+fffe000203610001 m:w 1009 00000000000003f1
+fffe000203620001 d:b 1016 c1
+fffe000203620001 m:h 1016 939200c40092cd03f5c40e100000000000001000000000000092cd03f6c400
+fffe000203620001 m:w 1016 00000000000003f8
+"""

@@ -1,0 +1,145 @@
+"""A long simulation of stores that change one row at a time: `python -m tests.simulation.row_report --seeds 100000`.
+
+Prints how many histories, requests and faults of each kind there were, and the first seed that finds each rule that is
+broken on purpose. Ends with an error when a history that breaks no rule is wrong, or a broken rule is not found.
+`--table` prints the table of the documentation instead.
+"""
+
+import argparse
+import logging
+import os
+import re
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+import pytest
+
+from oneread.testing.simulator import Violation
+from tests.simulation import row_counter_mutations, row_mutations
+from tests.simulation.row_counters import counter_world
+from tests.simulation.row_world import row_world
+from tests.simulation.test_one_row import finding
+
+WORLDS = {
+    "entities": row_world,
+    "entities, applied later": partial(row_world, later=True),
+    "counters": counter_world,
+}
+"""Each makes the simulation of a seed."""
+
+MUTATIONS = {"entities": row_mutations, "counters": row_counter_mutations}
+"""The modules of rules that are broken, by the world whose seeds find them."""
+
+AT_A_TIME = 20
+FAULT = re.compile(r"(?:^\d+ |: )(run|delay|lose|fail|crash before|crash after|pause|skew|jump|late)(?::|$)")
+
+
+def histories(name, seeds):
+    """Runs the histories of some seeds of a world; returns counts of what was met, and violations by seed."""
+    met, wrong = Counter(), {}
+    for seed in seeds:
+        world = WORLDS[name](seed)
+        simulation = getattr(world, "simulation", world)
+        try:
+            world.run()
+        except Violation as violation:
+            wrong[seed] = str(violation)
+        met["histories"] += 1
+        met["requests"] += sum(process.requests for process in simulation._processes)
+        met.update(f"fault: {found[1]}" for line in simulation.lines if (found := FAULT.search(line)))
+        met.update(f"end: {outcome}" for _name, outcome in simulation.outcomes)
+    return met, wrong
+
+
+def first_seed(place, most):
+    """The first seed of a world that finds one of its broken rules; None for none."""
+    name, number = place
+    world, mutation = WORLDS[name], list(MUTATIONS[name].BY_SEED)[number]
+    found = finding(mutation, ((seed, world(seed)) for seed in range(most)), pytest.MonkeyPatch())
+    return None if found is None else found[0]
+
+
+def by_schedule(module):
+    """The rules that no short search finds by seeds, and the schedules that find them."""
+    return {
+        **getattr(module, "BY_SWITCHES", {}),
+        **getattr(module, "BY_SCHEDULE", {}),
+        **getattr(module, "BY_LOSS", {}),
+    }
+
+
+def in_words(mutation):
+    """The name of a broken rule as a sentence."""
+    return mutation.__name__.replace("_", " ")
+
+
+def table():
+    """The table of the documentation: each broken rule, and what finds it."""
+    lines = ["| of | broken rule | found by |", "|---|---|---|"]
+    for name, module in MUTATIONS.items():
+        found = dict.fromkeys(module.BY_SEED, "a seed")
+        found |= {mutation: f"a schedule: {_shown(schedule)}" for mutation, schedule in by_schedule(module).items()}
+        lines += [f"| {name} | {in_words(mutation)} | {by} |" for mutation, by in found.items()]
+    return "\n".join(lines)
+
+
+def _shown(schedule):
+    return schedule[0] if isinstance(schedule, tuple) else str(schedule)
+
+
+def show_histories(pool, seeds):
+    """Runs all histories and prints what was met; returns the number of wrong ones."""
+    begun, violations = time.monotonic(), 0
+    for place, name in enumerate(WORLDS):
+        share = range(place, seeds, len(WORLDS))
+        parts = [share[first : first + AT_A_TIME] for first in range(0, len(share), AT_A_TIME)]
+        met = Counter()
+        for counted, wrong in pool.map(partial(histories, name), parts):
+            met += counted
+            violations += len(wrong)
+            for seed, text in wrong.items():
+                print(f"VIOLATION in {name}, seed {seed}:\n{text}")
+        print(f"\n{name}")
+        for what, number in sorted(met.items()):
+            print(f"  {what:30} {number:>13,}")
+    taken = time.monotonic() - begun
+    print(f"\n{seeds:,} histories in {taken:,.0f} s, {seeds / taken:.1f} a second; {violations} violations")
+    return violations
+
+
+def show_mutations(pool, most):
+    """Prints what finds each broken rule; returns the number of rules that nothing finds."""
+    places = [(name, number) for name, module in MUTATIONS.items() for number in range(len(module.BY_SEED))]
+    missing = 0
+    for (name, number), seed in zip(places, pool.map(partial(first_seed, most=most), places), strict=True):
+        missing += seed is None
+        rule = in_words(list(MUTATIONS[name].BY_SEED)[number])
+        print(f"  {name:10} {rule:75} {'NOT FOUND' if seed is None else f'seed {seed}'}")
+    for name, module in MUTATIONS.items():
+        for mutation, schedule in by_schedule(module).items():
+            print(f"  {name:10} {in_words(mutation):75} schedule: {_shown(schedule)}")
+    return missing
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="histories, over all worlds")
+    parser.add_argument("--search", type=int, default=20_000, help="seeds that are tried for each broken rule")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--table", action="store_true", help="print the table of the documentation")
+    options = parser.parse_args()
+    if options.table:
+        print(table())
+        return
+    with ProcessPoolExecutor(options.jobs, initializer=logging.disable) as pool:
+        violations = show_histories(pool, options.seeds)
+        print("\nrules broken on purpose, and what finds them")
+        missing = show_mutations(pool, options.search)
+    sys.exit(bool(violations or missing))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The report of long simulations: what it counts, and that the table of the documentation is its own."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.simulation import row_report
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/design/broken-rules.md"
+
+
+def test_the_documentation_has_the_table():
+    assert PAGE.read_text(encoding="utf-8").endswith(f"\n\n{row_report.table()}\n")
+
+
+@pytest.mark.parametrize("name", row_report.WORLDS)
+def test_histories_are_counted(name):
+    met, wrong = row_report.histories(name, [2, 3])
+    assert met["histories"] == 2
+    assert met["fault: run"] > 100
+    assert wrong == {}
+
+
+def test_the_first_seed_that_finds_a_broken_rule_is_found():
+    name, module = next(iter(row_report.MUTATIONS.items()))
+    likely = list(module.BY_SEED.values())
+    assert row_report.first_seed((name, likely.index(0)), 3) == 0
+    assert row_report.first_seed((name, likely.index(0)), 0) is None
