@@ -29,8 +29,8 @@ def edit(patch, cls, name, *changes):
 def tombstones_are_left_out(patch):
     whole = row_commits._intents
 
-    def without(version, decision):
-        made = whole(version, decision)
+    def without(*given):
+        made = whole(*given)
         return Intents(made.version, made.puts, [], made.deltas, made.task)
 
     patch.setattr(row_commits, "_intents", without)
@@ -141,7 +141,7 @@ def a_delete_that_may_be_refused_leaves_no_mark(patch):
 
 
 def who_refers_does_not_look_at_the_mark(patch):
-    edit(patch, RowCommitter, "_sources", ("if source.marked:", "if False:"))
+    edit(patch, RowCommitter, "read_sources", ("if source.marked:", "if False:"))
 
 
 def an_unknown_answer_is_a_failure(patch):
@@ -174,8 +174,8 @@ def a_marker_is_put_after_the_commit(patch):
         patch,
         RowCommitter,
         "_write",
-        ("before.append(_mark(key, root.version))", "pass"),
-        (COMMITTED, "    yield from _mark(key, root.version)\n" + COMMITTED),
+        ("before.append(put_mark(key, root.version))", "pass"),
+        (COMMITTED, "    yield from put_mark(key, root.version)\n" + COMMITTED),
     )
 
 
@@ -184,7 +184,7 @@ def a_marker_is_removed_with_all_its_stamps(patch):
 
 
 def a_loser_removes_its_own_marker(patch):
-    lost = "    raise _LostRace\n"
+    lost = "    raise LostRace\n"
     gone = "RowMutation(marker_row(key, root.version).key, deletes={b'd:m': root.version})"
     edit(patch, RowCommitter, "_write", (lost, f"    yield from Mutate('system', [{gone}])\n        {lost.lstrip()}"))
 
@@ -208,7 +208,7 @@ def sources_are_read_before_their_back_references(patch):
         ("    if pointers:", "    if False:"),
         (
             "sources.now = now\n",
-            "sources.now = now\n    yield from _put_pointers([*change.pointers(seen.root)], version)\n",
+            "sources.now = now\n    yield from put_pointers([*change.pointers(seen.root)], version)\n",
         ),
     )
 

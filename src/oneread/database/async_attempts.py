@@ -56,20 +56,27 @@ class AsyncAttempts(Generic[T]):
         self._is_open = True
         return AsyncAttempt(self, *self._begin())
 
-    async def end(self, work: TransactionWork, *, commits: bool) -> None:
-        """Ends the open attempt; the next one follows if it commits and meets a Conflict, unless it was the last."""
+    async def end(self, work: TransactionWork, error: BaseException | None) -> bool:
+        """Ends the open attempt; the next one follows if it is lost to a Conflict, unless it was the last.
+
+        Returns whether the error that left the attempt ends with it.
+        """
         self._is_open, self._is_done = False, True
         self._left -= 1
-        if not commits:
-            work.abort()
-            return
-        try:
-            await self._commit(work)
-        except Conflict:
-            if not self._left:
-                raise
+        if error is not None:
+            is_lost = work.abort() and isinstance(error, Conflict) and self._left > 0
+        else:
+            is_lost = False
+            try:
+                await self._commit(work)
+            except Conflict:
+                if not self._left:
+                    raise
+                is_lost = True
+        if is_lost:
             self._lost += 1
             self._is_done = False
+        return is_lost and error is not None
 
 
 class AsyncAttempt(Generic[T]):
@@ -89,5 +96,5 @@ class AsyncAttempt(Generic[T]):
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._attempts.end(self._work, commits=kind is None)
+    ) -> bool:
+        return await self._attempts.end(self._work, error)

@@ -639,7 +639,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         if type(batch) is not int or batch < 1:
             raise UsageError("a batch is at least one entity", batch=batch)
         check_iterable(entities, "save_all takes an iterable of entities")
-        one_by_one = self.operations.portable or not self.operations.spans_rows
+        one_by_one = self.operations.portable
         saved: list[M] = []
         rest = iter(entities)
         while several := list(islice(rest, 1 if one_by_one else min(batch, maxsize))):
@@ -720,11 +720,11 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
                     await group.patch(Customer, 12347, country="Norway")
             ```
         """
-        return self._attempts(attempts, self.operations.require("group").group_root(model, key))
+        return self._attempts(attempts, self.operations.group_root(model, key))
 
     def _attempts(self, attempts: int, group: bytes | None = None) -> AsyncAttempts[AsyncTransaction]:
         def begin() -> tuple[AsyncTransaction, TransactionWork]:
-            work = TransactionWork(self.operations.require("transact"), group)
+            work = TransactionWork(self.operations, group)
             return AsyncTransaction(self, work), work
 
         return AsyncAttempts(begin, self._commit, self._pause, attempts)

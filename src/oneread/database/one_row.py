@@ -17,12 +17,9 @@ _NO_DECLARATION: Final = (
 )
 _NO_VERB: Final = "a store that changes one row at a time does not have this verb yet"
 _OTHER_STORE: Final = "use a store that spans rows: lmdb:, or memory: without span=row"
-_SINGLE: Final = "use save, patch and delete: each is one commit, of one entity"
 _RECOVERED: Final = "drain() and workers finish what other programs left; for more use a store that spans rows"
 
 _INSTEAD: Final[Mapping[str, str]] = {
-    "transact": _SINGLE,
-    "group": _SINGLE,
     "verify": _RECOVERED,
     "repair": _RECOVERED,
     "drop": _RECOVERED,
@@ -53,7 +50,5 @@ def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
 
 
 def _of_model(entity_type: EntityType) -> Iterator[str]:
-    if entity_type.kind.child_of is not None:
-        yield "child_of"
     if entity_type.rollups:
         yield "rollup: a total of other entities, or a counter"

@@ -18,6 +18,7 @@ from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep,
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
 from oneread.database.one_row import refuse_verb
+from oneread.database.overlays import GroupOverlay, NewOverlay, SpanningOverlay
 from oneread.database.patches import may_repeat, patching
 from oneread.database.purge import Purge
 from oneread.derivations.catalog import Catalog
@@ -51,11 +52,12 @@ from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit, Committer
+from oneread.transactions.intents import OWN, decode_version
 from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.row_followers import FollowingCommitter
+from oneread.transactions.row_groups import GroupCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner, TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
@@ -94,8 +96,9 @@ class Operations:
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
     `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter` records
     how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched, by its
-    class. `inline` and `portable` are the schema's; `spans_rows` says what the store can do. `grace` is how long
-    removed rows stay on a store that changes one row at a time, in seconds.
+    class. `inline` is the schema's; `spans_rows` says what the store can do; with `portable` a transaction is of one
+    entity group. `new_overlay` begins one. `grace` is how long removed rows stay on a store that changes one row at a
+    time, in seconds.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class Operations:
         self.catalog = catalog
         self.fence = fence
         self.inline = schema.inline
-        self.portable = schema.portable
+        self.portable = schema.portable or not spans_rows
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
         feeds, row_feeds = follower_of(catalog, self.inline), row_feeds_of(catalog)
@@ -120,19 +123,23 @@ class Operations:
         )
         self.committer: Committer
         self.outbox: OutboxRunner
+        self.new_overlay: NewOverlay
         if spans_rows:
             native = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
             handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
             if feeds is not None:
                 handlers[FEED] = FeedHandler(feeds)
             self.committer, self.outbox = native, TaskRunner(native, handlers)
+            self.new_overlay = partial(SpanningOverlay, native, catalog)
         else:
             inline = min(self.inline, ROW_HOLDERS)
-            by_row = FollowingCommitter(catalog.name_of, follow, RecordedPointers(), inline, catalog.claim_facts)
+            recorded = RecordedPointers(catalog.group_of)
+            by_row = GroupCommitter(catalog.name_of, follow, recorded, inline, catalog.claim_facts)
             assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
             by_row.lease, by_row.clock = fence, fence.clock
             by_row.feeds = row_feeds
             self.committer, self.outbox = by_row, RowTaskRunner(by_row)
+            self.new_overlay = partial(GroupOverlay, by_row)
         self.own_writes = OwnWrites(self.committer, feeds) if spans_rows else row_feeds
         self.counters = CounterPlans(self.committer, schema.counters, spans_rows=spans_rows)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards, spans_rows=spans_rows)
@@ -151,7 +158,7 @@ class Operations:
 
     def apply_later(self) -> None:
         """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""
-        if isinstance(self.committer, FollowingCommitter):
+        if isinstance(self.committer, GroupCommitter):
             self.committer.applies_later = True
 
     def commit(
@@ -361,7 +368,9 @@ class Operations:
             return None, 0
         body = row[BODY]
         entity = self.kind(model).layouts.decode(body.value)
-        return (entity, body.stamp) if isinstance(entity, model) else (None, 0)
+        own = row.get(OWN)
+        version = body.stamp if own is None else decode_version(own.value)
+        return (entity, version) if isinstance(entity, model) else (None, 0)
 
     def get(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
         """`find`, with NotFound for an absent one."""

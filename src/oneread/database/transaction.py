@@ -18,31 +18,29 @@ from oneread.database.operations import Operations
 from oneread.database.patches import patching
 from oneread.database.results import Outcome, attach_outcome
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
-from oneread.errors import NotFound, UsageError
+from oneread.errors import Conflict, NotFound, UsageError
 from oneread.feeds.marks import Marks
 from oneread.plans.counted import CountedStore
-from oneread.plans.effects import Now, Separately
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.keys import kind_part
-from oneread.transactions.commit import Basis, Change
-from oneread.transactions.native import check_unchanged
+from oneread.transactions.commit import Change
 from oneread.transactions.root import Root, parse_root
-from oneread.transactions.unit_of_work import UnitOfWork
 
 _WRITE_OUTSIDE: Final = (
     "this entity is outside of the transaction's entity group, and a group is written by itself: write it in another "
     "transaction, before or after"
 )
 _READ_OUTSIDE: Final = (
-    "this entity is outside of the transaction's entity group; with portable=True such a read cannot be checked at the "
-    "commit: read it before, or with unchecked=True"
+    "this entity is outside of the transaction's entity group; with portable=True, and on a store that changes one row "
+    "at a time, such a read cannot be checked at the commit: read it before, or with unchecked=True"
 )
 
 
 _COUNTER_OUTSIDE: Final = (
-    "a counter is not in the transaction's entity group, so with portable=True it cannot change in the same "
-    "transaction: add to it afterwards, with a token that the group stores"
+    "a counter is not in the transaction's entity group, so with portable=True, and on a store that changes one row at "
+    "a time, it cannot change in the same transaction: add to it afterwards, with a token that the group stores"
 )
 
 
@@ -56,7 +54,7 @@ class TransactionWork:
     def __init__(self, operations: Operations, group: bytes | None = None) -> None:
         self.operations = operations
         self._group = group
-        self._overlay = UnitOfWork(None, operations.catalog.name_of, operations.catalog.claim_facts)
+        self._overlay = operations.new_overlay()
         self._changes: list[Change] = []
         self._adds: dict[bytes, Add] = {}
         self._adds_alone: list[tuple[Add, Once | None]] = []
@@ -71,15 +69,14 @@ class TransactionWork:
         if not isinstance(model, type) or model not in catalog.kinds:
             raise UsageError("a transaction reads entities only; read views before or after it", given=model)
         root_key = self.operations.root(model, key)
-        if unchecked and root_key not in self._overlay.roots:
+        if unchecked and not self._overlay.has(root_key):
             entity, version = yield from self.operations.find(model, key)
             if entity is not None:
                 attach_outcome(entity, Outcome(version, Trace()))
             return entity
         if self.operations.portable and not self._is_inside(root_key):
             raise UsageError(_READ_OUTSIDE, group=self._name(self._group), given=self._name(root_key))
-        yield from Separately(lambda store: self._overlay_of(store).load("roots", [root_key]))
-        root = parse_root(self._overlay.get("roots", root_key))
+        root = parse_root((yield from self._overlay.read(root_key, (yield from self._clock()))))
         entity = yield from self.operations.reading(lambda: self._entity(root_key, root))
         if not isinstance(entity, model):
             return None
@@ -138,11 +135,6 @@ class TransactionWork:
             known = self._adds.get(wanted.name)
             self._adds[wanted.name] = wanted if known is None else known._replace(amount=known.amount + wanted.amount)
 
-    def _overlay_of(self, store: CountedStore) -> UnitOfWork:
-        """The overlay, which reads from this store until the verb ends."""
-        self._overlay.store = store
-        return self._overlay
-
     def _besides(self) -> list[Callable[[CountedStore], object]]:
         """What the commit adds to counters: adds without a token and a moment at once, the others one by one."""
         add = self.operations.counters.committer.add_inside
@@ -173,8 +165,8 @@ class TransactionWork:
         written = change.key if change.sequence is None else change.sequence.root
         if not self._is_inside(written):
             raise UsageError(_WRITE_OUTSIDE, group=self._name(self._group), given=self._name(written))
-        yield from self._clock()
-        yield from self.operations.reading(lambda: Separately(partial(self._decide, change)).__iter__())
+        now = yield from self._clock()
+        yield from self.operations.reading(lambda: self._overlay.decide(change, now))
         self._changes.append(change)
         if change.written.entity is not None:
             outcome = Outcome(change.written.version, Trace())
@@ -182,29 +174,20 @@ class TransactionWork:
             self._given.append((outcome, change.written))
         return change.written.entity
 
-    def _decide(self, change: Change, store: CountedStore) -> None:
-        overlay = self._overlay_of(store)
-        mark = overlay.mark()
-        try:
-            self.operations.committer.decide(overlay, [change], self._now)
-        except BaseException:  # the body may catch it and continue, and must not see what was refused
-            overlay.restore(mark)
-            raise
-
-    def abort(self) -> None:
-        """Ends the attempt without a commit."""
+    def abort(self) -> bool:
+        """Ends the attempt without a commit; returns whether it was lost, so that the body must run again."""
         self._ended = True
+        return self._overlay.is_lost
 
     def commit(self) -> Plan[list[bytes]]:
         """Checks that what was read is unchanged, and commits every change; returns the tasks that this left."""
         self._ended = True
-        basis = Basis(self._now, self._overlay.loaded, self._overlay.only_followed)
+        if self._overlay.is_lost:
+            raise Conflict("this transaction has met a Conflict, which its body caught; it begins again")
         besides = self._besides()
         if self._changes or besides:
-            return (yield from self.operations.commit(self._changes, basis, besides))
-        if len(basis.rows) > 1:  # a single row was read at one moment, and needs no check
-            name_of = self.operations.catalog.name_of
-            yield from Separately(lambda store: check_unchanged(UnitOfWork(store, name_of), basis))
+            return (yield from self.operations.commit(self._changes, self._overlay.basis(self._now), besides))
+        yield from self._overlay.check(self._now)
         return []
 
     def note_outcome(self, trace: Trace, tasks: tuple[bytes, ...]) -> None:

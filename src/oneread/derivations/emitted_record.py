@@ -150,7 +150,14 @@ def decode_record(data: bytes | None) -> Record:
 
 
 class RecordedPointers:
-    """What a root row's record says that its entity has: see `RecordedKeys`."""
+    """What a root row's record says that its entity has, and in which group it is: see `RecordedKeys`."""
+
+    def __init__(self, group_of: Callable[[bytes], bytes] | None = None) -> None:
+        self._group_of = group_of
+
+    def group(self, key: bytes, /) -> bytes:
+        """The key of the root row of an entity group; without groups, the entity's own."""
+        return key if self._group_of is None else self._group_of(key)
 
     def pointers(self, key: bytes, root: Root, /) -> frozenset[bytes]:
         """The keys in `views` of its back-references and holds."""

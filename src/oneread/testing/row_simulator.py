@@ -7,6 +7,7 @@ of the commit protocol.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random as Chance
 from typing import Any, Final
 
@@ -27,11 +28,12 @@ from oneread.testing.schedules import Fates, Policy
 from oneread.testing.simulator import Simulation, _Process, _Strand
 from oneread.testing.steps import SaveStep, Step, UpsertStep
 from oneread.transactions import outbox
-from oneread.transactions.intents import JOURNAL, marked_root, read_root, root_row
+from oneread.transactions.intents import JOURNAL, ChildRow, marked_root, read_root, root_row
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_recovery import ROW_SYSTEM
+from oneread.transactions.sequences import NumberSequence, last_number
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE
 
@@ -153,13 +155,17 @@ class RowSimulation(Simulation):
     def _check_once(self, asked: CheckAndMutate, step: str) -> None:
         """A step changes the own fields of an entity once, however often its requests are made."""
         cells = asked.mutation.puts
-        if BODY not in cells or cells[BODY].stamp != cells[VERSION].stamp:
-            return  # a copy that follows keeps the own version
-        place = step, asked.mutation.key
-        if place in self._committed:
-            self._raise_violation(f"{step} changed an entity twice")
-        self._committed.add(place)
-        self._steps_done.add(step)
+        changed: list[bytes] = []
+        if BODY in cells and cells[BODY].stamp == cells[VERSION].stamp:  # a copy that follows keeps the own version
+            changed.append(asked.mutation.key)
+        intents = read_root(asked.mutation.key, cells).intents if VERSION in cells else None
+        if intents is not None:
+            changed += [each.key for each in intents.children if each.own in (0, intents.version)]
+        for place in [(step, key) for key in changed]:
+            if place in self._committed:
+                self._raise_violation(f"{step} changed an entity twice")
+            self._committed.add(place)
+            self._steps_done.add(step)
 
     def _step_of(self, process: _Process) -> str:
         return f"{process.name} {process.begun}"
@@ -173,6 +179,17 @@ class RowSimulation(Simulation):
             markers = self.engine.answer(Scan("system", JOURNAL, 1 << 30))
             if key not in {marked_root(each) for each, _row in markers}:
                 self._raise_violation("a row has intents and no marker")
+            self._check_numbers(seen.intents.children, before)
+
+    def _check_numbers(self, children: Sequence[ChildRow], before: Row | None) -> None:
+        """A number that a commit gives was never given before."""
+        catalog = self.operations.catalog
+        for each in children:
+            taken = catalog.taken_number(each.key)
+            if taken is not None and taken.number > last_number(before, taken.sequence):
+                (row,) = self.engine.answer(Read("roots", [each.key], "dm"))
+                if row is not None:
+                    self._raise_violation(f"{catalog.name_of(each.key)} has a number that was given before")
 
     def _perform(self, strand: _Strand) -> object:
         return self._apply(strand.asked, self._step_of(strand.process))
@@ -218,6 +235,23 @@ class RowSimulation(Simulation):
         if self.audit.pending:
             self._raise_violation("tasks are left")
         self._check_holds()
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        """Every number of a sequence was given to one child, and no child is newer than its root."""
+        catalog = self.operations.catalog
+        stored = self.engine.answer(Scan("roots", RowRange(b"", b""), 1 << 30, families="dm"))
+        rows = {key: row for key, row in stored if root_row(row) is not None}
+        given: dict[NumberSequence, set[int]] = {}
+        for key, row in rows.items():
+            taken, root = catalog.taken_number(key), catalog.group_of(key)
+            if taken is not None:
+                given.setdefault(taken.sequence, set()).add(taken.number)
+            if row[VERSION].stamp > rows[root][VERSION].stamp:
+                self._raise_violation(f"{catalog.name_of(key)} is newer than its root")
+        for sequence, numbers in given.items():
+            if numbers != set(range(1, 1 + last_number(rows[sequence.root], sequence))):
+                self._raise_violation(f"the numbers of {catalog.name_of(sequence.root)} are {sorted(numbers)}")
 
     def _check_holds(self) -> None:
         """What entities refer to with `on_delete="refuse"` exists."""

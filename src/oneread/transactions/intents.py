@@ -18,11 +18,15 @@ from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.root import BODY, EMITTED, NO_ROOT, VERSION, Root, parse_root
+from oneread.transactions.sequences import SEQUENCE
 
 INTENTS: Final = b"m:i"
 HISTORY: Final = b"m:h"
 MARK: Final = b"m:x"
 USED: Final = b"m:u"
+
+OWN: Final = b"d:o"
+"""The own version of a child, whose cells all have its root's version as stamp; removed where both are the same."""
 
 REMEMBERED: Final = 8
 """Commits of a row that its history names."""
@@ -36,10 +40,25 @@ JOURNAL: Final = RowRange(b"journal:", b"journal;")
 MARKED: Final = b"d:m"
 """The column of a marker: the version that a commit would have."""
 
+_SHARED: Final = (VERSION, BODY, EMITTED)
 _PENDING: Final = b"pending:"
 _BUCKETS: Final = 64
 _MINUTE: Final = 60_000
 _MINUTE_BYTES: Final = 6
+
+
+class ChildRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The row that a commit of an entity group gives one of its children; without a body the child is deleted.
+
+    `own` is the own version, `used` are the versions of the sources of its copies; with `fans_out` its holders follow.
+    """
+
+    key: bytes
+    body: bytes | None
+    emitted: bytes
+    own: int
+    used: dict[bytes, int] = {}
+    fans_out: bool = False
 
 
 class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -47,7 +66,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `puts` and `removed` are rows of `views`; `deltas` the amounts that rows of `counts` gain. `task` says that holders
     follow. Each changed row of `views` with a prefix of `fed` leaves a task, which makes entries of feeds follow;
-    those with a prefix of `logs` are added to a change log.
+    those with a prefix of `logs` are added to a change log. `children` are other rows of the entity group.
     """
 
     version: int
@@ -57,6 +76,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     task: bool = False
     fed: list[bytes] = []
     logs: dict[bytes, bytes] = {}
+    children: list[ChildRow] = []
 
     def logged(self) -> dict[bytes, list[bytes]]:
         """The keys that are added to change logs, without prefixes; those of removed rows come first."""
@@ -70,13 +90,17 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def tasks(self, root: bytes) -> Mapping[bytes, bytes]:
         """The keys of the tasks that the commit of a row leaves, each with its source."""
-        sources = [root] if self.task else []
+        sources = self.sources(root)
         if self.fed:
             sources += [outbox.feed_source(key) for key in (*self.puts, *self.removed) if view_part(key) in self.fed]
         return {outbox.version_key(source, self.version): source for source in sources}
 
     def __bool__(self) -> bool:
-        return bool(self.puts or self.removed or self.deltas or self.task)
+        return bool(self.puts or self.removed or self.deltas or self.task or self.children)
+
+    def sources(self, root: bytes) -> list[bytes]:
+        """The keys of the entities whose holders follow, of the group of a root."""
+        return [*([root] if self.task else ()), *(each.key for each in self.children if each.fans_out)]
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -127,9 +151,12 @@ def root_row(row: Row | None) -> Row | None:
     """The part of a row that the root rows of all stores have; None for one that no entity was ever committed to."""
     if row is None or (EMITTED not in row and HISTORY in row):
         return None
-    shared: Row = {column: row[column] for column in (VERSION, BODY, EMITTED) if column in row}
-    if _living(shared, BODY) is None:
+    shared: Row = {column: cell for column, cell in row.items() if column in _SHARED or column.startswith(SEQUENCE)}
+    body, own = _living(shared, BODY), _living(row, OWN)
+    if body is None:
         shared.pop(BODY, None)
+    elif own is not None:
+        shared[BODY] = Cell(body, decode_version(own))
     return shared
 
 
@@ -162,6 +189,18 @@ def committed_cells(seen: SeenRow, root: Root, intents: Intents, used: Mapping[b
     cells[INTENTS] = Cell(_encode(intents) if intents else REMOVED, version)
     cells[USED] = Cell(_encode(dict(used)) if used else REMOVED, version)
     return cells
+
+
+def child_cells(child: ChildRow, version: int) -> Row:
+    """The cells of a child's row at its root's version: all of them, so that the newest commit wins in each."""
+    is_own = child.body is None or child.own == version
+    return {
+        VERSION: Cell(encode_version(version), version),
+        BODY: Cell(REMOVED if child.body is None else child.body, version),
+        EMITTED: Cell(child.emitted, version),
+        OWN: Cell(REMOVED if is_own else encode_version(child.own), version),
+        USED: Cell(_encode(child.used) if child.used else REMOVED, version),
+    }
 
 
 def fence_cells(seen: SeenRow, version: int, commit: bytes = FENCED) -> Row:

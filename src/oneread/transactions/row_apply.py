@@ -24,6 +24,7 @@ from oneread.transactions.intents import (
     MARKED,
     Intents,
     SeenRow,
+    child_cells,
     decode_version,
     encode_version,
     fence_cells,
@@ -127,6 +128,7 @@ class RowApplier(RowSystem):
         rows: list[RowMutation] = []
         deltas: dict[bytes, list[_AddedDelta]] = {}
         logged: dict[bytes, list[bytes]] = {}
+        children: list[RowMutation] = []
         for key, intents, _shards, _markers in done:
             version = intents.version
             rows += [RowMutation(each, {VALUE: Cell(value, version)}) for each, value in intents.puts.items()]
@@ -135,9 +137,12 @@ class RowApplier(RowSystem):
                 deltas.setdefault(shard, []).append(_AddedDelta(key, version, shard, amounts))
             for log, keys in intents.logged().items():
                 logged.setdefault(log, []).extend(keys)
+            children += [RowMutation(each.key, child_cells(each, version)) for each in intents.children]
         together: list[Plan[Any]] = [Mutate("views", rows).__iter__()] if rows else []
         tokens: dict[bytes, dict[bytes, int]] = {}
         together += [self._add(several, done[0].shards, tokens) for several in deltas.values()]
+        if children:
+            together.append(Mutate("roots", children).__iter__())
         if together:
             yield from Together(together)
         yield from self.logs.add(logged)

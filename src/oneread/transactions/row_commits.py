@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from oneread.errors import (
@@ -38,6 +39,7 @@ from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts
 from oneread.transactions.intents import (
     INTENTS,
     MARK,
+    ChildRow,
     Intents,
     SeenRow,
     committed_cells,
@@ -79,7 +81,9 @@ INTENTS_BYTES: Final = 1_000_000
 LATER: Final = 1_000
 """Commits that wait to be applied, at most; with more, each is applied before it returns."""
 
-_SEVERAL: Final = "this store changes one row at a time: it cannot do this, which needs a transaction over several"
+NO_ROOTS: Final[Mapping[bytes, Root]] = {}
+
+SEVERAL: Final = "this store changes one row at a time: it cannot do this, which needs a transaction over several"
 
 _POINTERS: Final = (outbox.BACK_REFERENCES, outbox.HOLDS)
 
@@ -99,6 +103,21 @@ class RecordedKeys(Protocol):
         """What the record is about, whether or not the entity has any of it: the same for all commits of a program."""
         ...
 
+    def group(self, key: bytes, /) -> bytes:
+        """The key of the root row of its entity group, which commits compare and set."""
+        ...
+
+
+class GroupPart(NamedTuple):
+    """What a commit of an entity group writes beside its root's entity.
+
+    `pointers` are the back-references and holds of children to their root, `counts` the cells of sequences.
+    """
+
+    children: Sequence[ChildRow] = ()
+    pointers: Mapping[bytes, bytes] = MappingProxyType({})
+    counts: Mapping[bytes, Cell] = MappingProxyType({})
+
 
 class Ready(NamedTuple):
     """A decision that can be committed; `shards` are rows of `counts` that were read already."""
@@ -108,6 +127,7 @@ class Ready(NamedTuple):
     used: Mapping[bytes, int]
     markers: Sequence[int]
     shards: Mapping[bytes, Row | None]
+    group: GroupPart = GroupPart()
 
 
 class Prepared(NamedTuple):
@@ -119,11 +139,11 @@ class Prepared(NamedTuple):
     commit: bytes
 
 
-class _LostRace(Exception):
+class LostRace(Exception):
     """Another commit of the same row, or one of a row that it depends on, came first: everything is read again."""
 
 
-class _Finished(_LostRace):
+class Finished(LostRace):
     """The row had intents, which are applied now."""
 
 
@@ -161,7 +181,7 @@ class RowCommitter(RowRecovery):
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """Each change is a commit of its own."""
         if commit.beside or commit.basis is not None:
-            raise Unsupported(_SEVERAL)
+            raise Unsupported(SEVERAL)
         tasks: list[bytes] = []
         for change in commit.changes:
             tasks += yield from in_time(self._commit_one(commit, change), self.clock, OPERATION)
@@ -182,9 +202,9 @@ class RowCommitter(RowRecovery):
             yield from self.renew_lease()
             try:
                 return (yield from attempt(has_caught_up))
-            except _Finished:
+            except Finished:
                 continue
-            except _LostRace:
+            except LostRace:
                 yield from Sleep(backoff(number, (yield from Random())))
             except _Unfollowed as left:
                 has_caught_up = True  # or is set aside
@@ -198,22 +218,22 @@ class RowCommitter(RowRecovery):
         raise Conflict("others change this entity all the time; try again", key=self.name_of(change.key))
 
     def step(self, run: Callable[[Any], None]) -> Plan[None]:  # noqa: ARG002 - of the contract
-        raise Unsupported(_SEVERAL)
+        raise Unsupported(SEVERAL)
 
     def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> None:  # noqa: ARG002 - of the contract
-        raise Unsupported(_SEVERAL, changes=len(changes))
+        raise Unsupported(SEVERAL, changes=len(changes))
 
     def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
-        raise Unsupported(_SEVERAL, items=len(items))
+        raise Unsupported(SEVERAL, items=len(items))
 
     def follow(self, store: CountedStore, source: bytes, holder: bytes) -> SetAside | None:  # noqa: ARG002 - of the contract
-        raise Unsupported(_SEVERAL, source=source, holder=holder)
+        raise Unsupported(SEVERAL, source=source, holder=holder)
 
     def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:  # noqa: ARG002 - of the contract
-        raise Unsupported(_SEVERAL, rows=len(keys))
+        raise Unsupported(SEVERAL, rows=len(keys))
 
     def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:  # noqa: ARG002 - of the contract
-        raise Unsupported(_SEVERAL, groups=len(groups))
+        raise Unsupported(SEVERAL, groups=len(groups))
 
     # Up to the commit point.
 
@@ -222,14 +242,14 @@ class RowCommitter(RowRecovery):
         key, now = change.key, (yield from Now())
         pointers = list(change.pointers(None))
         markers = [now] if change.likely_derives else []
-        first: list[Request[Any]] = [Read("roots", [key], "dm"), *(_mark(key, each) for each in markers)]
+        first: list[Request[Any]] = [Read("roots", [key], "dm"), *(put_mark(key, each) for each in markers)]
         if pointers:
-            first.append(_put_pointers(pointers, now))
+            first.append(put_pointers(pointers, now))
         found = yield from Together([surely(each) for each in first])
         seen = read_root(key, found[0][0])
         if seen.intents is not None:
             yield from self.finish(seen)
-            raise _Finished
+            raise Finished
         version = next_version(now, seen.version)
         put = {*self._recorded.pointers(key, seen.root), *(pointers if version == now else ())}
         if follows is not None and not refers(put, follows):
@@ -259,20 +279,32 @@ class RowCommitter(RowRecovery):
         """The root rows that a decision needs, read after the back-references to them are there, and likely sums."""
         lacking = [each for each in change.pointers(seen.root) if each not in put]
         if lacking:
-            yield from surely(_put_pointers(lacking, version))
-        rows = RowCache()
+            yield from surely(put_pointers(lacking, version))
         wanted = [key for key in dict.fromkeys([*change.hints(), *change.links(seen.root)]) if key != seen.key]
         if not wanted:
-            return rows, {}
-        sums = list(change.likely_sums((yield from Now())))
-        reads = [Read("roots", wanted, "dm"), *([Read("counts", sums, "dm")] if sums else [])]
+            return RowCache(), {}
+        return (yield from self.read_sources(wanted, list(change.likely_sums((yield from Now())))))
+
+    def read_sources(
+        self, wanted: Sequence[bytes], sums: list[bytes] | None = None
+    ) -> Plan[tuple[RowCache, dict[bytes, Row | None]]]:
+        """Root rows that have back-references already, and sums; rows of children after those of their roots."""
+        groups = {key: self._recorded.group(key) for key in wanted}
+        children = [key for key, group in groups.items() if group != key]
+        of_children = {groups[key] for key in children}
+        rows, first = RowCache(), list(dict.fromkeys(groups.values()))
+        reads = [Read("roots", first, "dm"), *([Read("counts", sums, "dm")] if sums else [])]
         found, *counted = yield from Together([surely(each) for each in reads])
-        for key, row in zip(wanted, found, strict=True):
+        for key, row in zip(first, found, strict=True):
             source = read_root(key, row)
             if source.marked:  # its delete has begun, and must look again
                 yield from self.fence(source, 0)
-                raise _LostRace
+                raise LostRace
             rows[key] = root_row(row)
+            if key in of_children:
+                yield from self.finish(source)
+        if children:
+            rows.update(zip(children, map(root_row, (yield from Read("roots", children, "dm"))), strict=True))
         return rows, dict(zip(sums, counted[0], strict=True)) if sums else {}
 
     def _check_followed(self, change: Change, seen: SeenRow, sources: RowCache) -> None:
@@ -316,9 +348,9 @@ class RowCommitter(RowRecovery):
         """
         root, key = ready.decision.root, ready.seen.key
         assert root is not None, "a decision that changes nothing is not written"
-        intents = noted(_intents(root.version, ready.decision), self.feeds)
+        intents = noted(_intents(root.version, ready.decision, ready.group), self.feeds)
         commit = yield from new_commit()
-        cells = committed_cells(ready.seen, root, intents, ready.used, commit)
+        cells = committed_cells(ready.seen, root, intents, ready.used, commit) | dict(ready.group.counts)
         size = len(cells[INTENTS].value)
         if size > INTENTS_BYTES:
             raise LimitExceeded(
@@ -328,10 +360,10 @@ class RowCommitter(RowRecovery):
 
     def _write(self, ready: Ready) -> Plan[Committed]:
         """What must be there before the commit point, and the commit point."""
-        seen, decision, _used, markers, known = ready
+        seen, decision, _used, markers, known, _group = ready
         key = seen.key
         root, intents, cells, commit = yield from self._prepare(ready)
-        claims = [self._claim(each, key, root.version) for each in decision.operations.claimed]
+        claims = [self._claim(each, owner, root.version) for each, owner in decision.operations.claimed.items()]
         if claims:
             yield from Together(claims)
         before: list[Request[Any]] = []
@@ -340,13 +372,13 @@ class RowCommitter(RowRecovery):
             before.append(Read("counts", lacking, "dm"))
         if root.version not in markers and (intents or self._may_lack(seen.root, root)):
             markers = [*markers, root.version]
-            before.append(_mark(key, root.version))
+            before.append(put_mark(key, root.version))
         found = (yield from Together([surely(each) for each in before])) if before else []
         shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
         check_sums(intents.deltas, shards)
         yield from _reserve(key, intents, markers)
         if not (yield from self._swap_root(seen, cells, commit)):
-            raise _LostRace
+            raise LostRace
         return Committed(key, intents or Intents(root.version), shards, markers)
 
     def _may_lack(self, before: Root, after: Root) -> bool:
@@ -359,8 +391,10 @@ class RowCommitter(RowRecovery):
 
     # A delete that others may forbid.
 
-    def _mark_going(self, seen: SeenRow, decision: Decision) -> Plan[SeenRow]:
+    def _mark_going(self, seen: SeenRow, decision: Decision, made: Mapping[bytes, Root] = NO_ROOTS) -> Plan[SeenRow]:
         """Marks a row whose delete begins, and looks at every hold on it (rule 19).
+
+        `made` are entities of the same group as the commit makes them.
 
         Raises:
             StillReferenced: an entity refers to it.
@@ -371,13 +405,13 @@ class RowCommitter(RowRecovery):
         cells = fence_cells(seen, version, commit)
         cells[MARK] = Cell(b"\x01", version)
         if not (yield from self._swap_root(seen, cells, commit)):
-            raise _LostRace
+            raise LostRace
         (row,) = yield from Read("roots", [seen.key], "dm")
         marked = read_root(seen.key, row)
         if marked.version != version:
-            raise _LostRace
+            raise LostRace
         for within in decision.unreferenced:
-            holder = yield from self._living_holder(within)
+            holder = yield from self._living_holder(within, made)
             if holder is not None:
                 yield from self.fence(marked, version)
                 raise StillReferenced(
@@ -388,14 +422,18 @@ class RowCommitter(RowRecovery):
                 )
         return marked
 
-    def _living_holder(self, within: RowRange) -> Plan[bytes | None]:
+    def _living_holder(self, within: RowRange, made: Mapping[bytes, Root]) -> Plan[bytes | None]:
         """The first entity with a hold in a range; attempts to commit others are ended."""
         rest = within
         while True:
             holds = yield from Scan("views", rest, PAGE)
             for place, row in holds:
                 holder = holder_part(place[len(within.start) :])
-                if (yield from self._has_pointer(holder, place, row[VALUE].stamp)):
+                if holder in made:
+                    is_living = place in self._recorded.pointers(holder, made[holder])
+                else:
+                    is_living = yield from self._has_pointer(holder, place, row[VALUE].stamp)
+                if is_living:
                     return holder
             if len(holds) < PAGE:
                 return None
@@ -407,13 +445,27 @@ class RowCommitter(RowRecovery):
         One that does not is removed, once no attempt that put it can be committed any more.
         """
         while True:
-            seen = yield from self._finished(holder)
-            if place in self._recorded.pointers(holder, seen.root):
+            seen, root = yield from self._settled(holder)
+            if place in self._recorded.pointers(holder, root):
                 return True
             if seen.version >= stamp:
                 yield from Mutate("views", [_put(place, VALUE, REMOVED, seen.version)])
                 return False
             yield from self.fence(seen, stamp)
+
+    def _settled(self, key: bytes) -> Plan[tuple[SeenRow, Root]]:
+        """The root row of an entity's group, without intents, and what the entity's own row holds at its version.
+
+        The row of a child is read after its root's (rule G1).
+        """
+        group = self._recorded.group(key)
+        while True:
+            seen = yield from self._finished(group)
+            if group == key:
+                return seen, seen.root
+            child = read_root(key, (yield from Read("roots", [key], "dm"))[0]).root
+            if child.version <= seen.version:
+                return seen, child
 
     # Unique values.
 
@@ -443,8 +495,8 @@ class RowCommitter(RowRecovery):
     def _refuse_held(self, claim: bytes, owner: bytes, since: int) -> Plan[None]:
         """Raises NotUnique when the owner of a claim has the value; else ends its attempts to get it."""
         while True:
-            seen = yield from self._finished(owner)
-            if claim in self._recorded.claims(seen.root):
+            seen, root = yield from self._settled(owner)
+            if claim in self._recorded.claims(root):
                 if (yield from self._has_expired(owner)):
                     continue
                 error = NotUnique(
@@ -464,7 +516,7 @@ class RowCommitter(RowRecovery):
             return False
         done = yield from self._until_won(partial(self._attempt, change, None), change)
         if done is not None:
-            yield from self._complete(done)
+            yield from self._apply_now(done)
         return done is not None
 
     # Behind the commit point.
@@ -485,8 +537,8 @@ class RowCommitter(RowRecovery):
         try:
             yield from self.apply(*done)
             for each in done:
-                if each.intents.task:
-                    tasks += yield from self._follow_few(each.key, each.intents.version)
+                for source in each.intents.sources(each.key):
+                    tasks += yield from self._follow_few(source, each.intents.version)
                 tasks += yield from follow_feeds(self.feeds, each, self._inline)
         except OnereadError as error:
             names = [self.name_of(each.key) for each in done]
@@ -526,15 +578,16 @@ class RowCommitter(RowRecovery):
         raise NotImplementedError
 
 
-def _intents(version: int, decision: Decision) -> Intents:
+def _intents(version: int, decision: Decision, group: GroupPart) -> Intents:
     """What follows from a decision, but for what is written before the commit point."""
     operations = decision.operations
     deltas: dict[bytes, Delta] = {}
     for key, amounts, sign in operations.deltas:
         deltas.setdefault(key, Delta()).add(amounts, sign)
     puts = {key: value for key, value in operations.puts.items() if pointer_part(key) not in _POINTERS}
+    puts.update(group.pointers)
     added = {key: encode_amounts(delta.amounts) for key, delta in deltas.items() if any(delta.amounts)}
-    return Intents(version, puts, operations.deletes, added, decision.fans_out)
+    return Intents(version, puts, operations.deletes, added, decision.fans_out, children=list(group.children))
 
 
 def _left(done: Committed) -> list[bytes]:
@@ -554,10 +607,10 @@ def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> 
 def _reserve(key: bytes, intents: Intents, markers: Collection[int]) -> Reserve:
     """What the commit point and all behind it may cost, but for holders and entries that follow."""
     rows, sums, after = len(intents.puts) + len(intents.removed), len(intents.deltas), bool(intents)
-    tasks, logs = len(intents.tasks(key)), 2 * len(intents.logs)
+    tasks, logs, children = len(intents.tasks(key)), 2 * len(intents.logs), len(intents.children)
     return Reserve(
-        1 + bool(rows) + sums + logs + bool(tasks) + after + bool(markers),
-        1 + rows + sums + logs + tasks + after + len(markers),
+        1 + bool(rows) + bool(children) + sums + logs + bool(tasks) + after + bool(markers),
+        1 + rows + children + sums + logs + tasks + after + len(markers),
     )
 
 
@@ -578,11 +631,11 @@ def _owner_of(held: bytes) -> tuple[bytes, int]:
     return held[8:], decode_version(held[:8])
 
 
-def _mark(key: bytes, version: int) -> Mutate:
+def put_mark(key: bytes, version: int) -> Mutate:
     return Mutate("system", [marker_row(key, version)])
 
 
-def _put_pointers(places: Sequence[bytes], version: int) -> Mutate:
+def put_pointers(places: Sequence[bytes], version: int) -> Mutate:
     return Mutate("views", [_put(each, VALUE, outbox.PRESENT, version) for each in places])
 
 

@@ -63,7 +63,8 @@ def noted(intents: Intents, feeds: FollowRows) -> Intents:
 
 def follow_feeds(feeds: FollowRows, done: Committed, size: int) -> Plan[list[bytes]]:
     """Lets the first entries of each row follow, one more than `size`; returns the tasks of those that have more."""
-    tasks = {key: outbox.feed_row(source) for key, source in done.intents.tasks(done.key).items() if source != done.key}
+    found = done.intents.tasks(done.key).items()
+    tasks = {key: outbox.feed_row(source) for key, source in found if outbox.kind_of(source) == outbox.FEED}
     if not tasks:
         return []
     cursors = yield from Together([feeds.follow(row, b"", size + 1) for row in tasks.values()])

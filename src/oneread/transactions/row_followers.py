@@ -141,8 +141,9 @@ class FollowingCommitter(RowCommitter):
             except OnereadError:  # alone, it is raised
                 page.leave(key)
                 continue
+            is_alone = any(self._recorded.group(each) != each for each in (key, *wanted))  # a child, or of one
             lacks_pointers = any(place not in recorded for place in change.pointers(seen.root))
-            if row is None or seen.intents is not None or key in wanted or lacks_pointers:
+            if row is None or seen.intents is not None or key in wanted or is_alone or lacks_pointers:
                 page.leave(key)
                 continue
             living = [place for place in page.places[key] if place in recorded]
@@ -268,8 +269,8 @@ class FollowingCommitter(RowCommitter):
         key = outbox.aside_key(source, holder)
         (before,) = yield from Read("system", [key], "dm")
         if holder:
-            seen = yield from self._finished(holder)
-            for place in self._recorded.pointers(holder, seen.root):
+            seen, root = yield from self._settled(holder)
+            for place in self._recorded.pointers(holder, root):
                 if place.startswith(outbox.holders_of(source).start):
                     yield from in_time(self.follow_pointer(source, place, seen.version), self.clock, OPERATION)
         elif not (yield from follow_all(self.feeds, outbox.feed_row(source))):

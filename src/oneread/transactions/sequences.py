@@ -93,6 +93,13 @@ def raised(row: Row, taken: TakenNumber, now: int) -> Row | None:
     return new
 
 
+def counted(row: Row | None, taken: TakenNumber, version: int) -> Row:
+    """The cell of a sequence raised to a number, for a root's row at this version; none if it is there already."""
+    if last_number(row, taken.sequence) >= taken.number:
+        return {}
+    return {SEQUENCE + taken.sequence.kind: Cell(taken.number.to_bytes(_BYTES, "big"), version)}
+
+
 def rewritten(row: Row, now: int) -> tuple[Row, int]:
     """A root row with what it holds, at its next version."""
     root = parse_root(row)

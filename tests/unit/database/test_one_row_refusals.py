@@ -5,7 +5,6 @@ from datetime import datetime
 import pytest
 
 from oneread import (
-    GENERATED,
     Aggregate,
     Copy,
     Feed,
@@ -64,15 +63,7 @@ def db():
     opened.close()
 
 
-def grouped(db):
-    for attempt in db.group(Author, "ada"):
-        with attempt:
-            raise AssertionError
-
-
 VERBS = {
-    "transact": lambda db: db.transact(lambda tx: tx.get(Author, "ada")),
-    "group": grouped,
     "verify": lambda db: db.verify(),
     "repair": lambda db: db.repair(),
     "drop": lambda db: db.drop(),
@@ -132,12 +123,6 @@ def test_dumps_leave_out_what_only_the_protocol_needs(db):
     assert db.dump_csv(rows.append, Author) == 1
 
 
-class Comment(Model[str, int]):
-    child_of = Author
-    name: Key[str]
-    number: Key[int] = GENERATED
-
-
 class Country(Model[str]):
     country: Key[str]
     books: int = rollup(BooksInCountry.books)
@@ -174,7 +159,6 @@ class Lines(Feed[Posts]):
 
 
 REFUSED = [
-    (Comment, [Comment], "child_of"),
     (Country, [Country], "rollup"),
     (Counted, [Counted], "rollup"),
     (Countries, [Countries], "an index over groups"),

@@ -1,6 +1,9 @@
 """The root row of a store that changes one row at a time: what a commit and a fence write, and what is read again."""
 
+from pathlib import Path
+
 import pytest
+from msgspec.structs import replace
 
 from oneread.errors import Corrupt
 from oneread.store.rows import REMOVED, Cell, RowRange
@@ -10,11 +13,14 @@ from oneread.transactions.intents import (
     INTENTS,
     JOURNAL,
     MARK,
+    OWN,
     REMEMBERED,
     USED,
+    ChildRow,
     HistoryEntry,
     Intents,
     SeenRow,
+    child_cells,
     committed_cells,
     fence_cells,
     journal_key,
@@ -23,9 +29,11 @@ from oneread.transactions.intents import (
     root_row,
 )
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root
+from oneread.transactions.sequences import SEQUENCE
 
 KEY = b"\x00\x01key"
-INTENDED = Intents(7, {b"v": b"1"}, [b"w"], {b"c": b"2"}, task=True)
+CHILD = ChildRow(b"\x00\x02child", b"body", b"record", 7, {b"s": 5}, fans_out=True)
+INTENDED = Intents(7, {b"v": b"1"}, [b"w"], {b"c": b"2"}, task=True, children=[CHILD])
 
 
 UNSEEN, ROOT = SeenRow(KEY), Root(7, b"body", b"record", 7)
@@ -39,6 +47,11 @@ def test_a_commit_is_read_as_it_was_written():
     seen = read_root(KEY, committed(used={b"s": 5}))
     assert seen == SeenRow(KEY, Root(7, b"body", b"record", 7), INTENDED, [HistoryEntry(0, b"id")], {b"s": 5})
     assert seen.version == 7
+
+
+def test_intents_are_stored_as_the_page_says():
+    page = Path(__file__).parents[3] / "docs" / "formats" / "rows.md"
+    assert f"`{committed()[INTENTS].value.hex()}`" in page.read_text(encoding="utf-8")
 
 
 def test_a_commit_without_intents_says_so_in_every_cell():
@@ -96,10 +109,31 @@ def test_an_unreadable_cell_is_corrupt(column):
         read_root(KEY, {**committed(), column: Cell(b"\xff", 7)})
 
 
-@pytest.mark.parametrize("field", ["puts", "removed", "deltas", "task"])
+@pytest.mark.parametrize("field", ["puts", "removed", "deltas", "task", "children"])
 def test_intents_are_true_when_anything_follows(field):
     assert not Intents(7)
     assert Intents(7, **{field: getattr(INTENDED, field)})
+
+
+def test_the_sources_of_a_commit_are_its_root_and_children_that_others_follow():
+    assert INTENDED.sources(KEY) == [KEY, CHILD.key]
+    assert Intents(7, children=[ChildRow(b"k", None, b"", 0)]).sources(KEY) == []
+
+
+def test_every_cell_of_a_child_has_the_version_of_its_root():
+    """So the newest commit wins in each; an older own version is in a cell of its own."""
+    for child, own in ((CHILD, 7), (replace(CHILD, own=3), 3), (replace(CHILD, body=None, own=0), 0)):
+        cells = child_cells(child, 7)
+        assert set(cells) == {VERSION, BODY, EMITTED, OWN, USED}
+        assert {cell.stamp for cell in cells.values()} == {7}
+        seen = read_root(child.key, cells)
+        assert seen.root == Root(7, child.body, b"record", own)
+        assert seen.used == {b"s": 5}
+
+
+def test_a_root_row_keeps_its_sequences():
+    count = {SEQUENCE + b"\x00\x02": Cell(bytes(7) + b"\x09", 7)}
+    assert root_row({**committed(), **count})[SEQUENCE + b"\x00\x02"] == Cell(bytes(7) + b"\x09", 7)
 
 
 def test_a_marker_is_in_the_journal_and_names_its_row():

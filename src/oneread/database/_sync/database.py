@@ -634,7 +634,7 @@ class Database(FeedVerbs, Together):
         if type(batch) is not int or batch < 1:
             raise UsageError("a batch is at least one entity", batch=batch)
         check_iterable(entities, "save_all takes an iterable of entities")
-        one_by_one = self.operations.portable or not self.operations.spans_rows
+        one_by_one = self.operations.portable
         saved: list[M] = []
         rest = iter(entities)
         while several := list(islice(rest, 1 if one_by_one else min(batch, maxsize))):
@@ -713,11 +713,11 @@ class Database(FeedVerbs, Together):
                     group.patch(Customer, 12347, country="Norway")
             ```
         """
-        return self._attempts(attempts, self.operations.require("group").group_root(model, key))
+        return self._attempts(attempts, self.operations.group_root(model, key))
 
     def _attempts(self, attempts: int, group: bytes | None = None) -> Attempts[Transaction]:
         def begin() -> tuple[Transaction, TransactionWork]:
-            work = TransactionWork(self.operations.require("transact"), group)
+            work = TransactionWork(self.operations, group)
             return Transaction(self, work), work
 
         return Attempts(begin, self._commit, self._pause, attempts)

@@ -1,0 +1,238 @@
+"""Rules of entity groups on one row broken on purpose: what the simulator must find, and by which schedule it does."""
+
+from weakref import WeakKeyDictionary
+
+from oneread.store.requests import CheckAndMutate, Read
+from oneread.store.rows import Cell, RowMutation
+from oneread.transactions import intents, row_apply, row_groups
+from oneread.transactions.intents import decode_version, encode_version
+from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_groups import GroupCommitter, GroupDraft
+from oneread.transactions.sequences import last_number
+from oneread.transactions.unit_of_work import VALUE, later
+from tests.simulation.row_mutations import edit
+
+
+def children_are_read_before_their_root(patch):
+    read = "    found = yield from Together([surely(each) for each in first])\n"
+    keys = "[each.key for each in changes if each.sequence is None and each.key != group]"
+    early = f"    keys = {keys}\n    early = (yield from Read('roots', keys, 'dm')) if keys else []\n"
+    draft = "    draft = GroupDraft(seen, row, now, now)\n"
+    given = "    for at, one in zip(keys, early):\n        draft.add_child(at, one)\n"
+    edit(patch, GroupCommitter, "_attempt_group", (read, early + read), (draft, draft + given))
+
+
+def a_child_of_a_later_version_is_not_noticed(patch):
+    edit(patch, GroupDraft, "add_child", ("if child.version > self.seen.version:", "if False:"))
+
+
+def numbers_come_from_a_row_of_their_own(patch):
+    def take(draft, changes):
+        for change in changes:
+            sequence = change.sequence
+            if sequence is not None and draft.numbered.get(change) is None:
+                key = b"numbers:" + sequence.root + sequence.kind
+                is_taken = False
+                while not is_taken:
+                    (row,) = yield from Read("system", [key], "dm")
+                    held = None if row is None else row[VALUE].value
+                    last = last_number(draft.rows[sequence.root], sequence) if held is None else decode_version(held)
+                    cell = Cell(encode_version(last + 1), later(row, last))
+                    is_taken = yield from CheckAndMutate("system", VALUE, held, RowMutation(key, {VALUE: cell}))
+                draft.numbered[change] = last + 1
+                change.take_number(last + 1)
+                draft.add_child(change.key, None)
+
+    numbered = WeakKeyDictionary()
+    patch.setattr(GroupDraft, "numbered", property(lambda self: numbered.setdefault(self, {})), raising=False)
+    patch.setattr(row_groups, "take_apart", take, raising=False)
+    edit(patch, GroupCommitter, "load", ("draft.take_numbers(changes)", "yield from take_apart(draft, changes)"))
+
+
+def a_number_is_taken_before_the_commit(patch):
+    swap = "    if not (yield from self._swap_root"
+    taken = "    if _group.counts:\n        yield from Mutate('roots', [RowMutation(key, _group.counts)])\n"
+    edit(patch, RowCommitter, "_write", (swap, f"{taken}{swap}"))
+
+
+def the_number_of_a_deleted_child_is_given_again(patch):
+    decide = GroupDraft.decide
+
+    def lowering(self, change):
+        decide(self, change)
+        if change.key != self.seen.key and self.made[change.key].body is None:
+            for column, cell in (self.rows[self.seen.key] or {}).items():
+                if column.startswith(b"m:s"):
+                    lower = max(0, int.from_bytes(cell.value, "big") - 1).to_bytes(8, "big")
+                    self.counts[column] = Cell(lower, self.version)
+
+    patch.setattr(GroupDraft, "decide", lowering)
+
+
+def sequences_end_with_their_group(patch):
+    columns = "[each for each in draft.rows[group] if each[:3] == b'm:s']"
+    ended = f"dict.fromkeys({columns}, Cell(bytes(8), root.version))"
+    edit(patch, GroupCommitter, "_ready", ("draft.counts)", f"{ended} if root.body is None else draft.counts)"))
+
+
+def a_delete_of_a_group_does_not_look_for_children_again(patch):
+    edit(patch, GroupCommitter, "_mark_group", ("if not within:", "if True:"))
+
+
+def a_deleted_child_is_removed(patch):
+    put = "RowMutation(each.key, child_cells(each, version))"
+    removed = f"{put} if each.body is not None else RowMutation(each.key, {{}}, {{}}, version)"
+    edit(patch, RowCommitter, "apply", (f"{put} for each", f"{removed} for each"))
+
+
+def a_child_is_stamped_by_the_clock(patch):
+    version = "        version = intents.version\n"
+    edit(
+        patch,
+        RowCommitter,
+        "apply",
+        (version, version + "        clock = yield from Now()\n"),
+        ("child_cells(each, version)", "child_cells(each, clock)"),
+    )
+
+
+def a_body_is_stamped_with_the_own_version(patch):
+    whole = intents.child_cells
+
+    def child_cells(child, version):
+        cells = whole(child, version)
+        if child.body is not None:
+            cells[intents.BODY] = Cell(child.body, child.own)
+        return cells
+
+    patch.setattr(row_apply, "child_cells", child_cells)
+
+
+def intents_are_cleared_before_their_children_are_put(patch):
+    put = 'together.append(Mutate("roots", children).__iter__())'
+    spent = "self._note_spent(tokens)\n"
+    late = "yield from Mutate('roots', children)\n"
+    edit(
+        patch,
+        RowCommitter,
+        "apply",
+        (put, "pass"),
+        (spent, f"{spent}    if children:\n        {late}"),
+    )
+
+
+FENCE = "    yield from self.fence(seen, stamp)"
+OF_CHILD = "Mutate('roots', [RowMutation(holder, {VERSION: Cell(encode_version(stamp), stamp)})])"
+
+
+def a_child_is_fenced_in_place_of_its_root(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "_has_pointer",
+        ("if seen.version >= stamp:", "if root.version >= stamp:"),
+        ("REMOVED, seen.version", "REMOVED, root.version"),
+        (FENCE, f"    if holder == seen.key:\n        {FENCE}\n        else:\n            yield from {OF_CHILD}"),
+    )
+
+
+def the_version_of_a_child_is_compared(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "_has_pointer",
+        ("REMOVED, seen.version", "REMOVED, max(stamp, root.version)"),
+        ("if seen.version >= stamp:", "if root.version >= stamp or seen.key != holder:"),
+    )
+
+
+def a_back_reference_of_a_child_is_stamped_by_the_clock(patch):
+    edit(
+        patch,
+        GroupCommitter,
+        "_point",
+        ("put_pointers(lacking, draft.version)", "put_pointers(lacking, (yield from Now()))"),
+    )
+
+
+def back_references_of_children_are_put_after_their_sources_were_read(patch):
+    point = "yield from self._point(draft, changes, put)\n"
+    early = "    yield from self._point(draft, [each for each in changes if each.key in draft.stored], put)\n"
+    edit(
+        patch,
+        GroupCommitter,
+        "load",
+        (early, "\n"),
+        (point, "pass\n"),
+        ("    return sums", "    yield from self._point(draft, changes, put)\n    return sums"),
+    )
+    edit(
+        patch,
+        GroupCommitter,
+        "_attempt_group",
+        ("    if pointers:", "    if False:"),
+        ("set(pointers if draft.version == now else ())", "set()"),
+    )
+
+
+def a_transaction_does_not_compare_what_it_was_decided_on(patch):
+    edit(
+        patch,
+        GroupCommitter,
+        "_attempt_group",
+        ("if basis is not None and seen.version != _version_of(basis, group):", "if False:"),
+    )
+
+
+def a_source_that_is_a_child_is_read_without_its_root(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "read_sources",
+        ("groups = {key: self._recorded.group(key) for key in wanted}", "groups = {key: key for key in wanted}"),
+    )
+
+
+def a_changed_child_leaves_no_task(patch):
+    patch.setattr(intents.Intents, "sources", lambda self, root: [root] if self.task else [])
+
+
+def a_holder_that_is_a_child_is_read_before_its_root(patch):
+    edit(
+        patch,
+        RowCommitter,
+        "_settled",
+        (
+            "    while True:\n",
+            "    early = read_root(key, (yield from Read('roots', [key], 'dm'))[0]).root\n    while True:\n",
+        ),
+        ('child = read_root(key, (yield from Read("roots", [key], "dm"))[0]).root', "child = early"),
+    )
+
+
+BY_SEED = {
+    children_are_read_before_their_root: 54,
+    a_child_of_a_later_version_is_not_noticed: 52,
+    numbers_come_from_a_row_of_their_own: 3,
+    a_number_is_taken_before_the_commit: 3,
+    the_number_of_a_deleted_child_is_given_again: 2,
+    sequences_end_with_their_group: 2,
+    a_delete_of_a_group_does_not_look_for_children_again: 8,
+    a_deleted_child_is_removed: 2,
+    a_child_is_stamped_by_the_clock: 3,
+    a_body_is_stamped_with_the_own_version: 16,
+    intents_are_cleared_before_their_children_are_put: 7,
+    a_child_is_fenced_in_place_of_its_root: 2,
+    a_back_reference_of_a_child_is_stamped_by_the_clock: 46,
+    a_transaction_does_not_compare_what_it_was_decided_on: 27,
+    a_changed_child_leaves_no_task: 2,
+    a_holder_that_is_a_child_is_read_before_its_root: 142,
+}
+"""Each with the first seed that finds it: tried before all others."""
+
+BY_SWITCHES = {
+    the_version_of_a_child_is_compared: ("refer and rename", "a", (3,)),
+    back_references_of_children_are_put_after_their_sources_were_read: ("refer and rename", "a", (3,)),
+    a_source_that_is_a_child_is_read_without_its_root: ("hold and delete a child", "b", (5,)),
+}
+"""What 60 seeds do not find: the two processes, who begins, and after how many requests the other one is next."""
