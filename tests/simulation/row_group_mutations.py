@@ -211,7 +211,7 @@ def a_holder_that_is_a_child_is_read_before_its_root(patch):
 
 
 BY_SEED = {
-    children_are_read_before_their_root: 54,
+    children_are_read_before_their_root: 283,
     a_child_of_a_later_version_is_not_noticed: 52,
     numbers_come_from_a_row_of_their_own: 3,
     a_number_is_taken_before_the_commit: 3,
@@ -223,7 +223,7 @@ BY_SEED = {
     a_body_is_stamped_with_the_own_version: 16,
     intents_are_cleared_before_their_children_are_put: 7,
     a_child_is_fenced_in_place_of_its_root: 2,
-    a_back_reference_of_a_child_is_stamped_by_the_clock: 46,
+    a_back_reference_of_a_child_is_stamped_by_the_clock: 902,
     a_transaction_does_not_compare_what_it_was_decided_on: 27,
     a_changed_child_leaves_no_task: 2,
     a_holder_that_is_a_child_is_read_before_its_root: 142,

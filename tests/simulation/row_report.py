@@ -18,20 +18,55 @@ from functools import partial
 import pytest
 
 from oneread.testing.simulator import Violation
-from tests.simulation import row_counter_mutations, row_mutations
+from tests.simulation import (
+    row_counter_mutations,
+    row_feeds,
+    row_following,
+    row_group_mutations,
+    row_mutations,
+    row_purging,
+    test_row_feeds,
+    test_row_fence,
+    test_row_watching,
+)
 from tests.simulation.row_counters import counter_world
+from tests.simulation.row_groups import group_world
 from tests.simulation.row_world import row_world
 from tests.simulation.test_one_row import finding
 
 WORLDS = {
     "entities": row_world,
     "entities, applied later": partial(row_world, later=True),
+    "holders": row_following.following,
+    "groups": group_world,
+    "feeds": row_feeds.world,
     "counters": counter_world,
 }
 """Each makes the simulation of a seed."""
 
-MUTATIONS = {"entities": row_mutations, "counters": row_counter_mutations}
-"""The modules of rules that are broken, by the world whose seeds find them."""
+BY_SEED = {
+    "entities": row_mutations.BY_SEED,
+    "holders": row_following.BY_SEED,
+    "groups": row_group_mutations.BY_SEED,
+    "feeds": test_row_feeds.BY_SEED,
+    "counters": row_counter_mutations.BY_SEED,
+}
+"""The rules that are broken, by the world whose seeds find them."""
+
+BY_OTHER_SEED = {
+    "schemas": test_row_fence.BROKEN,
+    "watched views": test_row_watching.BY_SEED,
+    "purge": row_purging.BY_SEED,
+}
+"""The same of simulations that are not run here; their own tests find them."""
+
+BY_SCHEDULE = {
+    "entities": row_mutations.BY_SWITCHES | row_mutations.BY_LOSS,
+    "holders": row_following.BY_SWITCHES,
+    "groups": row_group_mutations.BY_SWITCHES,
+    "counters": row_counter_mutations.BY_SCHEDULE,
+}
+"""The rules that no short search finds by seeds, and the schedules that find them."""
 
 AT_A_TIME = 20
 FAULT = re.compile(r"(?:^\d+ |: )(run|delay|lose|fail|crash before|crash after|pause|skew|jump|late)(?::|$)")
@@ -57,18 +92,9 @@ def histories(name, seeds):
 def first_seed(place, most):
     """The first seed of a world that finds one of its broken rules; None for none."""
     name, number = place
-    world, mutation = WORLDS[name], list(MUTATIONS[name].BY_SEED)[number]
+    world, mutation = WORLDS[name], list(BY_SEED[name])[number]
     found = finding(mutation, ((seed, world(seed)) for seed in range(most)), pytest.MonkeyPatch())
     return None if found is None else found[0]
-
-
-def by_schedule(module):
-    """The rules that no short search finds by seeds, and the schedules that find them."""
-    return {
-        **getattr(module, "BY_SWITCHES", {}),
-        **getattr(module, "BY_SCHEDULE", {}),
-        **getattr(module, "BY_LOSS", {}),
-    }
 
 
 def in_words(mutation):
@@ -79,9 +105,10 @@ def in_words(mutation):
 def table():
     """The table of the documentation: each broken rule, and what finds it."""
     lines = ["| of | broken rule | found by |", "|---|---|---|"]
-    for name, module in MUTATIONS.items():
-        found = dict.fromkeys(module.BY_SEED, "a seed")
-        found |= {mutation: f"a schedule: {_shown(schedule)}" for mutation, schedule in by_schedule(module).items()}
+    for name in [*BY_SEED, *BY_OTHER_SEED]:
+        found = dict.fromkeys(BY_SEED.get(name) or BY_OTHER_SEED[name], "a seed")
+        schedules = BY_SCHEDULE.get(name, {}).items()
+        found |= {mutation: f"a schedule: {_shown(schedule)}" for mutation, schedule in schedules}
         lines += [f"| {name} | {in_words(mutation)} | {by} |" for mutation, by in found.items()]
     return "\n".join(lines)
 
@@ -112,14 +139,14 @@ def show_histories(pool, seeds):
 
 def show_mutations(pool, most):
     """Prints what finds each broken rule; returns the number of rules that nothing finds."""
-    places = [(name, number) for name, module in MUTATIONS.items() for number in range(len(module.BY_SEED))]
+    places = [(name, number) for name, mutations in BY_SEED.items() for number in range(len(mutations))]
     missing = 0
     for (name, number), seed in zip(places, pool.map(partial(first_seed, most=most), places), strict=True):
         missing += seed is None
-        rule = in_words(list(MUTATIONS[name].BY_SEED)[number])
+        rule = in_words(list(BY_SEED[name])[number])
         print(f"  {name:10} {rule:75} {'NOT FOUND' if seed is None else f'seed {seed}'}")
-    for name, module in MUTATIONS.items():
-        for mutation, schedule in by_schedule(module).items():
+    for name, mutations in BY_SCHEDULE.items():
+        for mutation, schedule in mutations.items():
             print(f"  {name:10} {in_words(mutation):75} schedule: {_shown(schedule)}")
     return missing
 

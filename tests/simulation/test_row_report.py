@@ -22,7 +22,7 @@ def test_histories_are_counted(name):
 
 
 def test_the_first_seed_that_finds_a_broken_rule_is_found():
-    name, module = next(iter(row_report.MUTATIONS.items()))
-    likely = list(module.BY_SEED.values())
+    name, mutations = next(iter(row_report.BY_SEED.items()))
+    likely = list(mutations.values())
     assert row_report.first_seed((name, likely.index(0)), 3) == 0
     assert row_report.first_seed((name, likely.index(0)), 0) is None
