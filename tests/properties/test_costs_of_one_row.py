@@ -1,6 +1,6 @@
 """No write to a store that changes one row at a time ever asks more of it than the declarations say."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -162,6 +162,10 @@ def test_what_such_a_store_does_not_have_has_no_bound(call):
         call(declared.of(SHOP, span="row"))
 
 
+class Parent(Model[int]):
+    number: Key[int]
+
+
 class Branch(Copy["Twig"]):
     on_delete = "delete"
 
@@ -172,6 +176,17 @@ class Twig(Model[int]):
     number: Key[int]
     name: str
     branch: Branch | None = None
+
+
+class Followed(Index[Parent]):
+    watched = timedelta(hours=1)
+
+    number: int = by(Parent.number)
+
+
+def test_what_is_kept_there_and_has_no_arithmetic_yet_is_named():
+    with pytest.raises(Unsupported, match=r"not known yet.*watched"):
+        declared.of(Schema(Parent, Followed), span="row")
 
 
 def test_a_delete_without_end_has_no_bound():

@@ -26,14 +26,26 @@ _WHOLE: Final = ("save", "create", "get_or_create")
 
 
 def _refuse_unpriced(catalog: Catalog) -> None:
-    """Raises Unsupported for what such stores keep, and whose costs there are not known yet."""
-    for cls, view in catalog.views.items():
-        found = {"feed": bool(view.parts), "watched": view.prefix in catalog.logs, "ttl": view.has_expiries}
-        for feature in [name for name, is_declared in found.items() if is_declared]:
+    """Raises Unsupported for what such stores keep, or will keep, and whose costs there are not known yet."""
+    declared: list[tuple[type, dict[str, bool]]] = [
+        (
+            cls,
+            {
+                "feed": bool(view.parts),
+                "watched": view.prefix in catalog.logs,
+                "ttl": view.has_expiries,
+                "index over groups": view.groups is not None,
+            },
+        )
+        for cls, view in catalog.views.items()
+    ]
+    for cls, each in catalog.entity_types.items():
+        kind = each.kind
+        features = {"ttl": kind.prefix in catalog.expiries, "child_of": kind.child_of is not None}
+        declared.append((cls, {**features, "rollup": bool(each.rollups)}))
+    for cls, features in declared:
+        for feature in [name for name, is_declared in features.items() if is_declared]:
             raise Unsupported(_UNPRICED, declaration=cls, feature=feature)
-    for cls, entity_type in catalog.entity_types.items():
-        if entity_type.kind.prefix in catalog.expiries:
-            raise Unsupported(_UNPRICED, declaration=cls, feature="ttl")
 
 
 def refuse_unpriced(feature: str) -> NoReturn:
