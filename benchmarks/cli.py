@@ -1,4 +1,4 @@
-"""The command line: `list`, `run`, `report`."""
+"""The command line: `list`, `run`, `report`, `requests`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from benchmarks import run as runs
 from benchmarks.context import FULL, QUICK, Context
 from benchmarks.measure import number
 from benchmarks.registry import BENCHMARKS
+from benchmarks.requests import lines
 from benchmarks.rows import Row
 from examples.shop.mistakes import Mistake
 
@@ -22,7 +23,7 @@ from examples.shop.mistakes import Mistake
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Answers 0 also when a goal is not reached, for this reports; 1 when something went wrong."""
     given = _parser().parse_args(arguments)
-    commands = {"list": _list, "run": _run, "report": _report}
+    commands = {"list": _list, "run": _run, "report": _report, "requests": _requests}
     try:
         commands[given.command](given)
     except (FileNotFoundError, Mistake, _UnknownName) as error:
@@ -51,7 +52,12 @@ def _parser() -> argparse.ArgumentParser:
         help="data sets; else ONEREAD_DATA, beside the repository, made up",
     )
     commands.add_parser("report", help="write REPORT.md again from the newest full run")
+    commands.add_parser("requests", help="what each write of the shop asks of a store, counted")
     return parser
+
+
+def _requests(_given: argparse.Namespace) -> None:
+    print("\n".join(lines()))
 
 
 def _list(_given: argparse.Namespace) -> None:

@@ -67,11 +67,12 @@ def _customers(db: Database) -> str:
 def _all(db: Database, view: type[V]) -> tuple[list[V], Cost]:
     """All groups of a view, page by page, and what they cost together."""
     groups: list[V] = []
-    requests = rows = size = 0
+    requests = rounds = rows = size = 0
     for page in db.scan(view, batch=GROUPS_OF_A_PAGE):
         groups.extend(page)
-        requests, rows, size = requests + page.cost.requests, rows + page.cost.rows, size + page.cost.bytes
-    return groups, Cost(requests, rows, size)
+        requests, rounds = requests + page.cost.requests, rounds + page.cost.rounds
+        rows, size = rows + page.cost.rows, size + page.cost.bytes
+    return groups, Cost(requests, rows, size, rounds=rounds)
 
 
 def _names(db: Database, model: type[Customer | Product], keys: list[tuple[Any, ...]]) -> list[str]:

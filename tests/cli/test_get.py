@@ -14,6 +14,7 @@ class Cost(msgspec.Struct, forbid_unknown_fields=True):
     rows: int
     bytes: int
     skipped: int
+    rounds: int
 
 
 class Got(msgspec.Struct, forbid_unknown_fields=True):

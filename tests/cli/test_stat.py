@@ -49,6 +49,7 @@ class Survey(msgspec.Struct, forbid_unknown_fields=True):
     lag: dict[str, Lag]
     unswept: dict[str, float]
     feeds: dict[str, Lag]
+    commits: None
 
 
 SITE = Schema(*PLAIN, inline=1)

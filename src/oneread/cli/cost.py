@@ -40,6 +40,9 @@ def command(  # noqa: PLR0913 - each option is one question
     terms: Annotated[bool, typer.Option("--terms", help="Show what each bound is made of, and why.")] = False,
     numbers: NumbersOption = "",
     times: TimesOption = False,
+    span: Annotated[
+        str, typer.Option("--span", metavar="rows|row", help="What the store changes at once: rows, or one row.")
+    ] = "rows",
     write_to: Annotated[str, typer.Option("--write", metavar="FILE", help="Write the bound file.")] = "",
     check: Annotated[str, typer.Option("--check", metavar="FILE", help="Fail if a bound rose above the file.")] = "",
     as_json: JsonOption = False,
@@ -47,7 +50,8 @@ def command(  # noqa: PLR0913 - each option is one question
 ) -> None:
     """Shows the upper bound of every verb's cost: requests, rows and bytes, however full the store is.
 
-    No store is opened. Commit the file that --write makes; --check fails your build when a bound rises.
+    No store is opened. Commit the file that --write makes; --check fails your build when a bound rises. The file has
+    the bounds on stores that change several rows at once and on those that change one; --span says which are shown.
 
     Example: oneread cost Purchase --terms --schema shop.models:shop
     """
@@ -69,7 +73,7 @@ def command(  # noqa: PLR0913 - each option is one question
             raise typer.Exit(FOUND)
         return
     wanted = {cls.__name__ for cls in find_declared(known, names)}
-    costs = of(known)
+    costs = of(known, span)  # type: ignore[arg-type]  # which checks it
     bounds = [bound for bound in costs.table() if not wanted or bound.target in wanted]
     measured = load_numbers(output, numbers, times=times)
     rates = {} if measured is None else _group_rates(known, costs, bounds, measured)

@@ -123,4 +123,5 @@ def cost_text(cost: Cost) -> str:
     """What an operation cost, in words."""
     skipped = f", {cost.skipped:,} of them not shown" if cost.skipped else ""
     requests, rows = counted(cost.requests, "request"), counted(cost.rows, "row")
-    return f"cost: {requests}, {rows}{skipped}, {counted(cost.bytes, 'byte')}"
+    rounds = "" if cost.rounds == cost.requests else f" in {counted(cost.rounds, 'round')}"
+    return f"cost: {requests}{rounds}, {rows}{skipped}, {counted(cost.bytes, 'byte')}"

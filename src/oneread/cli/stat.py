@@ -13,6 +13,7 @@ from oneread.cli.options import DATA, Invocation, folder_of, reading, with_share
 from oneread.cli.output import Output, Right, age_of, counted, size
 from oneread.database._sync.database import Database
 from oneread.database.survey import Survey
+from oneread.database.unfinished_commits import UnfinishedCommits
 from oneread.store import unfinished
 
 FEW_ROWS: Final = 200_000
@@ -59,6 +60,8 @@ def _show(output: Output, db: str, found: Survey) -> None:
     output.text(f"{db}: version {found.schema_version} of its schema{state}")
     aside = f"; {counted(found.set_aside, 'holder')} set aside: oneread tasks" if found.set_aside else ""
     output.text(f"{counted(found.tasks, 'task')} waiting in the outbox{age_of(found.lag)}{aside}")
+    if found.commits is not None and found.commits.markers:
+        output.text(_unfinished(found.commits))
     for name, lag in found.feeds.items():
         if lag.waiting:
             output.text(f"{name}: {counted(lag.waiting, 'fan-out')} waiting{age_of({name: lag})}")
@@ -84,6 +87,11 @@ def _show(output: Output, db: str, found: Survey) -> None:
     if found.engine is not None and found.engine.facts:
         output.text()
         output.table(["engine", ""], [[_label(name), _fact(name, fact)] for name, fact in found.engine.facts.items()])
+
+
+def _unfinished(commits: UnfinishedCommits) -> str:
+    began = f"{counted(commits.markers, 'commit')} not finished, the oldest began {commits.oldest:,.1f} s ago"
+    return f"{began}; {counted(commits.roots, 'entity', 'entities')} with views that are not right yet"
 
 
 def _label(name: str) -> str:

@@ -5,7 +5,7 @@ See docs/decisions/0024-the-bound-file.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ import msgspec
 
 from oneread.costs.bounds import Bound
 from oneread.costs.declared import of
-from oneread.errors import UsageError
+from oneread.errors import Unsupported, UsageError
 from oneread.evolution.schema import Schema
 from oneread.store import unfinished
 
@@ -31,10 +31,14 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class BoundFile(msgspec.Struct, frozen=True):
-    """The content of the file: bounds by target and verb."""
+    """The content of the file: bounds by target and verb.
+
+    `row` are those on stores that change one row at a time, if such stores keep everything that is declared.
+    """
 
     format: int
     bounds: dict[str, dict[str, Recorded]]
+    row: dict[str, dict[str, Recorded]] = {}
 
 
 class ChangedBound(msgspec.Struct, frozen=True):
@@ -99,11 +103,26 @@ class BoundRisen(AssertionError):
 
 def text_of(schema: Schema) -> str:
     """The bound file of a schema: JSON with sorted keys, a line for each bound."""
+    sections = ['  "bounds": ' + _section(of(schema).table())]
+    if on_one_row := bounds_of_one_row(schema):
+        sections.append('  "row": ' + _section(on_one_row))
+    return "\n".join(["{", f'  "format": {FORMAT},', ",\n".join(sections), "}", ""])
+
+
+def bounds_of_one_row(schema: Schema) -> list[Bound]:
+    """The bounds on stores that change one row at a time; none where they do not keep something that is declared."""
+    try:
+        return of(schema, "row").table()
+    except Unsupported:
+        return []
+
+
+def _section(bounds: Iterable[Bound]) -> str:
     by_target: dict[str, dict[str, Bound]] = {}
-    for bound in of(schema).table():
+    for bound in bounds:
         by_target.setdefault(bound.target, {})[bound.verb] = bound
     blocks = [_block(target, by_target[target]) for target in sorted(by_target)]
-    return "\n".join(["{", f'  "format": {FORMAT},', '  "bounds": {', ",\n".join(blocks), "  }", "}", ""])
+    return "\n".join(["{", ",\n".join(blocks), "  }"])
 
 
 def _block(target: str, bounds: Mapping[str, Bound]) -> str:
@@ -158,23 +177,33 @@ def read(path: str | Path) -> BoundFile:
 
 def compare(schema: Schema, recorded: BoundFile) -> BoundComparison:
     """Compares a schema with a bound file."""
+    spanning = _compare(of(schema).table(), recorded.bounds, "")
+    one_row = _compare(bounds_of_one_row(schema), recorded.row, " on one row")
+    return BoundComparison(
+        spanning.risen + one_row.risen, spanning.unknown + one_row.unknown, spanning.fallen + one_row.fallen
+    )
+
+
+def _compare(bounds: Iterable[Bound], recorded: Mapping[str, Mapping[str, Recorded]], where: str) -> BoundComparison:
+    """Compares the bounds on one sort of stores, which `where` names."""
     risen: list[ChangedBound] = []
     unknown: list[ChangedBound] = []
     fallen: list[ChangedBound] = []
-    left = {(target, verb): bound for target, verbs in recorded.bounds.items() for verb, bound in verbs.items()}
-    for bound in of(schema).table():
+    left = {(target, verb): bound for target, verbs in recorded.items() for verb, bound in verbs.items()}
+    for bound in bounds:
+        name = f"{bound.name}{where}"
         before = left.pop((bound.target, bound.verb), None)
         if before is None:
-            unknown.append(ChangedBound(bound.name, "all", None, bound.rows))
+            unknown.append(ChangedBound(name, "all", None, bound.rows))
             continue
         for resource in ("requests", "rows", "bytes"):
             old, new = getattr(before, resource), getattr(bound, resource)
             if new > old:
-                risen.append(ChangedBound(bound.name, resource, old, new, tuple(str(bound).splitlines()[1:])))
+                risen.append(ChangedBound(name, resource, old, new, tuple(str(bound).splitlines()[1:])))
             elif new < old:
-                fallen.append(ChangedBound(bound.name, resource, old, new))
+                fallen.append(ChangedBound(name, resource, old, new))
     fallen += [
-        ChangedBound(f"{verb} {target}", "all", each.rows, None) for (target, verb), each in sorted(left.items())
+        ChangedBound(f"{verb} {target}{where}", "all", each.rows, None) for (target, verb), each in sorted(left.items())
     ]
     return BoundComparison(_explained_once(risen), tuple(unknown), tuple(fallen))
 

@@ -38,9 +38,14 @@ class SpentBudget:
         return self._allowance.bytes
 
     @property
+    def rounds(self) -> int:
+        """Requests that waited for the answer of another one, of one operation after the other."""
+        return self._allowance.rounds
+
+    @property
     def cost(self) -> Cost:
-        """All three."""
-        return Cost(self.requests, self.rows, self.bytes)
+        """All of these."""
+        return Cost(self.requests, self.rows, self.bytes, 0, self.rounds)
 
     def renew(self) -> None:
         """Counts from zero again, as for the next message of a socket; a budget around this one keeps its count."""

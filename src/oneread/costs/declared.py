@@ -6,7 +6,7 @@ See docs/explanation/costs.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -15,6 +15,7 @@ from oneread.costs.bounds import Bound
 from oneread.costs.entity_costs import EntityCosts
 from oneread.costs.numbers import seconds_text
 from oneread.costs.reads import Reads
+from oneread.costs.row_writes import OneRowWrites, refuse_unpriced
 from oneread.costs.writes import Verb, WriteCall, Writes
 from oneread.counters.rows import MOST_SHARDS, WindowSize
 from oneread.counters.wanted import check_keep
@@ -25,6 +26,9 @@ from oneread.evolution.schema import Schema
 from oneread.models.model import Model
 from oneread.models.registry import root_model
 from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
+
+Span: TypeAlias = Literal["rows", "row"]
+"""What a store changes at once: several rows, in a transaction, or one."""
 
 WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert", "patch", "delete")
 
@@ -68,13 +72,14 @@ class Costs:
     A row that was written under other declarations may cost, once, a request and the derived rows that it loses more.
     """
 
-    def __init__(self, catalog: Catalog, inline: int) -> None:
+    def __init__(self, catalog: Catalog, inline: int, span: Span = "rows") -> None:
+        self.span = span
         self._views: tuple[type[View[Any]], ...] = tuple(catalog.views)
         costs = EntityCosts(catalog)
         self._catalog = catalog
         self.inline = inline
         self._reads = Reads(costs)
-        self._writes = Writes(costs, inline)
+        self._writes = Writes(costs, inline) if span == "rows" else OneRowWrites(costs, inline)
 
     def get(self, cls: type[Model[Any] | View[Any]]) -> Bound:
         """`get`, `find` and `exists` of a model, an aggregate or a unique index."""
@@ -204,15 +209,18 @@ class Costs:
             once: with a token.
             at: in the windows of a moment that is given.
         """
+        self._check_counters()
         shown = next((each.name for each in self._catalog.counters if name and each.group_named(name)), "")
         return counter_costs.add_bound(len(check_keep(keep)), once=once, at=at, shown=shown)
 
     def counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`read` and `look` of a counter that never had more shards than these; with `max_age` it may cost nothing."""
+        self._check_counters()
         return counter_costs.read_bound(_check_whole("shards", shards))
 
     def counter_windows(self, last: int, *, until: bool = False) -> Bound:
         """`windows` of a counter, so many of one size, `until` a moment or now."""
+        self._check_counters()
         return counter_costs.windows_bound(_check_whole("last", last), until=until)
 
     def cache_counter_add(self, *, shards: int = MOST_SHARDS) -> Bound:
@@ -221,10 +229,12 @@ class Costs:
         Arguments:
             shards: the most that any program has declared.
         """
+        self._check_counters()
         return counter_costs.cache_first_bound(_check_whole("shards", shards))
 
     def cache_counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`read` of a cache-first counter: all of it after a loss of the cache, mostly nothing of the store."""
+        self._check_counters()
         return counter_costs.cache_first_read_bound(_check_whole("shards", shards))
 
     def group_of(self, cls: type) -> type | None:
@@ -240,7 +250,8 @@ class Costs:
         found: list[Bound] = []
         for model in self._catalog.models:
             found += [self.get(model), self.page(model)]
-            found += [self._write(WriteCall(verb, model)) for verb in WRITTEN]
+            calls = [WriteCall(verb, model) for verb in WRITTEN]
+            found += [self._write(each) for each in calls if self._writes.is_bounded(each)]
             if self._writes.models_in_group(model):
                 found.append(self.delete(model, children=self.inline))
         for view in self._views:
@@ -260,6 +271,11 @@ class Costs:
             _check_whole("carriers", call.holders, least=0)
         return self._writes.bound(call, name or call.verb)
 
+    def _check_counters(self) -> None:
+        """Raises Unsupported for a store that changes one row at a time."""
+        if self.span == "row":
+            refuse_unpriced("counter")
+
     def _check_model(self, cls: type) -> None:
         if cls not in self._catalog.models:
             raise UsageError("this class is not a model of the schema", given=cls)
@@ -274,11 +290,21 @@ class Costs:
             raise UsageError("this class is not a model or view of the schema", given=cls)
 
 
-def of(schema: Schema) -> Costs:
-    """The bounds of a schema; no store is opened or read."""
+def of(schema: Schema, span: Span = "rows") -> Costs:
+    """The bounds of a schema; no store is opened or read.
+
+    Arguments:
+        schema: of the store.
+        span: what the store changes at once: `rows` in a transaction, or one `row`.
+
+    Raises:
+        Unsupported: stores that change one row at a time do not keep something that is declared.
+    """
     if not isinstance(schema, Schema):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
         raise UsageError("expected a Schema(...)", given=schema)
-    return Costs(schema.unstored(), schema.inline)
+    if span not in get_args(Span):
+        raise UsageError("span: expected rows, or row", span=span)
+    return Costs(schema.unstored(), schema.inline, span)
 
 
 def _check_whole(name: str, number: int, least: int = 1) -> int:

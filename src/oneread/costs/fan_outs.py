@@ -6,12 +6,18 @@ See "Copies" of the decisions page, and docs/explanation/costs.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from oneread.costs.entity_costs import ChangedFields, EntityCosts, FollowedFields, touched_rows
 from oneread.costs.sizes import NOTHING, Size, greatest
 from oneread.derivations.copies import Reference
 from oneread.derivations.entity_type import EntityType
+from oneread.errors import Unsupported
+
+_ENDLESS: Final = (
+    "this write has no bound on a store that changes one row at a time: what goes with an entity may have others that"
+    " go with it, without end"
+)
 
 FollowStep: TypeAlias = tuple[type, FollowedFields]
 """A class of holders, and by which of its fields it follows."""
@@ -84,6 +90,29 @@ class FanOuts:
             seen.update(dict.fromkeys(fresh))
             steps += fresh
         return self._fan_out(entity_type, list(seen), far=far)
+
+    def levels(
+        self, entity_type: EntityType, change: ChangedFields | None, *, is_delete: bool = False
+    ) -> list[list[FollowStep]]:
+        """The holders of a source, the holders of these, and so on.
+
+        Raises:
+            Unsupported: without end, since an entity may be a holder of its own holders.
+        """
+        steps = self._followers(entity_type, change, is_delete=is_delete)
+        found: list[list[FollowStep]] = []
+        seen: set[FollowStep] = set()
+        while steps:
+            found.append(steps)
+            seen.update(steps)
+            if len(found) > len(seen):
+                raise Unsupported(_ENDLESS, model=entity_type.cls, holders=[cls.__name__ for cls, _fields in steps])
+            steps = list(dict.fromkeys(each for step in steps for each in self._behind(step)))
+        return found
+
+    def _behind(self, step: FollowStep) -> list[FollowStep]:
+        cls, following = step
+        return self._followers(self._types[cls], following, is_delete=following.is_deleted)
 
     def _followers(
         self, source: EntityType, change: ChangedFields | FollowedFields | None, *, is_delete: bool

@@ -104,6 +104,10 @@ class Writes:
         log_costs.add_written(total, self._watched)
         return total.bound(name, write.cls.__name__)
 
+    def is_bounded(self, write: WriteCall) -> bool:  # noqa: ARG002 - of a store that spans rows
+        """Whether the write has a bound, however full the store is."""
+        return True
+
     def _add_written(self, total: BoundBuilder, write: WriteCall, roots: Rows) -> Counter[ShownAggregate]:
         """Adds the entities with their derived rows and holders; returns the shown groups that all these may touch."""
         own, fan = self._own_rows(write), self._fan_out(write)

@@ -1216,11 +1216,14 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         """What the store holds: rows and bytes, views and their states, tasks, and the engine's own figures.
 
         A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
+        On a store that changes one row at a time, also commits that are not finished: at most 1,000 entities are read.
         """
         check_function("progress", progress)
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
-        return await self.run(surveys.survey(self.operations.catalog, counted, progress, exact=exact))
+        spans_rows = self.operations.spans_rows
+        plan = surveys.survey(self.operations.catalog, counted, progress, exact=exact, spans_rows=spans_rows)
+        return await self.run(plan)
 
     async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
         """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.

@@ -39,7 +39,9 @@ class Explainer:
         self._name = operations.catalog.name_of
         self._cipher = cipher
         self._numbers = numbers
-        self.costs = costs.declared.Costs(operations.catalog, operations.inline)
+        self.costs = costs.declared.Costs(
+            operations.catalog, operations.inline, "rows" if operations.spans_rows else "row"
+        )
 
     def by(self, numbers: MachineNumbers) -> Explainer:
         """The same, with predicted times: `db.explain.by(read_numbers("numbers.json")).get(...)`."""
@@ -218,7 +220,10 @@ class Explainer:
         parts = entity_type.kind.parts(entity)
         own = type(entity).__name__ if GENERATED in parts else self._name(entity_type.kind.key(parts))
         refs = [self._name(key) for keys in entity_type.refs(entity).values() for key in keys]
-        return [f"read roots {', '.join(dict.fromkeys([own, *refs]))}"]
+        if self._operations.spans_rows:
+            return [f"read roots {', '.join(dict.fromkeys([own, *refs]))}"]
+        sources = ", ".join(each for each in dict.fromkeys(refs) if each != own)
+        return [f"read roots {own}", *([f"read roots {sources}"] if sources else [])]
 
     def _class(self, entity: object) -> type:
         return self._catalog.type_of(entity).cls

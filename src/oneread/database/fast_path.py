@@ -47,7 +47,7 @@ class ColumnCost(msgspec.Struct, gc=False):
 
     @property
     def cost(self) -> Cost:
-        return Cost(1, len(self.keys), sum(map(len, self.keys)) + sum(map(len, self.values)))
+        return Cost(1, len(self.keys), sum(map(len, self.keys)) + sum(map(len, self.values)), 0, 1)
 
 
 def finders(operations: Operations, engine: LocalReads, clock: Callable[[], int]) -> dict[type, Finder]:
@@ -116,7 +116,8 @@ def _find_group(view: CompiledView, find_values: LocalFind, operations: Operatio
         allowance = current_allowance()
         if allowance is not None:
             allowance.charge(requests, rows, size)
-        row.__dict__[metadata] = Cost(requests, rows, size)
+            allowance.overlap(requests - 1)
+        row.__dict__[metadata] = Cost(requests, rows, size, 0, 1)
         return row
 
     return find

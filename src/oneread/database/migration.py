@@ -9,7 +9,7 @@ from collections.abc import Collection
 from types import TracebackType
 from typing import Self, TypeVar
 
-from oneread.database.one_row import refuse_unsupported
+from oneread.derivations.one_row import refuse_unsupported
 from oneread.errors import Unsupported
 from oneread.evolution.migrate import Planned, Status, apply_migration, plan_migration, roll_back, status
 from oneread.evolution.schema import Schema

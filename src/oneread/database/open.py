@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple
 
-from oneread.database.one_row import refuse_unsupported
 from oneread.database.operations import Operations
+from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.schema_rows import fence, stored_schema
 from oneread.errors import SchemaMismatch
 from oneread.evolution.changing import change_schema

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -17,7 +17,6 @@ from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
-from oneread.database.one_row import refuse_verb
 from oneread.database.overlays import GroupOverlay, NewOverlay, SpanningOverlay
 from oneread.database.patches import may_repeat, patching
 from oneread.database.purge import Purge
@@ -25,6 +24,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import RecordedPointers
+from oneread.derivations.one_row import refuse_verb
 from oneread.errors import (
     InvalidKey,
     InvalidQuery,
@@ -48,7 +48,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import RootKey, kind_part
-from oneread.store.limits import GRACE
+from oneread.store.limits import GRACE, ROW_HOLDERS
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit, Committer
@@ -74,9 +74,6 @@ FoundEntity: TypeAlias = tuple[Any, int]
 
 _CLASS_FIRST = "a class comes first, and then what refers to one of its entities: db.get(Customer, purchase.buyer)"
 _POLL_SECONDS = 0.02
-ROW_HOLDERS: Final = 100
-"""Holders that follow within the save of their source, at most, on a store that changes one row at a time."""
-
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
 

@@ -55,7 +55,7 @@ def version_of(result: Any) -> int:
 def cost_of(result: Any) -> Cost:
     found = _metadata(result)
     if isinstance(found, tuple):
-        return Cost(1, 1, len(found[0]))
+        return Cost(1, 1, len(found[0]), 0, 1)
     return found.trace.cost if isinstance(found, Outcome) else found
 
 

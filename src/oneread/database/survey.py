@@ -11,6 +11,7 @@ import msgspec
 
 from oneread.counters.rows import KINDS
 from oneread.database.expiry_sweep import sweep_lags
+from oneread.database.unfinished_commits import UnfinishedCommits, unfinished_commits
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, task_lags
 from oneread.derivations.schema_rows import stored_schema
@@ -65,6 +66,7 @@ class Survey(msgspec.Struct, frozen=True):
         lag: how far the tasks of each kind are behind; `follow` are those that give copies their source's values.
         unswept: by model or index with a ttl, how many seconds ago what waits longest for a sweep has expired.
         feeds: by feed, how far its entries are behind its items and memberships; these tasks are in `lag`, too.
+        commits: those that are not finished; None where a transaction spans rows.
     """
 
     schema_version: int
@@ -77,9 +79,12 @@ class Survey(msgspec.Struct, frozen=True):
     lag: dict[str, TaskLag] = {}
     unswept: dict[str, float] = {}
     feeds: dict[str, TaskLag] = {}
+    commits: UnfinishedCommits | None = None
 
 
-def survey(catalog: Catalog, engine: Statistics | None, progress: Reporter, *, exact: bool) -> Plan[Survey]:
+def survey(
+    catalog: Catalog, engine: Statistics | None, progress: Reporter, *, exact: bool, spans_rows: bool
+) -> Plan[Survey]:
     """Surveys a store: a few requests; with `exact`, every row is read, `BATCH` a request.
 
     Rows that are written meanwhile may be missed or counted.
@@ -88,6 +93,7 @@ def survey(catalog: Catalog, engine: Statistics | None, progress: Reporter, *, e
     lags = yield from task_lags(catalog)
     aside = yield from count_set_aside()
     unswept = yield from sweep_lags(catalog)
+    commits = None if spans_rows else (yield from unfinished_commits(BATCH))
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
     parts: list[SurveyPart] = []
     if exact:
@@ -97,7 +103,7 @@ def survey(catalog: Catalog, engine: Statistics | None, progress: Reporter, *, e
             parts.extend((yield from _count_rows(table, names, progress, total)))
     return Survey(
         stored.version, stored.unfinished, views, count_waiting(lags.kinds), engine, tuple(parts), aside, lags.kinds,
-        unswept, lags.feeds,
+        unswept, lags.feeds, commits,
     )  # fmt: skip
 
 

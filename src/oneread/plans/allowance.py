@@ -18,7 +18,7 @@ class Allowance:
     What is spent here is spent of the `outer` allowance too.
     """
 
-    __slots__ = ("_lock", "bytes", "limits", "outer", "requests", "rows")
+    __slots__ = ("_lock", "bytes", "limits", "outer", "overlapped", "requests", "rows")
 
     def __init__(self, limits: tuple[int | None, int | None, int | None], outer: Allowance | None = None) -> None:
         self.limits = limits
@@ -26,6 +26,7 @@ class Allowance:
         self.requests = 0
         self.rows = 0
         self.bytes = 0
+        self.overlapped = 0
         self._lock = threading.Lock()
 
     def charge(self, requests: int, rows: int, size: int) -> None:
@@ -36,7 +37,7 @@ class Allowance:
     def renew(self) -> None:
         """Forgets what was spent here; outer allowances keep it."""
         with self._lock:
-            self.requests = self.rows = self.bytes = 0
+            self.requests = self.rows = self.bytes = self.overlapped = 0
 
     def count(self, requests: int, rows: int, size: int) -> None:
         """Counts what was spent, here and in the outer allowances."""
@@ -46,6 +47,18 @@ class Allowance:
             self.bytes += size
         if self.outer is not None:
             self.outer.count(requests, rows, size)
+
+    def overlap(self, rounds: int) -> None:
+        """Counts requests that took no round of their own, here and in the outer allowances."""
+        with self._lock:
+            self.overlapped += rounds
+        if self.outer is not None:
+            self.outer.overlap(rounds)
+
+    @property
+    def rounds(self) -> int:
+        """Requests that waited for the answer of another one, of one operation after the other."""
+        return self.requests - self.overlapped
 
     def check(self, requests: int, rows: int, size: int) -> None:
         """Raises BudgetExceeded if that much more would exceed a limit, here or in an outer allowance."""

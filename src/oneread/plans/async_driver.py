@@ -130,13 +130,15 @@ class AsyncDriver(Performer):
         await asyncio.sleep(min(effect.seconds, self.time_left(trace)))
 
     async def _together(self, effect: Together[T], trace: Trace) -> list[T]:
-        tasks = [asyncio.ensure_future(self.run(plan, trace)) for plan in effect.plans]
+        branches = [trace.branch() for _plan in effect.plans]
+        tasks = [asyncio.ensure_future(self.run(*each)) for each in zip(effect.plans, branches, strict=True)]
         try:
             return list(await asyncio.gather(*tasks))
         finally:  # when one fails or the caller is cancelled, the others end too
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            trace.join(branches)
 
     async def _atomically(self, effect: Atomically[T], trace: Trace) -> T:
         return await self.in_thread(lambda: self.transact(effect, trace))

@@ -54,14 +54,12 @@ class SyncDriver(Performer):
 
     def _together(self, effect: Together[T], trace: Trace) -> list[T]:
         """Runs plans at the same time where the engine answers so, else one after the other."""
-        if self._pool is None or len(effect.plans) < _SEVERAL:
-            return [self.run(plan, trace) for plan in effect.plans]
         branches = [trace.branch() for _plan in effect.plans]
+        runs = [partial(self.run, *each) for each in zip(effect.plans, branches, strict=True)]
         try:
-            return self._pool.run_all([partial(self.run, *each) for each in zip(effect.plans, branches, strict=True)])
+            return [run() for run in runs] if self._pool is None or len(runs) < _SEVERAL else self._pool.run_all(runs)
         finally:
-            for each in branches:
-                trace.merge(each)
+            trace.join(branches)
 
     def _perform(self, asked: Any, trace: Trace) -> Any:
         if type(asked) in REQUESTS:

@@ -60,6 +60,7 @@ class Telemetry:
             name: meter.create_counter(f"oneread.{name}", unit=unit, description=text)
             for name, unit, text in (
                 ("requests", "{request}", "Requests made to the store."),
+                ("rounds", "{round}", "Requests that waited for the answer of another one."),
                 ("rows", "{row}", "Rows asked for by key, returned by scans, and written."),
                 ("bytes", "By", "Bytes of keys and values read and written."),
             )
@@ -157,7 +158,7 @@ class Telemetry:
 
 
 def _measured(spent: Allowance) -> dict[str, int]:
-    return {"oneread.requests": spent.requests, "oneread.rows": spent.rows, "oneread.bytes": spent.bytes}
+    return {f"oneread.{name}": getattr(spent, name) for name in ("requests", "rounds", "rows", "bytes")}
 
 
 def _is_fault(error: BaseException) -> bool:

@@ -5,7 +5,7 @@ See "Nothing is fetched that you did not ask for" of the API page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -26,12 +26,15 @@ class Cost(msgspec.Struct, frozen=True):
         rows: rows asked for by key, returned by scans, and written.
         bytes: bytes of keys and values read and written.
         skipped: rows that were read and not shown (tombstones, rows that a condition leaves out).
+        rounds: requests that waited for the answer of another one: round trips, if independent requests are made at the
+            same time. A transaction over several rows is one.
     """
 
     requests: int = 0
     rows: int = 0
     bytes: int = 0
     skipped: int = 0
+    rounds: int = 0
 
 
 class HasCost(Protocol):
@@ -48,13 +51,18 @@ class Trace:
     made after `deadline`, in seconds of `elapsed`.
     """
 
-    __slots__ = ("_reserved", "_whole", "allowance", "bytes", "deadline", "observers", "requests", "rows", "skipped")
+    __slots__ = (
+        "_reserved", "_whole", "allowance", "bytes", "deadline", "observers",
+        "overlapped", "requests", "rows", "skipped",
+    )  # fmt: skip
 
     def __init__(self, observers: tuple[Observer, ...] = (), deadline: float | None = None) -> None:
         self.requests = 0
         self.rows = 0
         self.bytes = 0
         self.skipped = 0
+        # Requests that took no round of their own. Rounds are not counted one by one: most requests are one.
+        self.overlapped = 0
         self.observers = observers
         self.allowance: Allowance | None = CURRENT.get()
         self.deadline = deadline
@@ -98,23 +106,37 @@ class Trace:
                 self.allowance.check(self.requests, self.rows, self.bytes)
 
     def branch(self) -> Trace:
-        """A trace for requests that are made at the same time as others; `merge` adds its counts to this one."""
+        """A trace for requests that are made at the same time as others; `join` adds its counts to this one."""
         branch = Trace(self.observers, self.deadline)
         branch.allowance, branch._whole, branch._reserved = self.allowance, self._whole, self._reserved
         return branch
 
-    def merge(self, branch: Trace) -> None:
-        """Adds the counts of a branch, which has charged the budget."""
-        self.requests += branch.requests
-        self.rows += branch.rows
-        self.bytes += branch.bytes
-        self.skipped += branch.skipped
+    def join(self, branches: Sequence[Trace]) -> None:
+        """Adds the counts of branches, which have charged the budget: as many rounds as the longest of them has."""
+        for each in branches:
+            self._add(each)
+        self._overlap(sum([each.rounds for each in branches]) - max([each.rounds for each in branches], default=0))
 
-    def add(self, other: Trace) -> None:
-        """Adds the counts of a finished part."""
-        self.merge(other)
+    def add(self, part: Trace) -> None:
+        """Adds the counts of a finished part, which was one round."""
+        self._add(part)
         if self.allowance is not None:
-            self.allowance.count(other.requests, other.rows, other.bytes)
+            self.allowance.count(part.requests, part.rows, part.bytes)
+        if part.requests:
+            self._overlap(part.rounds - 1)
+
+    def _add(self, other: Trace) -> None:
+        self.requests += other.requests
+        self.rows += other.rows
+        self.bytes += other.bytes
+        self.skipped += other.skipped
+        self.overlapped += other.overlapped
+
+    def _overlap(self, rounds: int) -> None:
+        """Takes back rounds that were counted one after the other."""
+        self.overlapped += rounds
+        if self.allowance is not None:
+            self.allowance.overlap(rounds)
 
     def part(self) -> Trace:
         """A trace for a part that may run again: added to this one, and to the budget, when the part succeeds."""
@@ -123,8 +145,13 @@ class Trace:
         return part
 
     @property
+    def rounds(self) -> int:
+        """Requests that waited for the answer of another one."""
+        return self.requests - self.overlapped
+
+    @property
     def cost(self) -> Cost:
-        return Cost(self.requests, self.rows, self.bytes, self.skipped)
+        return Cost(self.requests, self.rows, self.bytes, self.skipped, self.requests - self.overlapped)
 
 
 def bytes_of(rows: Iterable[Row | None]) -> int:

@@ -25,6 +25,9 @@ LAST_NUMBER: Final = 0x7FFF
 INLINE_HOLDERS: Final = 1000
 """Holders that change within the commit of their source, unless the schema says otherwise."""
 
+ROW_HOLDERS: Final = 100
+"""Holders that follow within the save of their source, at most, on a store that changes one row at a time."""
+
 PROBES: Final = 4
 """Times the inline bound of back-references that a commit reads of sources with too many holders, before it stops.
 

@@ -10,13 +10,17 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import msgspec
+
 from oneread.derivations.catalog import Catalog
 from oneread.errors import UsageError
+from oneread.plans.allowance import CURRENT, Allowance
 from oneread.plans.trace import Cost, Trace
 from oneread.store.keys import view_part
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 
 _SHOWN: Final = 20
+_UNLIMITED: Final = (None, None, None)
 
 
 class WrongCost(AssertionError):
@@ -27,20 +31,24 @@ class Spent:
     """The requests of one block."""
 
     def __init__(self) -> None:
-        self._trace = Trace()
+        self.allowance = Allowance(_UNLIMITED, outer=CURRENT.get())
+        self._trace = _uncharged()
         self._made: list[tuple[Request[Any], Cost]] = []
 
     def note(self, request: Request[Any], answer: object) -> None:
         """Adds one request and its answer."""
-        alone = Trace()
+        alone = _uncharged()
         alone.note(request, answer)
         self._trace.add(alone)
         self._made.append((request, alone.cost))
 
     @property
     def cost(self) -> Cost:
-        """All of it, added up. `skipped` is not known here: a store does not see what a page leaves out."""
-        return self._trace.cost
+        """All of it, added up; rounds are those of this thread or task, and of those that it started.
+
+        `skipped` is not known here: a store does not see what a page leaves out.
+        """
+        return msgspec.structs.replace(self._trace.cost, rounds=self.allowance.rounds)
 
     def described(self, catalog: Catalog | None = None) -> list[str]:
         """A line for each request; with a catalog, keys are those of the declarations."""
@@ -51,7 +59,7 @@ class Spent:
 
 
 class Meter:
-    """Counts requests, rows and bytes: `connect(url, shop, observers=(meter.observe,))`.
+    """Counts requests, rows, bytes and rounds: `connect(url, shop, observers=(meter.observe,))`.
 
         with meter(requests=1, rows=11):
             db.page(PurchasesOfBuyer, 12347, limit=10)
@@ -79,6 +87,7 @@ class Meter:
         requests: int | None = None,
         rows: int | None = None,
         bytes: int | None = None,  # noqa: A002 - as in Cost
+        rounds: int | None = None,
     ) -> Generator[Spent]:
         """Checks that the block costs exactly this; limits that are left out are not checked.
 
@@ -86,7 +95,7 @@ class Meter:
             WrongCost: it costs more or less; the message lists the requests that were made.
         """
         __tracebackhide__ = True
-        limits = _limits(requests=requests, rows=rows, bytes=bytes)
+        limits = _limits(requests=requests, rows=rows, bytes=bytes, rounds=rounds)
         with self.watch() as spent:
             yield spent
         self._compare(spent, "exactly", {name: limit for name, limit in limits.items() if _of(spent, name) != limit})
@@ -98,6 +107,7 @@ class Meter:
         requests: int | None = None,
         rows: int | None = None,
         bytes: int | None = None,  # noqa: A002 - as in Cost
+        rounds: int | None = None,
     ) -> Generator[Spent]:
         """Checks that the block costs at most this; limits that are left out are not checked.
 
@@ -105,7 +115,7 @@ class Meter:
             WrongCost: it costs more; the message lists the requests that were made.
         """
         __tracebackhide__ = True
-        limits = _limits(requests=requests, rows=rows, bytes=bytes)
+        limits = _limits(requests=requests, rows=rows, bytes=bytes, rounds=rounds)
         with self.watch() as spent:
             yield spent
         self._compare(spent, "at most", {name: limit for name, limit in limits.items() if _of(spent, name) > limit})
@@ -116,9 +126,11 @@ class Meter:
         spent = Spent()
         with self._turn:
             self._open.append(spent)
+        token = CURRENT.set(spent.allowance)
         try:
             yield spent
         finally:
+            CURRENT.reset(token)
             with self._turn:
                 self._open.remove(spent)
 
@@ -132,10 +144,17 @@ class Meter:
         raise WrongCost("\n".join([f"this costs {wanted}; requests:", *lines[:_SHOWN], *more]))
 
 
+def _uncharged() -> Trace:
+    """A trace of requests that another one has charged to the budget."""
+    trace = Trace()
+    trace.allowance = None
+    return trace
+
+
 def _limits(**given: int | None) -> dict[str, int]:
     limits = {name: limit for name, limit in given.items() if limit is not None}
     if not limits:
-        raise UsageError("say what the block may cost: requests, rows or bytes")
+        raise UsageError("say what the block may cost: requests, rows, bytes or rounds")
     for name, limit in limits.items():
         if type(limit) is not int or limit < 0:
             raise UsageError("a cost is a whole number, 0 or more", what=name, given=limit)

@@ -2,12 +2,13 @@
 
 import json
 
+import msgspec
 import pytest
 
 from oneread import Index, Schema, by
-from oneread.costs import bound_file
-from oneread.costs.bound_file import BoundRisen, check_bounds, compare, read, text_of, write
-from oneread.errors import UsageError
+from oneread.costs import bound_file, declared, row_writes
+from oneread.costs.bound_file import BoundFile, BoundRisen, check_bounds, compare, read, text_of, write
+from oneread.errors import Unsupported, UsageError
 from tests.unit.database.shop import SCHEMA, SHOP, Purchase
 
 
@@ -51,6 +52,28 @@ def test_a_bound_that_rises_fails_with_what_caused_it(path):
     assert "page(limit=50) PurchasesOfRemark: not in the file" in text
     assert "--write" in text
     assert isinstance(failure.value, AssertionError)
+
+
+def test_the_file_has_the_bounds_on_one_row_as_well(path):
+    document = json.loads(path.read_text())
+    assert document["row"]["Purchase"]["create"]["requests"] > document["bounds"]["Purchase"]["create"]["requests"]
+    assert "create Purchase on one row: rows" in str(compare(MORE, read(path)))
+    assert not compare(MORE, msgspec.structs.replace(read(path), bounds=read_again(MORE).bounds)).holds
+
+
+def read_again(schema):
+    return msgspec.json.decode(text_of(schema), type=BoundFile)
+
+
+def test_what_stores_of_one_row_do_not_keep_has_no_bound_there(path, monkeypatch):
+    def refuse(_catalog):
+        raise Unsupported("not kept there", declaration=Purchase)
+
+    monkeypatch.setattr(row_writes, "refuse_unsupported", refuse)
+    assert "row" not in json.loads(text_of(SCHEMA))
+    with pytest.raises(Unsupported):
+        declared.of(SCHEMA, span="row")
+    assert "create Purchase on one row: in the file, but not declared" in str(compare(SCHEMA, read(path)))
 
 
 def test_a_bound_that_falls_is_said_and_does_not_fail(path):

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from oneread.caches.memory import MemoryCache
+from oneread.costs.budgets import budget
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Closed, Conflict, Unsupported, UsageError
 from oneread.plans.async_driver import AsyncDriver
@@ -64,7 +65,7 @@ def test_a_plan_is_sent_each_answer_and_each_request_is_counted(run):
     trace = Trace()
     row = {b"d:b": CELL}
     assert run(every_request(), trace) == (False, 3, [row, None], [(b"a", row), (b"b", row)])
-    assert trace.cost == Cost(requests=5, rows=2 + 1 + 1 + 2 + 2, bytes=12 + 6 + 9 + 5 + 12, skipped=0)
+    assert trace.cost == Cost(requests=5, rows=2 + 1 + 1 + 2 + 2, bytes=12 + 6 + 9 + 5 + 12, skipped=0, rounds=5)
 
 
 def test_time_and_chance_are_the_drivers(run):
@@ -95,7 +96,46 @@ def test_plans_together_answer_in_their_order_and_share_the_trace(run):
 
     trace = Trace()
     assert run(plan(), trace) == [{b"d:b": CELL}, None, {b"d:b": CELL}]
-    assert trace.cost.requests == 4
+    assert (trace.cost.requests, trace.cost.rounds) == (4, 2)
+
+
+def test_rounds_are_those_of_the_longest_of_several_plans(run):
+    def reads(number):
+        for _ in range(number):
+            yield from Read("roots", [b"a"])
+
+    def nested():
+        yield from Together([reads(3), reads(1)])
+        yield from reads(1)
+
+    def plan():
+        yield from reads(1)
+        yield from Together([reads(2), nested(), iter(Atomically(restating)), reads(0)])
+        yield from Together([])
+
+    trace = Trace()
+    with budget() as around, budget() as spent:
+        trace = Trace()
+        run(plan(), trace)
+    assert (trace.cost.requests, trace.cost.rounds) == (10, 1 + 4)
+    assert spent.cost.rounds == around.rounds == 5
+    spent.renew()
+    assert spent.rounds == 0
+
+
+def test_what_was_requested_before_an_error_is_counted(run):
+    def reads():
+        yield from Read("roots", [b"a"])
+
+    def fails():
+        yield from reads()
+        yield from reads()
+        raise ZeroDivisionError
+
+    trace = Trace()
+    with pytest.raises(ZeroDivisionError):
+        run(iter(Together([reads(), fails()])), trace)
+    assert (trace.cost.requests, trace.cost.rounds) == (3, 2)
 
 
 def test_a_failing_one_of_several_fails_the_whole(run):
@@ -144,7 +184,7 @@ def test_a_function_runs_in_one_transaction_and_is_counted_once(run, engine):
     trace = Trace()
     assert run(iter(Atomically(restating)), trace) == (None, 77, 0.0)
     assert engine.answer(Read("roots", [b"a"])) == [{b"d:b": CELL}]
-    assert trace.cost == Cost(requests=2, rows=3, bytes=10)
+    assert trace.cost == Cost(requests=2, rows=3, bytes=10, rounds=1)
 
 
 @pytest.mark.parametrize("asked", [Sleep(0), Together([]), Atomically(restating)])
@@ -169,7 +209,7 @@ def test_a_plan_inside_a_transaction_is_sent_its_answers_and_counted(run, engine
 
     trace, row = Trace(), {b"d:b": CELL}
     assert run(iter(Atomically(lambda store: run_plan(store, plan()))), trace) == (row, [(b"a", row)], 77, 0.0)
-    assert trace.cost == Cost(requests=2, rows=2, bytes=11)
+    assert trace.cost == Cost(requests=2, rows=2, bytes=11, rounds=1)
 
 
 def looking(store):
@@ -181,7 +221,7 @@ def test_a_function_outside_of_transactions_reads_and_is_counted(run, engine):
     engine.answer(Mutate("roots", [RowMutation(b"a", {b"d:b": CELL})]))
     trace, seen, row = Trace((lambda request, answer: seen.append((request, answer)),)), [], {b"d:b": CELL}
     assert run(iter(Separately(looking)), trace) == (row, [(b"a", row)], 77, 0.0)
-    assert trace.cost == Cost(requests=2, rows=2, bytes=11)
+    assert trace.cost == Cost(requests=2, rows=2, bytes=11, rounds=2)
     assert seen == [
         (Read("roots", [b"a"]), [row]),
         (Scan("roots", ALL, 10, families="dm"), [(b"a", row)]),
@@ -266,7 +306,7 @@ def test_absent_rows_cost_no_bytes():
     trace = Trace()
     trace.note(Replace("roots", {b"a": None}), None)
     trace.note(Read("roots", [b"a"]), [None])
-    assert trace.cost == Cost(requests=2, rows=2, bytes=1)
+    assert trace.cost == Cost(requests=2, rows=2, bytes=1, rounds=2)
 
 
 class Slow(MemoryEngine):

@@ -94,7 +94,7 @@ def test_plans_that_run_at_the_same_time_are_counted_and_answered_as_one_after_t
         found.append(each.run(several(), trace))
         costs.append(trace.cost)
     assert found[0] == found[1]
-    assert costs == [Cost(requests=7, rows=7)] * 2
+    assert costs == [Cost(requests=7, rows=7, rounds=1)] * 2
 
 
 def test_they_are_within_one_budget(driver):

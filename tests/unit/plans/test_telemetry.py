@@ -97,8 +97,8 @@ def test_a_verb_is_one_span_with_its_cost(db, told, verb):
 def test_costs_of_a_span_are_those_of_the_result(db, told):
     cost = db.db.cost(db.save(customer(5))) if hasattr(db, "db") else db.cost(db.save(customer(5)))
     (span,) = told.spans()
-    assert [span.attributes[f"oneread.{name}"] for name in ("requests", "rows", "bytes")] == [
-        cost.requests, cost.rows, cost.bytes,
+    assert [span.attributes[f"oneread.{name}"] for name in ("requests", "rows", "bytes", "rounds")] == [
+        cost.requests, cost.rows, cost.bytes, cost.rounds,
     ]  # fmt: skip
 
 

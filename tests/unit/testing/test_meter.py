@@ -3,6 +3,7 @@ import threading
 import pytest
 
 from oneread import Aggregate, Index, Key, Model, Schema, by, connect, count
+from oneread.costs.budgets import budget
 from oneread.errors import UsageError
 from oneread.store.requests import CheckAndMutate, Increment, Mutate
 from oneread.store.rows import RowMutation
@@ -162,3 +163,16 @@ def test_a_block_must_say_what_it_may_cost(meter):
     for wrong in (-1, 1.5, True, "1"):
         with pytest.raises(UsageError, match="whole number"), meter.at_most(rows=wrong):
             pass
+
+
+def test_what_runs_at_the_same_time_is_one_round(meter):
+    with connect("memory://?span=row", NOTES, observers=(meter.observe,), workers=0) as db:
+        with meter(requests=8, rounds=6) as spent:
+            note = db.save(Note(number=1, word="a"))
+        assert spent.cost.rounds == db.cost(note).rounds == 6
+
+
+def test_a_transaction_is_one_round(meter, db):
+    with budget() as around, meter.at_most(rounds=1) as spent:
+        db.save(Note(number=1, word="b"))
+    assert spent.cost.requests == around.requests > 1

@@ -6,7 +6,7 @@ See docs/decisions/0074-one-row-at-a-time.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NoReturn
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.entity_type import EntityType
@@ -26,7 +26,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
 }
 
 
-def refuse_verb(verb: str) -> None:
+def refuse_verb(verb: str) -> NoReturn:
     """Raises Unsupported, which says what to do instead."""
     raise Unsupported(_NO_VERB, verb=verb, instead=_INSTEAD.get(verb, _OTHER_STORE))
 
