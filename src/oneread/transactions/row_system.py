@@ -11,7 +11,7 @@ from oneread.plans.effects import Now, Random, Separately, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.store.requests import ABSENT, CheckAndMutate, Found, Read
-from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table, living
+from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table, living, rows_of_values
 from oneread.transactions.system_rows import FENCE_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE, later
 
@@ -46,6 +46,9 @@ class _BufferedRows:
         for key, row in rows.items():
             if (table, key) != ("system", FENCE_ROW):  # what it says is in the schema row, which programs read here
                 self.written[table, key] = row
+
+    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
+        self.replace(table, rows_of_values(values, stamp))
 
 
 def _shown(row: Row | None, families: Families) -> Row | None:
