@@ -13,10 +13,11 @@ import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.copies import Refs, Source
+from oneread.derivations.copies import Refs
 from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, first_writes, record_diff
 from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType, FilledEntity, FillInputs
+from oneread.derivations.source_cache import SourceCache
 from oneread.derivations.stamps import stamped
 from oneread.errors import (
     AlreadyExists,
@@ -33,7 +34,7 @@ from oneread.store.keys import kind_part
 from oneread.store.limits import BODY_BYTES
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges, PlainChange
 from oneread.transactions.outbox import holds_on
-from oneread.transactions.root import NO_ROOT, Root, parse_root
+from oneread.transactions.root import NO_ROOT, Root
 from oneread.transactions.sequences import LAST_OF_SEQUENCE, NumberSequence, TakenNumber, last_number
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, Group
 
@@ -121,6 +122,10 @@ class _Writing(PlainChange):
                     version=own,
                 )
 
+    def _state(self, seen: Root) -> EntityState:
+        """The row, decoded."""
+        return self._catalog.state(self.key, seen)
+
     def _attempt(self, seen: Root, version: int) -> CommitAttempt:
         """Decodes the row; raises Conflict when it does not have the version that the caller expects."""
         self._check_version(seen.own)
@@ -131,7 +136,7 @@ class _Writing(PlainChange):
         if seen is NO_ROOT:
             self._check_version(0)
             return CommitAttempt(seen, NOTHING_STORED, version, version)
-        before = self._catalog.state(self.key, seen)
+        before = self._state(seen)
         if not self._catalog.expiries or not self._catalog.is_expired(self.key, before.entity, now):
             if self._if_version is not None:
                 self._check_version(seen.own)
@@ -182,24 +187,6 @@ class _Writing(PlainChange):
                 model=type(entity).__name__, field=entity_type.numbered, value=number, last=last,
             )  # fmt: skip
         return TakenNumber(sequence, number)
-
-
-class SourceCache(msgspec.Struct, frozen=True, gc=False):
-    """Sources by key, decoded from root rows on first use; a row that was not loaded counts as absent."""
-
-    catalog: Catalog
-    rows: CommittedRows
-
-    def __getitem__(self, key: bytes) -> Source:
-        rows, catalog = self.rows, self.catalog
-        source: Source | None = rows.made.get(key)
-        if source is None:
-            row = rows.get(key)
-            source = catalog.source(key, NO_ROOT if row is None else parse_root(row))
-            if catalog.expiries and catalog.is_expired(key, source.entity, rows.now):
-                source = msgspec.structs.replace(source, expired=True)
-            rows.made[key] = source
-        return source
 
 
 def decision(
@@ -320,7 +307,8 @@ class Save(_Writing):
 class Patch(_Writing):
     """Changes fields of an existing entity: `change` makes the new entity from the old one.
 
-    Where there is none, `otherwise` is created; without it, NotFound.
+    Where there is none, `otherwise` is created; without it, NotFound. `_linked` is what `links` computed for `decide`:
+    the row, its state, the wanted entity and its references.
     """
 
     def __init__(
@@ -334,6 +322,7 @@ class Patch(_Writing):
         super().__init__(catalog, key, if_version)
         self._change = change
         self._otherwise = otherwise
+        self._linked: tuple[Root, EntityState, Any, Refs] | None = None
 
     def pointers(self, seen: Root | None) -> Iterable[bytes]:
         if seen is None:
@@ -370,11 +359,13 @@ class Patch(_Writing):
             return ()
         entity_type = self._catalog.type_of(before.entity)
         try:
-            known, wanted = entity_type.refs(before.entity), entity_type.refs(self._wanted(before))
+            known, entity = entity_type.refs(before.entity), self._wanted(before)
+            wanted = entity_type.refs(entity)
         except UsageError:
             if kind_part(self.key) not in self._catalog.expiries:
                 raise
             return ()  # `decide` raises it again, unless the entity has expired
+        self._linked = seen, before, entity, wanted
         links = [key for name, keys in wanted.items() for key in keys if key not in known[name]]
         return links + entity_type.stale_sources(before, known) if entity_type.has_hidden or before.unfilled else links
 
@@ -386,10 +377,18 @@ class Patch(_Writing):
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt_living(seen, version, sources.now)
-        wanted = self._wanted(attempt.before)
+        linked, self._linked = self._linked, None
+        if linked is not None and attempt.before is linked[1]:
+            _seen, _state, wanted, refs = linked
+        else:  # there was no entity, or it has expired
+            wanted, refs = self._wanted(attempt.before), None
         entity_type = self._catalog.type_of(wanted)
         entity = stamped(entity_type, wanted, attempt.before.entity, sources.now)
-        return self._store(entity_type, entity, entity_type.refs(entity), attempt, sources)
+        refs = refs if refs is not None and entity is wanted else entity_type.refs(entity)
+        return self._store(entity_type, entity, refs, attempt, sources)
+
+    def _state(self, seen: Root) -> EntityState:
+        return self._linked[1] if self._linked is not None and self._linked[0] is seen else super()._state(seen)
 
 
 class Delete(_Writing):
