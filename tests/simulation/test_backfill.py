@@ -44,7 +44,7 @@ def the_first_pass_is_the_last(patch):
 
 
 def the_fence_is_not_read(patch):
-    patch.setattr(Fence, "check_writable", lambda _self, _unit: None)
+    patch.setattr(Fence, "check_writable", lambda *_asked: None)
 
 
 def the_position_is_moved_before_the_work(patch):

@@ -108,7 +108,7 @@ class Operations:
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
         feeds = follower_of(catalog, self.inline)
-        follow = followers(catalog)._replace(of_views=feeds)
+        follow = followers(catalog)._replace(of_views=feeds, logs=catalog.logged)
         new_unit = partial(
             UnitOfWork,
             name_of=catalog.name_of,
