@@ -26,7 +26,7 @@ from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.keys import kind_part
 from oneread.transactions.commit import Basis, Change
-from oneread.transactions.native import check_unchanged
+from oneread.transactions.loading import check_unchanged
 from oneread.transactions.root import Root, parse_root
 from oneread.transactions.unit_of_work import UnitOfWork
 
