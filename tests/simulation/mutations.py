@@ -13,7 +13,7 @@ from oneread.plans.effects import Atomically, Now, Separately
 from oneread.store.keys import holder_part
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Cell, RowRange
-from oneread.transactions import native, outbox
+from oneread.transactions import loading, native, outbox
 from oneread.transactions.commit import NO_CHANGE
 from oneread.transactions.deltas import Delta
 from oneread.transactions.native import NativeCommitter
@@ -127,7 +127,7 @@ def the_task_is_deleted_before_its_last_batch(patch):
 
 
 def a_transaction_does_not_check_versions(patch):
-    patch.setattr(native, "_version", lambda _row: 0)
+    patch.setattr(loading, "_version", lambda _row: 0)
 
 
 def a_commit_decides_outside_of_its_transaction(patch):

@@ -222,7 +222,7 @@ def a_claim_is_taken_over_without_a_fence(patch):
     )
 
 
-def a_claim_is_taken_from_whoever_has_it(patch):
+def a_claim_is_taken_from_its_owner(patch):
     edit(patch, RowCommitter, "_claim", ("if owner != key:", "if False:"))
 
 
@@ -275,7 +275,7 @@ def the_cursor_moves_before_its_page(patch):
     edit(patch, RowTaskRunner, "_advance", (follow, moved + follow))
 
 
-def an_older_task_goes_on_in_place_of_the_newest(patch):
+def an_older_task_is_done_in_place_of_the_newest(patch):
     edit(
         patch,
         RowTaskRunner,
@@ -319,13 +319,13 @@ BY_SEED = {
     a_loser_removes_its_own_marker: 2,
     rows_are_written_before_the_commit: 1,
     sources_are_read_before_their_back_references: 635,
-    a_claim_is_taken_from_whoever_has_it: 2,
+    a_claim_is_taken_from_its_owner: 2,
     copies_count_as_of_the_newest_version: 200,
     a_holder_that_followed_any_version_is_skipped: 0,
     no_task_is_left: 0,
     a_task_is_removed_before_its_holders_followed: 0,
     the_cursor_moves_before_its_page: 0,
-    an_older_task_goes_on_in_place_of_the_newest: 2,
+    an_older_task_is_done_in_place_of_the_newest: 2,
     a_lease_is_on_a_key_that_comes_again: 2,
     a_version_is_the_clock: 0,
 }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oneread.derivations import changes
+from oneread.derivations import changes, decisions
 from oneread.derivations.entity_type import EntityType
 from oneread.evolution.backfill import Backfill, BackfillPosition
 from oneread.evolution.fence import Fence
@@ -44,7 +44,7 @@ def the_first_pass_is_the_last(patch):
 
 
 def the_fence_is_not_read(patch):
-    patch.setattr(Fence, "check_writable", lambda _self, _unit: None)
+    patch.setattr(Fence, "check_writable", lambda *_asked: None)
 
 
 def the_position_is_moved_before_the_work(patch):
@@ -65,12 +65,13 @@ def a_row_is_known_by_its_tokens_alone(patch):
 
 def old_rows_of_a_changed_view_stay(patch):
     """Contributions under a token that is no longer declared are forgotten instead of deleted."""
-    diff = changes.record_diff
-    patch.setattr(
-        changes,
-        "record_diff",
-        lambda key, old, new, shown: diff(key, {t: c for t, c in old.items() if t in new}, new, shown),
-    )
+    diff = decisions.record_diff
+    for module in (changes, decisions):
+        patch.setattr(
+            module,
+            "record_diff",
+            lambda key, old, new, shown: diff(key, {t: c for t, c in old.items() if t in new}, new, shown),
+        )
     patch.setattr(Backfill, "_sweep", lambda *_arguments: iter(()))
 
 

@@ -120,8 +120,8 @@ def an_error_ends_the_batch(patch):
     """As it was: one holder refuses its source, and all tasks behind it."""
 
     def raising(self, change):
-        self._unit.load("roots", native._wanted([change]))
-        self._note(change.key, self._decide(change, native._seen(self._unit.roots[change.key])))
+        self._unit.load("roots", native.wanted_rows([change]))
+        self._note(change.key, self._decide(change, native.parse_root(self._unit.roots[change.key])))
 
     patch.setattr(native.Cascade, "_refusal", raising)
 

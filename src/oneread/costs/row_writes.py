@@ -1,6 +1,6 @@
 """Writes on a store that changes one row at a time: the bounds of the writing verbs.
 
-Each entity is a commit of its own, and so is each holder that follows. See docs/decisions/0085-costs-of-one-row.md.
+Each entity is a commit of its own, and so is each holder that follows. See docs/decisions/0083-costs-of-one-row.md.
 """
 
 from __future__ import annotations

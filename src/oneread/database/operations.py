@@ -110,7 +110,7 @@ class Operations:
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
         feeds, row_feeds = follower_of(catalog, self.inline), row_feeds_of(catalog)
-        follow = followers(catalog)._replace(of_views=feeds)
+        follow = followers(catalog)._replace(of_views=feeds, logs=catalog.logged)
         new_unit = partial(
             UnitOfWork,
             name_of=catalog.name_of,

@@ -14,7 +14,8 @@ from oneread.plans.plan import Plan
 from oneread.store.rows import Cell, Row
 from oneread.transactions.commit import Basis, Change
 from oneread.transactions.intents import encode_version
-from oneread.transactions.native import NativeCommitter, check_unchanged
+from oneread.transactions.loading import check_unchanged
+from oneread.transactions.native import NativeCommitter
 from oneread.transactions.root import VERSION
 from oneread.transactions.row_commits import LostRace
 from oneread.transactions.row_groups import GroupCommitter, GroupDraft

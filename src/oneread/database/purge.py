@@ -2,7 +2,7 @@
 
 A removed row stays as a row that no reader sees, so that an older write that comes late loses; a back-reference stays
 whose commit never came. Both are deleted when they are older than the grace, at their own stamps. Root rows, claims and
-sums are never purged. See rules P1 to P4 of the commit protocol and docs/decisions/0082-pages-of-holders.md.
+sums are never purged. See rules P1 to P4 of the commit protocol and docs/decisions/0080-pages-of-holders.md.
 """
 
 from __future__ import annotations

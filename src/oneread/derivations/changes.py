@@ -13,10 +13,12 @@ import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.copies import Refs, Source
+from oneread.derivations.copies import Refs
+from oneread.derivations.decisions import CommitAttempt, decision, deletion, is_same
 from oneread.derivations.derivation import behind
-from oneread.derivations.emitted_record import LAST_VALUES, first_writes, record_diff
-from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType, FilledEntity, FillInputs
+from oneread.derivations.emitted_record import LAST_VALUES, record_diff
+from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType, FillInputs
+from oneread.derivations.source_cache import SourceCache
 from oneread.derivations.stamps import stamped
 from oneread.errors import (
     AlreadyExists,
@@ -24,18 +26,15 @@ from oneread.errors import (
     Corrupt,
     InvalidKey,
     InvalidValue,
-    LimitExceeded,
     NotFound,
     UsageError,
 )
 from oneread.models.fields import GENERATED
 from oneread.store.keys import kind_part
-from oneread.store.limits import BODY_BYTES
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges, PlainChange
-from oneread.transactions.outbox import holds_on
-from oneread.transactions.root import NO_ROOT, Root, parse_root
+from oneread.transactions.root import NO_ROOT, Root
 from oneread.transactions.sequences import LAST_OF_SEQUENCE, NumberSequence, TakenNumber, last_number
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, Group
+from oneread.transactions.unit_of_work import Group
 
 Mode: TypeAlias = Literal["save", "create", "keep"]
 """What happens to an existing entity: `save` replaces it, `create` raises AlreadyExists, `keep` leaves it."""
@@ -57,18 +56,6 @@ class ChangeResult(msgspec.Struct):
     entity: Any = None
     version: int = 0
     created: bool = False
-
-
-class CommitAttempt(msgspec.Struct, frozen=True, gc=False):
-    """What a change is decided on: the root row, the state that it holds, and the versions of the row that follows."""
-
-    seen: Root
-    before: EntityState
-    version: int
-    own: int
-    """The own version; that of the row before where the entity's own fields stay."""
-    replaced: Any = None
-    """An expired entity that counts as absent: its totals are those of its key."""
 
 
 class _Writing(PlainChange):
@@ -126,6 +113,10 @@ class _Writing(PlainChange):
                     version=own,
                 )
 
+    def _state(self, seen: Root) -> EntityState:
+        """The row, decoded."""
+        return self._catalog.state(self.key, seen)
+
     def _attempt(self, seen: Root, version: int) -> CommitAttempt:
         """Decodes the row; raises Conflict when it does not have the version that the caller expects."""
         self._check_version(seen.own)
@@ -136,7 +127,7 @@ class _Writing(PlainChange):
         if seen is NO_ROOT:
             self._check_version(0)
             return CommitAttempt(seen, NOTHING_STORED, version, version)
-        before = self._catalog.state(self.key, seen)
+        before = self._state(seen)
         if not self._catalog.expiries or not self._catalog.is_expired(self.key, before.entity, now):
             if self._if_version is not None:
                 self._check_version(seen.own)
@@ -187,69 +178,6 @@ class _Writing(PlainChange):
                 model=type(entity).__name__, field=entity_type.numbered, value=number, last=last,
             )  # fmt: skip
         return TakenNumber(sequence, number)
-
-
-class SourceCache(msgspec.Struct, frozen=True, gc=False):
-    """Sources by key, decoded from root rows on first use; a row that was not loaded counts as absent."""
-
-    catalog: Catalog
-    rows: CommittedRows
-
-    def __getitem__(self, key: bytes) -> Source:
-        rows, catalog = self.rows, self.catalog
-        source: Source | None = rows.made.get(key)
-        if source is None:
-            row = rows.get(key)
-            source = catalog.source(key, NO_ROOT if row is None else parse_root(row))
-            if catalog.expiries and catalog.is_expired(key, source.entity, rows.now):
-                source = msgspec.structs.replace(source, expired=True)
-            rows.made[key] = source
-        return source
-
-
-def decision(
-    catalog: Catalog, entity_type: EntityType, key: bytes, filled: FilledEntity, attempt: CommitAttempt
-) -> Decision:
-    """The decision to store a filled entity."""
-    if len(filled.body) > BODY_BYTES:
-        raise LimitExceeded(
-            "the entity is too large", key=catalog.name_of(key), bytes=len(filled.body), limit=BODY_BYTES
-        )
-    seen, before = attempt.seen, attempt.before
-    root = entity_type.root(attempt.version, attempt.own, filled, seen, before.record)
-    record = filled.emission.record
-    if root.emitted == seen.emitted:
-        operations = NO_DERIVED_WRITES
-    elif not before.record:
-        operations = first_writes(key, filled.emission)
-    else:
-        operations = record_diff(key, before.record, record, filled.emission.shown)
-    groups = entity_type.touched(before.record, record) if entity_type.shown else ()
-    if entity_type.copied is None:
-        return Decision(root, operations, groups=groups)
-    fans_out, unchanged = entity_type.fans_out(before if seen.version else None, record), list[bytes]()
-    if before.must_notify:
-        fans_out = True
-    elif fans_out:
-        unchanged = entity_type.unchanged_selections(before, record)
-    if fans_out:
-        catalog.probes.check(entity_type.kind.cls, filled.entity, entity_type.used_in(record))
-    return Decision(root, operations, fans_out, unchanged, groups=groups)
-
-
-def deletion(catalog: Catalog, key: bytes, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
-    """The decision to delete an entity."""
-    before = attempt.before
-    entity_type = catalog.any_type_of(key)
-    whole = catalog.type_of(before.entity).with_all_copies(before, SourceCache(catalog, sources))
-    record = entity_type.tombstone_record(whole)
-    return Decision(
-        Root(attempt.version, None, emitted_record.encode_record(record)),
-        record_diff(key, before.record, record, {}),
-        entity_type.fans_out(before, record),
-        unreferenced=[holds_on(key)] if catalog.may_be_held(key) else [],
-        groups=entity_type.touched(before.record, record),
-    )
 
 
 class Save(_Writing):
@@ -325,7 +253,8 @@ class Save(_Writing):
 class Patch(_Writing):
     """Changes fields of an existing entity: `change` makes the new entity from the old one.
 
-    Where there is none, `otherwise` is created; without it, NotFound.
+    Where there is none, `otherwise` is created; without it, NotFound. `_linked` is what `links` computed for `decide`:
+    the row, its state, the wanted entity and its references.
     """
 
     def __init__(
@@ -339,6 +268,7 @@ class Patch(_Writing):
         super().__init__(catalog, key, if_version)
         self._change = change
         self._otherwise = otherwise
+        self._linked: tuple[Root, EntityState, Any, Refs] | None = None
 
     def pointers(self, seen: Root | None) -> Iterable[bytes]:
         if seen is None:
@@ -379,11 +309,13 @@ class Patch(_Writing):
             return ()
         entity_type = self._catalog.type_of(before.entity)
         try:
-            known, wanted = entity_type.refs(before.entity), entity_type.refs(self._wanted(before))
+            known, entity = entity_type.refs(before.entity), self._wanted(before)
+            wanted = entity_type.refs(entity)
         except UsageError:
             if not self._expires:
                 raise
             return ()  # `decide` raises it again, unless the entity has expired
+        self._linked = seen, before, entity, wanted
         links = [key for name, keys in wanted.items() for key in keys if key not in known[name]]
         return links + entity_type.stale_sources(before, known) if entity_type.has_hidden or before.unfilled else links
 
@@ -395,10 +327,18 @@ class Patch(_Writing):
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt_living(seen, version, sources.now)
-        wanted = self._wanted(attempt.before)
+        linked, self._linked = self._linked, None
+        if linked is not None and attempt.before is linked[1]:
+            _seen, _state, wanted, refs = linked
+        else:  # there was no entity, or it has expired
+            wanted, refs = self._wanted(attempt.before), None
         entity_type = self._catalog.type_of(wanted)
         entity = stamped(entity_type, wanted, attempt.before.entity, sources.now)
-        return self._store(entity_type, entity, entity_type.refs(entity), attempt, sources)
+        refs = refs if refs is not None and entity is wanted else entity_type.refs(entity)
+        return self._store(entity_type, entity, refs, attempt, sources)
+
+    def _state(self, seen: Root) -> EntityState:
+        return self._linked[1] if self._linked is not None and self._linked[0] is seen else super()._state(seen)
 
 
 class Delete(_Writing):
@@ -456,7 +396,7 @@ class _Following(_Writing):
         inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing, rows.now, differing)
         filled = entity_type.fill(self.key, entity, refs, inputs)
         found = decision(self._catalog, entity_type, self.key, filled, msgspec.structs.replace(attempt, own=seen.own))
-        return NO_CHANGE if _is_same(found, seen) and not found.fans_out else found
+        return NO_CHANGE if is_same(found, seen) and not found.fans_out else found
 
 
 class FollowGroups(_Following):
@@ -580,7 +520,7 @@ class Reemit(_Writing):
         inputs = FillInputs(before, known, readable, now=sources.now, trusts_record=True)
         filled = entity_type.fill(self.key, entity, refs, inputs)
         found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version, seen.own))
-        return NO_CHANGE if _is_same(found, seen) else found
+        return NO_CHANGE if is_same(found, seen) else found
 
     def _of_deleted(self, seen: Root, before: EntityState, version: int) -> Decision:
         entity_type = self._catalog.any_type_of(self.key)
@@ -595,12 +535,6 @@ class Reemit(_Writing):
             entity_type.fans_out(before, record),
             groups=entity_type.touched(before.record, record),
         )
-
-
-def _is_same(found: Decision, seen: Root) -> bool:
-    """Whether a decision writes what the row holds already."""
-    assert found.root is not None
-    return found.root.emitted == seen.emitted and found.root.body == seen.body
 
 
 def _stale_sources(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:

@@ -162,14 +162,14 @@ class Reference(msgspec.Struct, frozen=True):
 
     def write_keys(self, variable: str, scope: dict[str, object]) -> list[str]:
         """Statements that give a variable the `keys` of `e`; what they need is added to the scope."""
-        scope |= {f"keys_{variable}": self.keys_of, f"key_{variable}": self.kind.key}
+        scope |= {f"keys_{variable}": self.keys_of}
         lines = [f"v = getattr(e, {self.name!r}, None)", f"if v is None: {variable} = []"]
         if not self.many:
             scope |= {f"copy_{variable}": self.copy, f"known_{variable}": (None, self.access.target)}
+            scope |= {f"encode_{variable}": self.kind.codec.encode}
             ref, is_copy = ("v", "") if self.copy is None else ("v.ref", f"type(v) is copy_{variable} and ")
-            lines.append(
-                f"elif {is_copy}(r := {ref}).refers_to in known_{variable}: {variable} = [key_{variable}(r.key)]"
-            )
+            is_known = f"{is_copy}(r := {ref}).refers_to in known_{variable} and len(r.key) == {len(self.kind.names)}"
+            lines.append(f"elif {is_known}: {variable} = [{self.kind.prefix!r} + encode_{variable}(r.key)]")
         return [*lines, f"else: {variable} = keys_{variable}(type(e), v)"]
 
     def accepts(self, cls: type) -> bool:

@@ -18,7 +18,7 @@ from oneread.engines.sorted_rows import SortedRows
 from oneread.errors import Closed, Unavailable, Unsupported
 from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, Statistics, TableSize, read_by
 from oneread.store.requests import CheckAndMutate, Found, Read, Replace, Request, Scan
-from oneread.store.rows import TABLES, Families, Row, RowMutation, RowRange, Table
+from oneread.store.rows import TABLES, Families, Row, RowMutation, RowRange, Table, rows_of_values
 
 T = TypeVar("T")
 
@@ -253,3 +253,6 @@ class _Transaction(embedded.RowWrites):
         for key, row in rows.items():
             self.put(table, key, dict(row) if row else None)
             self._notes.append(self._rules.forget(table, key))
+
+    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
+        self.replace(table, rows_of_values(values, stamp))

@@ -13,13 +13,13 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import fence_of, refuse_overtaken, schema_and_fence, stored_schema
 from oneread.errors import NotReady, SchemaMismatch
 from oneread.models.versions import StoredSchema, ViewState
+from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Row
 from oneread.transactions.change_log import log_of
 from oneread.transactions.system_rows import FENCE_ROW
-from oneread.transactions.unit_of_work import UnitOfWork
 
 _NOT_READY: Final = (
     "this view is not built yet, because the store had data when it was added or changed; run a backfill"
@@ -47,17 +47,17 @@ class Fence:
         self.retired: frozenset[type] = frozenset()
         self._unlogged: frozenset[type] = frozenset()
 
-    def check_writable(self, unit: UnitOfWork) -> None:
+    def check_writable(self, store: CountedStore, fence: Row | None) -> None:
         """Raises SchemaMismatch if a newer program has upgraded the store; in every transaction, before it decides.
 
-        One request and one row, or none when the unit has read the row before; one more when the schema row changed.
-        Then it learns what newer programs write, before anything is decoded, and notes `is_stale`: a transaction that
-        shares its commit with others may be undone, so that everything is read again behind it.
+        `fence` is the fence row, read in this transaction. One request and one row when it has changed: it learns what
+        newer programs write, before anything is decoded, and notes `is_stale`: a transaction that shares its commit
+        with others may be undone, so that everything is read again behind it.
         """
         if self._newer is not None:
             refuse_overtaken(self._newer, self.version)
-        if fence_of(unit.load_one("system", FENCE_ROW)) != self._seen:
-            stored = run_plan(unit.store, stored_schema())
+        if fence_of(fence) != self._seen:
+            stored = run_plan(store, stored_schema())
             refuse_overtaken(stored, self.version)
             self.is_stale = True
             self._catalog.learn(stored)

@@ -2,7 +2,7 @@
 
 A commit of one row cannot read the fence at the same moment, so a program reads it before, and commits for twenty
 seconds by what it read. A program that raises the fence waits longer than that. Both count by clocks that are never
-set. See rules F1 to F4 of the commit protocol and docs/decisions/0077-the-fence-is-a-lease.md.
+set. See rules F1 to F4 of the commit protocol and docs/decisions/0076-the-fence-is-a-lease.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ side, *then* its own row: a row that came before the page is in it, and one that
 which meets this row. A living row puts its own cell and that of each living partner. A removed one removes its own cell
 with *all* partners: two that are removed at the same time do not rely on each other. No clock decides anything here:
 what is too old, pages leave out, and a sweep removes. See rule 15 of the commit protocol, and
-docs/decisions/0081-feeds-of-one-row.md.
+docs/decisions/0079-feeds-of-one-row.md.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from oneread.plans.trace import Trace, bytes_of, bytes_of_found
 from oneread.store.engine import Engine, RowTransaction
 from oneread.store.requests import Found, Read, Replace, Scan
-from oneread.store.rows import Families, Row, RowRange, Table
+from oneread.store.rows import Families, Row, RowRange, Table, rows_of_values
 
 
 class CountedStore:
@@ -59,6 +59,18 @@ class CountedStore:
             trace.show(Replace(table, rows), None)
         trace.count(len(rows), bytes_of_found(rows.items()))
 
+    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
+        """`Replace` of rows that have `VALUE` alone, all with this stamp; None removes a row."""
+        self._rows.replace_values(table, values, stamp)
+        trace = self._trace
+        if trace.observers:
+            trace.show(Replace(table, rows_of_values(values, stamp)), None)
+        size = sum(map(len, values))
+        for value in values.values():
+            if value is not None:
+                size += len(value)
+        trace.count(len(values), size)
+
 
 class SingleRequests:
     """The rows of an engine outside of a transaction: each read is by itself."""
@@ -79,3 +91,7 @@ class SingleRequests:
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         """Raises Unsupported."""
         self._engine.answer(Replace(table, rows))
+
+    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
+        """Raises Unsupported."""
+        self.replace(table, rows_of_values(values, stamp))

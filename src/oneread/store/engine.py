@@ -52,6 +52,10 @@ class RowTransaction(RowReads, Protocol):
         """What `Replace` does."""
         ...
 
+    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
+        """`replace` by rows that have `VALUE` alone, all with this stamp; None removes a row."""
+        ...
+
 
 class Capabilities(msgspec.Struct, frozen=True):
     """What one engine promises.

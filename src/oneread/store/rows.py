@@ -7,6 +7,7 @@ architecture page.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -34,6 +35,10 @@ Msgpack never writes it, so no stored value equals it. Engines without `spans_ro
 """
 
 
+VALUE: Final = b"d:b"
+"""The one column of rows that are not root rows: index rows, sums, claims, tasks."""
+
+
 class Cell(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One value of a row and the stamp it was written with."""
 
@@ -43,6 +48,11 @@ class Cell(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 Row: TypeAlias = dict[bytes, Cell]
 """Column name (family included, as in `b"d:b"`) to cell. An absent row is None, never an empty dict."""
+
+
+def rows_of_values(values: Mapping[bytes, bytes | None], stamp: int) -> dict[bytes, Row | None]:
+    """Rows that have `VALUE` alone, all with this stamp; None for those without a value."""
+    return {key: None if value is None else {VALUE: Cell(value, stamp)} for key, value in values.items()}
 
 
 def living(row: Row) -> Row | None:

@@ -127,6 +127,10 @@ class _FaultyRows:
         self._meet()
         self._rows.replace(table, rows)
 
+    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
+        self._meet()
+        self._rows.replace_values(table, values, stamp)
+
 
 class Simulation:
     """One history.

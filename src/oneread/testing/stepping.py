@@ -17,7 +17,7 @@ from oneread.plans.effects import Now, Random, Separately
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.requests import Found, Read, Replace, Scan
-from oneread.store.rows import Families, Row, RowRange, Table
+from oneread.store.rows import Families, Row, RowRange, Table, rows_of_values
 from oneread.store.uninterrupted import Completion
 
 T = TypeVar("T")
@@ -50,6 +50,9 @@ class _Asking:
 
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         self.ask(Replace(table, rows))
+
+    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
+        self.replace(table, rows_of_values(values, stamp))
 
 
 def stepped(run: Callable[[CountedStore], T]) -> Plan[T]:

@@ -17,6 +17,7 @@ from oneread.errors import OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.rows import Row, RowRange, Table
+from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import Root
 from oneread.transactions.sequences import NumberSequence, TakenNumber
@@ -148,6 +149,8 @@ class FollowChanges(NamedTuple):
     """
     of_views: ViewFollower | None = None
     """Makes the entries of feeds that follow from other derived rows; None without feeds."""
+    logs: Mapping[bytes, LoggedAs] = NO_LOGS
+    """How changed rows of views are logged, by their prefixes."""
 
 
 class Basis(NamedTuple):
@@ -191,8 +194,8 @@ class Commit:
 class WriteFence(Protocol):
     """What refuses commits of a program that a newer one has replaced. See docs/decisions/0016-the-fence.md."""
 
-    def check_writable(self, unit: UnitOfWork) -> None:
-        """Raises SchemaMismatch unless this program may still write."""
+    def check_writable(self, store: CountedStore, fence: Row | None) -> None:
+        """Raises SchemaMismatch unless this program may still write; `fence` is the row of `FENCE_ROW`."""
         ...
 
 

@@ -12,18 +12,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias, TypeVar
 
-from oneread.errors import Conflict, Corrupt, NotUnique, OnereadError, StillReferenced
+from oneread.errors import Corrupt, NotUnique, OnereadError, StillReferenced
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
 from oneread.store.keys import holder_part
 from oneread.store.limits import INLINE_HOLDERS, PROBES
-from oneread.store.rows import Row, RowRange
+from oneread.store.rows import RowRange
 from oneread.transactions import outbox
-from oneread.transactions.commit import Basis, Change, Commit, Decision, FollowChanges, WriteFence
+from oneread.transactions.alone import is_alone, load_alone, writes_alone
+from oneread.transactions.commit import Change, Commit, Decision, FollowChanges, WriteFence
+from oneread.transactions.loading import check_unchanged, load_rows, refuse_referenced, wanted_rows
 from oneread.transactions.outbox import SetAside
-from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
-from oneread.transactions.sequences import NumberSequence, keep_sequences, last_number, raised
+from oneread.transactions.root import BODY, Root, encode_root, next_version, parse_root
+from oneread.transactions.sequences import keep_sequences, last_number, raised
 from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, swap
 from oneread.transactions.unit_of_work import (
     Group,
@@ -58,6 +60,7 @@ class NativeCommitter(NativeSystem):
         self._fence = fence
         self._followers = followers
         self._inline = inline
+        self._is_plain = followers.of_views is None and not followers.logs  # only indexes show what views hold
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
@@ -70,8 +73,12 @@ class NativeCommitter(NativeSystem):
         """
         freeing: dict[bytes, Change] = {}
         refused: dict[bytes, Exception] = {}
+        is_first = len(commit.changes) == 1 and commit.basis is None and not commit.swaps
         while True:
             try:
+                if is_first and commit.changes[0].sequence is None:
+                    is_first = False
+                    return self._attempt_one(store, commit)
                 return self._attempt(store, commit, [*freeing.values(), *commit.changes], refused)
             except HoldersRefused as found:
                 refused |= found.holders
@@ -91,12 +98,11 @@ class NativeCommitter(NativeSystem):
     ) -> list[bytes]:
         commit.is_deciding = False
         unit = self.new_unit(store)
-        unit.unfollowed = commit.unfollowed
         keys = [each.key for each in commit.swaps] if commit.swaps else []
         if FENCE_ROW not in keys:  # a commit that swaps the fence row has checked it
             if keys:  # in one request with the fence
                 unit.load("system", [FENCE_ROW, *keys])
-            self._fence.check_writable(unit)
+            self.check_writable(unit)
         basis = commit.basis
         now = store.now() if basis is None else basis.now
         if keys:
@@ -109,18 +115,53 @@ class NativeCommitter(NativeSystem):
         else:
             going: dict[bytes, dict[bytes, None]] = {}
             unit.roots.going = going
-            _load(unit, changes)
+            load_rows(unit, changes)
             for change in changes:  # one of them may make the source again whose delete comes before
                 self.cascade(unit, now, refused).commit([change])
             unit.roots.going = None
             self.cascade(unit, now, refused).let_go(going)
+        return self._write(unit, commit, now)
+
+    def _attempt_one(self, store: CountedStore, commit: Commit) -> list[bytes]:
+        """The first attempt at a commit of one change.
+
+        Where nothing follows from it but rows of its own, they are written at once: by a unit of work they are the
+        same rows, by the same requests. Else a unit takes what was read and decided.
+        """
+        commit.is_deciding = False
+        change, fence = commit.changes[0], store.read("system", [FENCE_ROW], "dm")[0]
+        self._fence.check_writable(store, fence)
+        now = store.now()
+        commit.is_deciding = True
+        seen, rows = load_alone(store, change, now)
+        decision = None if change.groups(seen) else change.decide(seen, next_version(now, seen.version), rows)
+        if decision is not None and self._is_plain and is_alone(decision):
+            writes = writes_alone(store, change.key, decision, rows)
+            commit.is_deciding = False
+            writes.write(store)
+            for run in commit.beside:
+                run(store)
+            return []
+        unit = self.new_unit(store)
+        unit.adopt(rows)
+        unit.known("system")[FENCE_ROW] = fence
+        cascade = self.cascade(unit, now)
+        if decision is None:
+            cascade.commit(commit.changes)
+        else:
+            cascade.commit_decided(change.key, decision)
+        return self._write(unit, commit, now)
+
+    def _write(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
+        """Settles and writes a unit on which a commit was decided; returns the tasks that it leaves."""
+        unit.unfollowed = commit.unfollowed
         if unit.followed or unit.showing:
             _report_followed(unit, commit.changes)
         unit.settle(now)
         commit.is_deciding = False
         unit.write(now)
         for run in commit.beside:
-            run(store)
+            run(unit.store)
         return outbox.left_by(unit)
 
     def step(self, run: Callable[[TaskStep], None]) -> Plan[None]:
@@ -147,7 +188,7 @@ class NativeCommitter(NativeSystem):
         def run(store: CountedStore) -> dict[int, OnereadError]:
             unit = self.new_unit(store)
             now = store.now()
-            unit.load("roots", _wanted([change for item in items for change in item]))
+            unit.load("roots", wanted_rows([change for item in items for change in item]))
             refused: dict[int, OnereadError] = {}
             for place, item in enumerate(items):
                 error = self._refusal(unit, now, item)
@@ -229,7 +270,7 @@ class NativeCommitter(NativeSystem):
 
     def check_writable(self, unit: UnitOfWork) -> None:
         """Raises SchemaMismatch unless this program may still write."""
-        self._fence.check_writable(unit)
+        self._fence.check_writable(unit.store, unit.load_one("system", FENCE_ROW))
 
 
 class TaskStep:
@@ -292,21 +333,32 @@ class Cascade:
     def commit(self, changes: Sequence[Change]) -> None:
         """Decides changes one after the other; an error of any of them refuses the commit."""
         unit = self._unit
-        _load(unit, changes)
+        load_rows(unit, changes)
         rows = unit.roots
         for change in changes:
             if change.sequence is not None:
                 change.take_number(last_number(rows[change.sequence.root], change.sequence, unit.name_of) + 1)
                 unit.load_new([change.key])
-            seen = _seen(rows[change.key])
+            seen = parse_root(rows[change.key])
             links = list(change.links(seen))
             if links:
                 unit.load("roots", links)
             self._read_groups(change, seen)
             self._note(change.key, self._decide(change, seen))
+        self._follow_changes()
+
+    def commit_decided(self, key: bytes, decision: Decision) -> None:
+        """`commit` of one change that was decided on the rows of the unit."""
+        self._apply(key, decision)
+        self._note(key, decision)
+        self._follow_changes()
+
+    def _follow_changes(self) -> None:
+        """Lets everything follow from changes that were decided, unless one of them is refused."""
+        unit = self._unit
         if self._unreferenced:
             unreferenced, self._unreferenced = self._unreferenced, []
-            _refuse_referenced(unit, unreferenced)
+            refuse_referenced(unit, unreferenced)
         if self._changed or self._groups:
             self._spread()
 
@@ -320,7 +372,7 @@ class Cascade:
         """Deletes holders with their sources, which are the keys, but for those of a source that was made again."""
         rows = self._unit.roots
         for source, holders in going.items():
-            if _seen(rows[source]).body is None:
+            if parse_root(rows[source]).body is None:
                 targets = list(holders)
                 self._room = max(0, self._room - len(targets))
                 self._follow(source, targets)
@@ -364,7 +416,7 @@ class Cascade:
         refused: dict[bytes, Exception] = {}
         for holder, within in self._unreferenced:
             try:
-                _refuse_referenced(self._unit, [(holder, within)])
+                refuse_referenced(self._unit, [(holder, within)])
             except StillReferenced as error:
                 refused[holder] = error
         if refused:
@@ -420,7 +472,7 @@ class Cascade:
         unit, refused = self._unit, list[bytes]()
         changes = [self._followers.of_source(source, holder) for holder in holders]
         try:
-            unit.load_followers(_wanted(changes))
+            unit.load_followers(wanted_rows(changes))
         except Corrupt:
             _log.debug("a root row of a batch of holders is unreadable; reading each holder's rows separately")
         for change in changes:
@@ -445,8 +497,8 @@ class Cascade:
         unit = self._unit
         try:
             if change.key not in unit.roots:
-                unit.load_followers(_wanted([change]))
-            seen = _seen(unit.roots[change.key])
+                unit.load_followers(wanted_rows([change]))
+            seen = parse_root(unit.roots[change.key])
             self._read_groups(change, seen)
             found = self._try(change, seen)
             if isinstance(found, list):
@@ -501,13 +553,18 @@ class Cascade:
 
     def _decide(self, change: Change, seen: Root) -> Decision:
         """Decides a change of this root row and applies the decision to the unit."""
+        decision = change.decide(seen, next_version(self._now, seen.version), self._unit.roots)
+        self._apply(change.key, decision)
+        return decision
+
+    def _apply(self, key: bytes, decision: Decision) -> None:
+        """Applies a decision about a root row to the unit."""
         unit = self._unit
         rows = unit.roots
-        decision = change.decide(seen, next_version(self._now, seen.version), rows)
         if decision.root is not None:
-            new, before = encode_root(decision.root), rows[change.key]
-            unit.put("roots", change.key, new if before is None else keep_sequences(new, before))
-            unit.apply(decision.operations, decision.root.version, change.key)
+            new, before = encode_root(decision.root), rows[key]
+            unit.put("roots", key, new if before is None else keep_sequences(new, before))
+            unit.apply(decision.operations, decision.root.version, key)
         if decision.taken is not None:
             group = decision.taken.sequence.root
             row = rows[group]
@@ -515,7 +572,6 @@ class Cascade:
             counted = raised(row, decision.taken, self._now)
             if counted is not None:
                 unit.put("roots", group, counted)
-        return decision
 
     def _note(self, key: bytes, decision: Decision) -> None:
         """Notes what follows from a decision that was applied."""
@@ -551,67 +607,8 @@ def _named(unit: UnitOfWork, key: bytes) -> object:
         return key.hex()
 
 
-def _wanted(changes: Sequence[Change]) -> list[bytes]:
-    wanted = [change.key for change in changes if change.sequence is None]
-    for change in changes:
-        wanted.extend(change.hints())
-    return wanted
-
-
-def _load(unit: UnitOfWork, changes: Sequence[Change]) -> None:
-    """Reads the root rows that changes need; in a second request those at the numbers that several children get."""
-    unit.load("roots", _wanted(changes))
-    numbered = [change for change in changes if change.sequence is not None]
-    if len(numbered) > 1:
-        unit.load_new(_numbered_keys(numbered, unit))
-
-
-def _numbered_keys(changes: Iterable[Change], unit: UnitOfWork) -> list[bytes]:
-    """The keys that children will have, unless one of their commit brings a number, so that they are read together."""
-    last: dict[NumberSequence, int] = {}
-    keys: list[bytes] = []
-    for change in changes:
-        sequence = change.sequence
-        assert sequence is not None, "only children that wait for a number"
-        if sequence not in last:
-            last[sequence] = last_number(unit.roots[sequence.root], sequence, unit.name_of)
-        last[sequence] += 1
-        change.take_number(last[sequence])
-        keys.append(change.key)
-    return keys
-
-
-def _seen(row: Row | None) -> Root:
-    return NO_ROOT if row is None else parse_root(row)
-
-
 def _report_followed(unit: UnitOfWork, changes: Iterable[Change]) -> None:
     """Gives changes whose rows were committed again, because a source of theirs changed, the rows as they are now."""
     for change in changes:
         if change.key in unit.followed or change.key in unit.showing:
             change.followed(parse_root(unit.get("roots", change.key)))
-
-
-def check_unchanged(unit: UnitOfWork, basis: Basis) -> None:
-    """Raises Conflict unless the root rows of a basis still have the versions they had. One request."""
-    unit.load("roots", [*basis.rows, *basis.followed])
-    for key, row in basis.rows.items():
-        if _version(unit.get("roots", key)) != _version(row):
-            raise Conflict("an entity that this transaction read was changed meanwhile", key=unit.name_of(key))
-
-
-def _version(row: Row | None) -> int:
-    return 0 if row is None else parse_root(row).version
-
-
-def _refuse_referenced(unit: UnitOfWork, unreferenced: list[tuple[bytes, RowRange]]) -> None:
-    for source, within in unreferenced:
-        rows = unit.scan("views", within, 1)
-        if rows:
-            holder = rows[0][0][len(within.start) :]
-            raise StillReferenced(
-                'others refer to this entity, and on_delete="refuse" or its entity group forbids its delete; delete or '
-                "change them first",
-                key=unit.name_of(source),
-                owner=unit.name_of(holder),
-            )

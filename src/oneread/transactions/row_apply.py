@@ -6,12 +6,12 @@ commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeVar
 
 from oneread.errors import OutcomeUnknown, SchemaMismatch, StoreError, Unavailable
-from oneread.plans.effects import Now, Random, Sleep, Together
+from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Request
@@ -29,6 +29,7 @@ from oneread.transactions.intents import (
     encode_version,
     fence_cells,
     journal_key,
+    pending_key,
     read_root,
 )
 from oneread.transactions.outbox import Task
@@ -288,6 +289,30 @@ def _until_answered(request: Request[T]) -> Plan[T]:
         except OutcomeUnknown:
             yield from Sleep(backoff(number, (yield from Random())))
     raise Unavailable("the store does not answer; what is left is done later")
+
+
+def left_tasks(done: Committed) -> list[bytes]:
+    """What a commit that is not applied yet leaves: itself, and the task of its holders."""
+    key, intents = done.key, done.intents
+    return [pending_key(key, intents.version), *intents.tasks(key)] if intents else []
+
+
+def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> None:
+    """Raises Corrupt for a row of `counts` that nothing can be added to: before the commit, which must be completed."""
+    for each in added:
+        row = shards[each]
+        if row is not None and VALUE in row and row[VALUE].value != REMOVED:
+            decode_amounts(row[VALUE].value)
+
+
+def reserve(key: bytes, intents: Intents, markers: Collection[int]) -> Reserve:
+    """What the commit point and all behind it may cost, but for holders and entries that follow."""
+    rows, sums, after = len(intents.puts) + len(intents.removed), len(intents.deltas), bool(intents)
+    tasks, logs, children = len(intents.tasks(key)), 2 * len(intents.logs), len(intents.children)
+    return Reserve(
+        1 + bool(rows) + bool(children) + sums + logs + bool(tasks) + after + bool(markers),
+        1 + rows + children + sums + logs + tasks + after + len(markers),
+    )
 
 
 def surely(request: Request[T]) -> Plan[T]:

@@ -25,7 +25,7 @@ from oneread.errors import (
     Unsupported,
 )
 from oneread.plans.counted import CountedStore
-from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
+from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
@@ -35,7 +35,7 @@ from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Commit, Decision, FollowChanges
-from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts
+from oneread.transactions.deltas import Delta, encode_amounts
 from oneread.transactions.intents import (
     INTENTS,
     MARK,
@@ -47,14 +47,13 @@ from oneread.transactions.intents import (
     encode_version,
     fence_cells,
     marker_row,
-    pending_key,
     read_pending,
     read_root,
     root_row,
 )
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, VERSION, Root, next_version
-from oneread.transactions.row_apply import Committed, new_commit, surely
+from oneread.transactions.row_apply import Committed, check_sums, left_tasks, new_commit, reserve, surely
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
 from oneread.transactions.row_recovery import PAGE, RowRecovery
 from oneread.transactions.row_time import OPERATION
@@ -376,7 +375,7 @@ class RowCommitter(RowRecovery):
         found = (yield from Together([surely(each) for each in before])) if before else []
         shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
         check_sums(intents.deltas, shards)
-        yield from _reserve(key, intents, markers)
+        yield from reserve(key, intents, markers)
         if not (yield from self._swap_root(seen, cells, commit)):
             raise LostRace
         return Committed(key, intents or Intents(root.version), shards, markers)
@@ -525,7 +524,7 @@ class RowCommitter(RowRecovery):
         """Applies a commit, at once or later; returns what is left to do, as tasks."""
         if self.applies_later and len(self._later) < LATER:
             self._later.append(done)
-            return _left(done)
+            return left_tasks(done)
         return (yield from self._apply_now(done))
 
     def _apply_now(self, *done: Committed) -> Plan[list[bytes]]:
@@ -543,7 +542,7 @@ class RowCommitter(RowRecovery):
         except OnereadError as error:
             names = [self.name_of(each.key) for each in done]
             _log.warning("commits are not applied yet, which recovery will do: %s: %s", names, error)
-            return [key for each in done for key in _left(each)]
+            return [key for each in done for key in left_tasks(each)]
         return tasks
 
     def apply_waiting(self) -> Plan[int]:
@@ -588,30 +587,6 @@ def _intents(version: int, decision: Decision, group: GroupPart) -> Intents:
     puts.update(group.pointers)
     added = {key: encode_amounts(delta.amounts) for key, delta in deltas.items() if any(delta.amounts)}
     return Intents(version, puts, operations.deletes, added, decision.fans_out, children=list(group.children))
-
-
-def _left(done: Committed) -> list[bytes]:
-    """What a commit that is not applied yet leaves: itself, and the task of its holders."""
-    key, intents = done.key, done.intents
-    return [pending_key(key, intents.version), *intents.tasks(key)] if intents else []
-
-
-def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> None:
-    """Raises Corrupt for a row of `counts` that nothing can be added to: before the commit, which must be completed."""
-    for each in added:
-        row = shards[each]
-        if row is not None and VALUE in row and row[VALUE].value != REMOVED:
-            decode_amounts(row[VALUE].value)
-
-
-def _reserve(key: bytes, intents: Intents, markers: Collection[int]) -> Reserve:
-    """What the commit point and all behind it may cost, but for holders and entries that follow."""
-    rows, sums, after = len(intents.puts) + len(intents.removed), len(intents.deltas), bool(intents)
-    tasks, logs, children = len(intents.tasks(key)), 2 * len(intents.logs), len(intents.children)
-    return Reserve(
-        1 + bool(rows) + bool(children) + sums + logs + bool(tasks) + after + bool(markers),
-        1 + rows + children + sums + logs + tasks + after + len(markers),
-    )
 
 
 def refers(pointers: Collection[bytes], source: bytes) -> bool:

@@ -22,8 +22,8 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision
 from oneread.transactions.intents import INTENTS, Intents, SeenRow, marker_row, read_root, root_row
 from oneread.transactions.root import Root, next_version
-from oneread.transactions.row_apply import Committed, surely
-from oneread.transactions.row_commits import Prepared, Ready, RowCommitter, check_sums, has_followed
+from oneread.transactions.row_apply import Committed, check_sums, surely
+from oneread.transactions.row_commits import Prepared, Ready, RowCommitter, has_followed
 from oneread.transactions.row_feeds import follow_all
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, RowCache, later

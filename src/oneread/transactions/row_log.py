@@ -3,7 +3,7 @@
 An entry is a compare-and-set that finds nothing under its number, tried only once the number before is known to be
 taken: so the numbers have no gap, and their order is that in which changes became visible. It comes after the changed
 rows and before the intents are cleared, so a change may have several entries and never none. The log's own row has the
-last number; its stamp is the number too, so that it never goes back. See docs/decisions/0081-feeds-of-one-row.md.
+last number; its stamp is the number too, so that it never goes back. See docs/decisions/0079-feeds-of-one-row.md.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.plans.scans import check_ascending
 from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table, living
+from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table, living, rows_of_values
 from oneread.transactions.intents import encode_version
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE, later
@@ -57,6 +57,9 @@ class _BufferedRows:
                 self.written[table, key] = row
             if key == SCHEMA_ROW and row is not None and fence is not None:
                 self.written[table, key] = {**row, FENCE: fence[VALUE]}
+
+    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
+        self.replace(table, rows_of_values(values, stamp))
 
 
 def _shown(row: Row | None, families: Families) -> Row | None:

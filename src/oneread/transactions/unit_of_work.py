@@ -30,10 +30,11 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import MAX_STAMP, Cell, Row, RowRange, Table
+from oneread.store.rows import VALUE as ROW_VALUE
 from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 
-VALUE: Final = b"d:b"
+VALUE: Final = ROW_VALUE
 """The one column of rows that are not root rows: index rows, sums, claims, tasks."""
 
 
@@ -282,6 +283,11 @@ class UnitOfWork:
         self._sums_before: dict[bytes, bytes | None] = {}  # of those that were settled
         self._applied: list[tuple[bytes, DerivedWrites]] = []
         self._log: list[tuple[dict[bytes, Any], bytes, Any]] | None = None
+
+    def adopt(self, roots: RowCache) -> None:
+        """Takes the root rows that were read before the unit was made; of a unit that has none."""
+        self.roots = self._known["roots"] = roots
+        self.loaded.update(roots)
 
     def mark(self) -> Mark:
         """Begins to log changes, so that `restore` can return to this moment; marks nest."""

@@ -15,10 +15,12 @@ from msgspec.structs import replace
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import ChangeResult, CommitAttempt, Save, SourceCache, deletion
+from oneread.derivations.changes import ChangeResult, Save
 from oneread.derivations.copies import DELETES, Source
+from oneread.derivations.decisions import CommitAttempt, deletion
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import EntityState, FillInputs
+from oneread.derivations.source_cache import SourceCache
 from oneread.errors import MissingReference
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, PlainChange
 from oneread.transactions.root import Root

@@ -1,6 +1,6 @@
 """Bulk writing on a store that changes one row at a time: every change is a commit of its own.
 
-See docs/decisions/0084-bulk-on-one-row.md.
+See docs/decisions/0082-bulk-on-one-row.md.
 """
 
 from __future__ import annotations

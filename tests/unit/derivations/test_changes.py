@@ -1,8 +1,10 @@
 """What a change needs to know of others, it asks for."""
 
+import msgspec
 import pytest
 
 from oneread import Copy, Key, Model, Ref, Schema, connect, reference
+from oneread.derivations.changes import Patch
 
 
 class City(Model[int]):
@@ -35,3 +37,21 @@ def test_a_patch_fills_a_copy_of_what_another_field_refers_to_already(field):
         patched = db.patch(Person, 1, **{field: {"home": Home, "next_home": Waiting}[field].of(1)})
         assert getattr(patched, field).name == "Ulm"
         assert getattr(db.get(Person, 1), field).name == "Ulm"
+
+
+def test_a_patch_decodes_its_row_and_applies_its_function_once(monkeypatch):
+    asked = []
+    with connect("memory://", Schema(City, Person), workers=0) as db:
+        db.save(City(code=1, name="Ulm"))
+        db.save(Person(number=1, home=Home.of(1)))
+        catalog = db.operations.catalog
+        state = catalog.state
+        monkeypatch.setattr(catalog, "state", lambda key, root: asked.append("state") or state(key, root))
+
+        def moved(person):
+            asked.append("change")
+            return msgspec.structs.replace(person, born_in=City.at(1))
+
+        db.run(db.operations.commit([Patch(catalog, db.operations.root(Person, (1,)), moved)]))
+        assert asked == ["state", "change"]
+        assert db.get(Person, 1).born_in == City.at(1)

@@ -17,9 +17,9 @@ import msgspec
 from oneread.engines import embedded
 from oneread.errors import Corrupt
 from oneread.store.engine import Column
-from oneread.store.rows import MAX_STAMP, Cell, Families, Row, Table
+from oneread.store.rows import MAX_STAMP, VALUE, Cell, Families, Row, Table, rows_of_values
 
-BODY: Final = b"d:b"
+BODY: Final = VALUE
 """The column that most rows have alone. An entity's row has the next two as well, an entry of a feed the third."""
 _VERSION: Final = b"d:v"
 _RECORD: Final = b"m:e"
@@ -63,6 +63,22 @@ def encode_rows(table: Table, rows: Mapping[bytes, Row | None], written: dict[by
                 written[key] = (_HEAD_OF_ONE | stamp).to_bytes(6, "big") + value
                 continue
         written[key] = _encode(table, key, row)
+
+
+def encode_values(
+    table: Table, values: Mapping[bytes, bytes | None], stamp: int, written: dict[bytes, bytes | None]
+) -> None:
+    """`encode_rows` of rows that have `VALUE` alone, all with this stamp."""
+    longest, largest = embedded.MAX_KEY, embedded.MAX_VALUE
+    if not (0 <= stamp < _STAMPS and all(0 < len(key) <= longest for key in values)):
+        encode_rows(table, rows_of_values(values, stamp), written)
+        return
+    head = (_HEAD_OF_ONE | stamp).to_bytes(6, "big")
+    for key, value in values.items():
+        if value is None or len(value) <= largest:
+            written[key] = None if value is None else head + value
+        else:
+            written[key] = _encode(table, key, {BODY: Cell(value, stamp)})
 
 
 def encode(table: Table, key: bytes, row: Row) -> bytes:

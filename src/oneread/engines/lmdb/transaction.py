@@ -191,6 +191,11 @@ class Attempt(embedded.RowWrites):
             raise _Abandoned
         row_format.encode_rows(table, rows, self._written.setdefault(table, {}))
 
+    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
+        if self._job.abandoned:
+            raise _Abandoned
+        row_format.encode_values(table, values, stamp, self._written.setdefault(table, {}))
+
 
 def read(transaction: lmdb.Transaction[bytes], database: Database, asked: Read) -> list[Row | None]:
     """Rows by key, in the order of the keys."""

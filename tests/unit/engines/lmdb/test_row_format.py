@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oneread.engines.lmdb import row_format
-from oneread.errors import Corrupt, InvalidValue, LimitExceeded
-from oneread.store.rows import Cell
+from oneread.errors import Corrupt, InvalidKey, InvalidValue, LimitExceeded
+from oneread.store.rows import Cell, rows_of_values
 
 NAMES = st.binary(max_size=6) | st.binary(min_size=100, max_size=253)
 COLUMNS = st.builds(lambda family, name: family + name, st.sampled_from([b"d:", b"m:"]), NAMES)
@@ -200,3 +200,26 @@ def test_a_stamp_that_does_not_fit_is_refused(form, stamp):
 def test_a_column_that_cannot_be_is_refused(form, column):
     with pytest.raises((InvalidValue, LimitExceeded)):
         row_format.encode("roots", b"k", FORMS[form] | {column: Cell(b"", 1)})
+
+
+@given(values=st.dictionaries(st.binary(min_size=1, max_size=511), st.none() | VALUES), stamp=STAMPS)
+@example(values={b"k": bytes(70_000)}, stamp=2**45)
+def test_values_alone_are_the_bytes_of_their_rows(values, stamp):
+    quick, written = {}, {}
+    row_format.encode_values("views", values, stamp, quick)
+    row_format.encode_rows("views", rows_of_values(values, stamp), written)
+    assert list(quick.items()) == list(written.items())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        (b"", b"1", InvalidKey),
+        (bytes(512), b"1", LimitExceeded),
+        (bytes(512), None, LimitExceeded),
+        (b"k", bytes((10 << 20) + 1), LimitExceeded),
+    ],
+)
+def test_values_alone_keep_to_the_limits(key, value, error):
+    with pytest.raises(error):
+        row_format.encode_values("views", {key: value}, 1, {})
