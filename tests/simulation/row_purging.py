@@ -176,7 +176,7 @@ def living_back_references_are_purged(patch):
 
 def intents_are_not_looked_at(patch):
     """Equal: what the intents remove is removed again, and what they keep is in the record."""
-    edit(patch, Purge, "_pointers_of", ("None if each.intents is not None else self", "self"))
+    edit(patch, Purge, "_pointers_of", ("None if found[group].intents is not None else self", "self"))
 
 
 def tokens_are_purged_before_their_intents(patch):

@@ -19,7 +19,7 @@ from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, RowMutation, RowRange, Table
 from oneread.transactions import outbox
-from oneread.transactions.intents import read_root
+from oneread.transactions.intents import SeenRow, read_root
 from oneread.transactions.row_apply import token_version
 from oneread.transactions.row_commits import RecordedKeys
 from oneread.transactions.row_time import LEAST_GRACE
@@ -91,15 +91,22 @@ class Purge:
         return holder_part(pointed[end:])
 
     def _pointers_of(self, holders: list[bytes]) -> Plan[dict[bytes, Collection[bytes] | None]]:
-        """The pointers that entities have by their records; None for one whose row has intents."""
-        if not holders:
-            return {}
-        rows = yield from Read("roots", holders, "dm")
-        seen = [read_root(key, row) for key, row in zip(holders, rows, strict=True)]
+        """The pointers that entities have by their records; None for one whose root row has intents.
+
+        The rows of children are read after those of their roots, whose intents may be about to put them.
+        """
+        groups = {key: self._catalog.group_of(key) for key in holders}
+        found = yield from self._read_roots(list(dict.fromkeys(groups.values())))
+        children = yield from self._read_roots([key for key, group in groups.items() if key != group])
+        seen = found | children
         return {
-            each.key: None if each.intents is not None else self._recorded.pointers(each.key, each.root)
-            for each in seen
+            key: None if found[group].intents is not None else self._recorded.pointers(key, seen[key].root)
+            for key, group in groups.items()
         }
+
+    def _read_roots(self, keys: list[bytes]) -> Plan[dict[bytes, SeenRow]]:
+        rows = (yield from Read("roots", keys, "dm")) if keys else []
+        return {key: read_root(key, row) for key, row in zip(keys, rows, strict=True)}
 
     def _ended_tokens(self, found: Sequence[Found], until: int) -> Plan[list[RowMutation]]:
         """Tokens that no program remembers: their intents are cleared (rule 12)."""

@@ -549,9 +549,16 @@ class RowCommitter(RowRecovery):
         """Applies the commits that were acknowledged before; returns how many."""
         applied = 0
         while self._later:
-            yield from self._apply_now(self._later.popleft())
+            yield from in_time(self._apply_held(self._later.popleft()), self.clock, OPERATION)
             applied += 1
         return applied
+
+    def _apply_held(self, done: Committed) -> Plan[None]:
+        """Applies a commit whose row still has its intents: it may be applied for long, and its rows purged."""
+        (row,) = yield from surely(Read("roots", [done.key], "dm"))
+        seen = read_root(done.key, row)
+        if not done.intents or (seen.intents is not None and seen.version == done.intents.version):
+            yield from self._apply_now(done)
 
     def has_applied(self, pending: Collection[bytes]) -> Plan[bool]:
         """Whether the commits among these tasks are applied. One request for each."""

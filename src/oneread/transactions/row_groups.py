@@ -169,13 +169,15 @@ class GroupCommitter(FollowingCommitter):
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """The changes of each entity group are a commit of their own; a transaction's are of one.
 
+        Those with swaps beside them are batches of single changes: each is a commit of its own.
+
         Raises:
             UsageError: the changes of a transaction are of two groups. Nothing is written.
         """
         groups: dict[bytes, list[Change]] = {}
         for change in commit.changes:
             groups.setdefault(self.group(change), []).append(change)
-        if commit.basis is None and all(len(each) == 1 for each in groups.values()):
+        if commit.basis is None and (commit.swaps or all(len(each) == 1 for each in groups.values())):
             return (yield from super().commit(commit))
         if commit.beside or commit.swaps:
             raise Unsupported(SEVERAL)

@@ -5,9 +5,11 @@ See rules 10 and F2 of the commit protocol.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
+from oneread.errors import Corrupt
 from oneread.plans.effects import Sleep
 from oneread.plans.in_time import in_time
 from oneread.plans.performer import elapsed
@@ -17,6 +19,8 @@ from oneread.store.rows import RowMutation
 from oneread.transactions.intents import JOURNAL, MARKED, marked_root
 from oneread.transactions.row_apply import RowApplier
 from oneread.transactions.row_time import OPERATION
+
+_log = logging.getLogger(__name__)
 
 PAGE: Final = 100
 """Rows of one scan of markers or holds."""
@@ -72,14 +76,22 @@ class RowRecovery(RowApplier):
                 marker = place, row[MARKED].stamp
                 since = self._markers.get(marker, now)
                 if now - since >= patience:
-                    yield from in_time(self._recover(*marker), self.clock, OPERATION)
-                    removed += 1
+                    removed += yield from self._try_to_recover(*marker)
                 else:
                     seen[marker] = since
             if len(markers) < PAGE:
                 self._markers = seen
                 return removed
             within = within.behind(markers[-1][0])
+
+    def _try_to_recover(self, place: bytes, version: int) -> Plan[bool]:
+        """Recovers what a marker is about; False for rows that cannot be read, which keep no others waiting."""
+        try:
+            yield from in_time(self._recover(place, version), self.clock, OPERATION)
+        except Corrupt as error:
+            _log.warning("a commit cannot be recovered: %s: %s", self.name_of(marked_root(place)), error)
+            return False
+        return True
 
     def _recover(self, place: bytes, version: int) -> Plan[None]:
         key = marked_root(place)

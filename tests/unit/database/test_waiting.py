@@ -149,6 +149,21 @@ def test_the_next_commit_of_a_row_applies_the_one_before(hasty):
     assert (hasty.get(Colors, "red").things, hasty.get(Colors, "blue").things) == (0, 1)
 
 
+def test_what_another_program_has_applied_is_not_applied_again(db, url):
+    """It may be long ago, and what was removed since may be purged: one look at the row, and nothing is written."""
+    asked = []
+    with connect(
+        url, DECLARED, wait="commit", workers=0, observers=(lambda request, _a: asked.append(request),)
+    ) as late:
+        token = late.tasks(late.save(thing())).token
+        db.page(ThingsOfColor, "red", includes=token)
+        asked.clear()
+        late.operations.outbox._looked = float("inf")  # no look at the journal
+        late.drain()
+        assert [type(each) for each in asked] == [Read, Scan]
+    assert numbers(db.page(ThingsOfColor, "red")) == [1]
+
+
 def test_what_derives_nothing_leaves_nothing(hasty):
     assert not hasty.tasks(hasty.save(Maker(number=2, name="eve")))
 

@@ -27,7 +27,7 @@ from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.transactions import outbox, row_commits, row_recovery
 from oneread.transactions.commit import Commit
-from oneread.transactions.intents import JOURNAL, MARK, read_root
+from oneread.transactions.intents import INTENTS, JOURNAL, MARK, read_root
 from oneread.transactions.outbox import SET_ASIDE, TASKS
 from oneread.transactions.root import BODY
 from oneread.transactions.row_recovery import ROW_SYSTEM
@@ -389,6 +389,18 @@ def test_recovery_goes_through_all_pages(shop, monkeypatch):
     for line in range(2, 7):
         shop.save(bought(line))
     assert shop.run(shop.operations.committer.recover(patience=0.0)) == 5
+
+
+def test_a_row_that_cannot_be_read_keeps_no_other_commit_from_its_recovery(shop):
+    shop.fail = failing(LOST["the clearing"], Unavailable, times=2)
+    for line in (2, 3):
+        shop.save(bought(line))
+    places = [key for key, row in shop.rows("roots") if INTENTS in row and row[INTENTS].value != REMOVED]
+    stamp = shop.now + 1_000_000
+    shop.engine.answer(Mutate("roots", [RowMutation(places[0], {INTENTS: Cell(b"damaged", stamp)})]))
+    assert shop.run(shop.operations.committer.recover(patience=0.0)) == 1
+    assert len(shop.rows("system", JOURNAL)) == 1
+    assert [row[INTENTS].value for key, row in shop.rows("roots") if key == places[1]] == [REMOVED]
 
 
 def test_recovery_ends_an_attempt_that_never_came(shop):

@@ -1,8 +1,10 @@
 """What commits of an entity group cost on a store that changes one row at a time, and what they refuse."""
 
+from uuid import uuid4
+
 import pytest
 
-from oneread import GENERATED, Aggregate, Copy, Index, Key, Model, Schema, add, by, count, newest, total
+from oneread import GENERATED, Aggregate, Copy, Index, Key, Model, Schema, add, by, connect, count, newest, total
 from oneread.database.transaction import TransactionWork
 from oneread.errors import (
     Conflict,
@@ -18,7 +20,9 @@ from oneread.errors import (
 )
 from oneread.plans.effects import Now, Separately
 from oneread.store.requests import CheckAndMutate, Mutate, Read
-from oneread.transactions import row_commits
+from oneread.testing.audit import Audit
+from oneread.testing.row_simulator import LogicalRows
+from oneread.transactions import row_commits, row_recovery
 from oneread.transactions.commit import Basis, Commit
 from oneread.transactions.intents import JOURNAL, OWN
 from oneread.transactions.sequences import SEQUENCE
@@ -378,3 +382,22 @@ def test_every_commit_of_a_group_leaves_neither_intents_nor_marker(store):
         assert store.rows("system", JOURNAL) == []
         assert not any(type(asked) in (Now, Separately) for _round, asked in store.made)
         assert any(type(asked) is CheckAndMutate for _round, asked in store.made)
+
+
+# A changed schema.
+
+
+def test_a_backfill_builds_a_view_of_children_one_by_one(monkeypatch):
+    """Several children of one group lack the view; the position is stored when each was committed."""
+    monkeypatch.setattr(row_recovery, "END_SECONDS", 0.0)
+    url = f"memory://{uuid4()}?span=row"
+    with connect(url, Schema(User, Comment, Line, Scores, Titles), workers=0) as db:
+        for name in ("ada", "bob"):
+            db.save(User(name=name))
+            db.save_all([Comment(name=name, score=score) for score in range(4)])
+        db.delete(Comment, "ada", 2)
+    with connect(url, GROUPS, workers=0) as db:
+        assert db.backfill(wait=0, quiet=0).done
+        assert [row.number for row in db.page(CommentsOfUser, "ada")] == [4, 3, 1]
+        assert [row.number for row in db.page(CommentsOfUser, "bob")] == [4, 3, 2, 1]
+        Audit(LogicalRows(db._driver.engine), db.operations).check()
