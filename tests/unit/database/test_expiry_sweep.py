@@ -663,7 +663,8 @@ def test_one_row_at_a_time_a_worker_sweeps():
     sweeper = db.operations.sweeper
     sweeper._clock, sweeper._next = lambda: seconds[0], PAUSE_SECONDS
     store.clock.tick(10)
-    assert not db.run(db.operations.jobs.step())
+    while db.run(db.operations.jobs.step()):  # other jobs
+        pass
     assert db.get(SessionsOfUser, 1).sessions == 1
     seconds[0] += PAUSE_SECONDS
     while db.run(db.operations.jobs.step()):
