@@ -185,7 +185,7 @@ def a_marker_is_removed_with_all_its_stamps(patch):
 
 def a_loser_removes_its_own_marker(patch):
     lost = "    raise LostRace\n"
-    gone = "RowMutation(marker_row(key, root.version).key, deletes={b'd:m': root.version})"
+    gone = "RowMutation(put_mark(key, root.version).rows[0].key, deletes={b'd:m': root.version})"
     edit(patch, RowCommitter, "_write", (lost, f"    yield from Mutate('system', [{gone}])\n        {lost.lstrip()}"))
 
 

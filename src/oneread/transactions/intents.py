@@ -15,6 +15,7 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES, view_part
+from oneread.store.requests import Mutate
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.root import BODY, EMITTED, NO_ROOT, VERSION, Root, parse_root
@@ -234,6 +235,11 @@ def read_pending(key: bytes) -> tuple[bytes, int] | None:
 def marker_row(root: bytes, version: int) -> RowMutation:
     """The marker of a commit."""
     return RowMutation(journal_key(root, version), {MARKED: Cell(encode_version(version), version)})
+
+
+def put_mark(root: bytes, version: int) -> Mutate:
+    """Puts the marker of a commit."""
+    return Mutate("system", [marker_row(root, version)])
 
 
 def marked_root(key: bytes) -> bytes:

@@ -46,7 +46,7 @@ from oneread.transactions.intents import (
     decode_version,
     encode_version,
     fence_cells,
-    marker_row,
+    put_mark,
     read_pending,
     read_root,
     root_row,
@@ -611,10 +611,6 @@ def has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | Non
 def _owner_of(held: bytes) -> tuple[bytes, int]:
     """Who has a claim, and since which version."""
     return held[8:], decode_version(held[:8])
-
-
-def put_mark(key: bytes, version: int) -> Mutate:
-    return Mutate("system", [marker_row(key, version)])
 
 
 def put_pointers(places: Sequence[bytes], version: int) -> Mutate:

@@ -19,7 +19,15 @@ from oneread.store.requests import Read, Request
 from oneread.store.rows import Cell, Row
 from oneread.transactions import outbox
 from oneread.transactions.commit import Basis, Change, Commit, Decision
-from oneread.transactions.intents import ChildRow, SeenRow, decode_version, encode_version, read_root, root_row
+from oneread.transactions.intents import (
+    ChildRow,
+    SeenRow,
+    decode_version,
+    encode_version,
+    put_mark,
+    read_root,
+    root_row,
+)
 from oneread.transactions.root import NO_ROOT, VERSION, Root, encode_root, next_version
 from oneread.transactions.row_apply import Committed, surely
 from oneread.transactions.row_commits import (
@@ -29,7 +37,6 @@ from oneread.transactions.row_commits import (
     LostRace,
     Ready,
     has_followed,
-    put_mark,
     put_pointers,
     refers,
 )
