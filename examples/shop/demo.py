@@ -211,11 +211,12 @@ def _rename(url: str, sql: Sql) -> str:
         after = db.patch(Product, code, name=name)
         returned = perf_counter()
         tasks = db.tasks(after)
+        by_worker = bool(tasks)  # else the thread does other jobs meanwhile
         within = "within the commit" if db.operations.spans_rows else "before the call returns"
-        how = "by a task that a worker thread does" if tasks else within
+        how = "by a task that a worker thread does" if by_worker else within
         tasks.wait()
         right = perf_counter()
-        cost, later = db.cost(after), meter.trace.cost
+        cost, later = db.cost(after), meter.trace.cost if by_worker else Cost()
         wrong, looked = _outdated(db, code, name)
     _, theirs = rivals([(code, name)], lambda *_: None, sql.rename)
     costs: list[tuple[Any, ...]] = [
