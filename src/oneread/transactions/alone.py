@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from oneread.plans.counted import CountedStore
 from oneread.store.rows import VALUE, Cell, Row
 from oneread.transactions.commit import Change, Decision
-from oneread.transactions.deltas import Delta
+from oneread.transactions.deltas import deltas_by_row
 from oneread.transactions.root import Root, encode_root, parse_root
 from oneread.transactions.sequences import keep_sequences
 from oneread.transactions.unit_of_work import RowCache, later
@@ -88,16 +88,10 @@ def writes_alone(store: CountedStore, key: bytes, decision: Decision, rows: RowC
 
 def _sums(store: CountedStore, decision: Decision, now: int) -> dict[bytes, Row | None]:
     """The rows of the groups whose sums change."""
-    deltas: dict[bytes, Delta] = {}
-    for key, amounts, sign in decision.operations.deltas:
-        delta = deltas.get(key)
-        if delta is None:
-            delta = deltas[key] = Delta()
-        delta.add(amounts, sign)
-    changed = [key for key, delta in deltas.items() if any(delta.amounts)]
+    deltas = deltas_by_row(decision.operations.deltas)
     found: dict[bytes, Row | None] = {}
-    if changed:
-        for key, row in zip(changed, store.read("counts", changed, "dm"), strict=True):
-            shown = deltas[key].onto(None if row is None else row[VALUE].value)
+    if deltas:
+        for (key, delta), row in zip(deltas.items(), store.read("counts", [*deltas], "dm"), strict=True):
+            shown = delta.onto(None if row is None else row[VALUE].value)
             found[key] = None if shown is None else {VALUE: Cell(shown, later(row, now))}
     return found

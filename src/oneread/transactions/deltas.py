@@ -7,7 +7,7 @@ that traps rounding. See "Deltas" of the commit protocol and docs/formats/rows.m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -191,3 +191,14 @@ class Delta:
         """The row's new value; None when no entity contributes any more."""
         total = to_wire(self.amounts) if data is None else _add_to_row(data, self.amounts)
         return _encode(total) if total and total[0] else None
+
+
+def deltas_by_row(contributions: Iterable[tuple[bytes, Sequence[Number | None], int]]) -> dict[bytes, Delta]:
+    """What contributions (row, amounts, sign) add to each counts row; a row to which they add 0 is left out."""
+    deltas: dict[bytes, Delta] = {}
+    for key, amounts, sign in contributions:
+        delta = deltas.get(key)
+        if delta is None:
+            delta = deltas[key] = Delta()
+        delta.add(amounts, sign)
+    return {key: delta for key, delta in deltas.items() if any(delta.amounts)}

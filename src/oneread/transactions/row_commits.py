@@ -35,7 +35,7 @@ from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Commit, Decision, FollowChanges
-from oneread.transactions.deltas import Delta, encode_amounts
+from oneread.transactions.deltas import deltas_by_row, encode_amounts
 from oneread.transactions.intents import (
     INTENTS,
     MARK,
@@ -587,12 +587,9 @@ class RowCommitter(RowRecovery):
 def _intents(version: int, decision: Decision, group: GroupPart) -> Intents:
     """What follows from a decision, but for what is written before the commit point."""
     operations = decision.operations
-    deltas: dict[bytes, Delta] = {}
-    for key, amounts, sign in operations.deltas:
-        deltas.setdefault(key, Delta()).add(amounts, sign)
     puts = {key: value for key, value in operations.puts.items() if pointer_part(key) not in _POINTERS}
     puts.update(group.pointers)
-    added = {key: encode_amounts(delta.amounts) for key, delta in deltas.items() if any(delta.amounts)}
+    added = {key: encode_amounts(delta.amounts) for key, delta in deltas_by_row(operations.deltas).items()}
     return Intents(version, puts, operations.deletes, added, decision.fans_out, children=list(group.children))
 
 
