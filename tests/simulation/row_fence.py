@@ -103,8 +103,8 @@ NEWER = {
 class ReadRows(LogicalRows):
     """Without the rows of generations that are gone: a late request may leave one, which nothing ever reads."""
 
-    def __init__(self, engine, views):
-        super().__init__(engine)
+    def __init__(self, engine, catalog, views):
+        super().__init__(engine, catalog)
         self._prefixes = {each.prefix for each in views}
 
     def answer(self, asked):
@@ -431,7 +431,7 @@ class RowFence:
             self.wrong("a marker is left after recovery")
         self.look_at_all()
         try:
-            Audit(ReadRows(self.engine, self.states().values()), operations).check()
+            Audit(ReadRows(self.engine, operations.catalog, self.states().values()), operations).check()
         except (Offence, OnereadError) as offence:
             self.wrong(str(offence))
         self.old_code_is_refused()

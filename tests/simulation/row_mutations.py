@@ -7,7 +7,7 @@ contain that line.
 import inspect
 import textwrap
 
-from oneread.transactions import outbox, row_apply, row_commits, row_followers
+from oneread.transactions import outbox, row_apply, row_commits
 from oneread.transactions.intents import Intents
 from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_followers import FollowingCommitter
@@ -51,7 +51,7 @@ def a_back_reference_is_removed_by_the_clock(patch):
         patch,
         RowCommitter,
         "_has_pointer",
-        ("_put(place, VALUE, REMOVED, seen.version)", "_put(place, VALUE, REMOVED, (yield from Now()))"),
+        ("put_cell(place, VALUE, REMOVED, seen.version)", "put_cell(place, VALUE, REMOVED, (yield from Now()))"),
     )
 
 
@@ -236,7 +236,7 @@ def an_own_claim_is_stamped_downward(patch):
 
 
 def copies_count_as_of_the_newest_version(patch):
-    edit(patch, RowCommitter, "_used", ("(source == follows or not refers(before, source))", "True"))
+    edit(patch, RowCommitter, "_used", ("(is_new or takes(source, row))", "True"))
 
 
 def a_holder_with_equal_values_is_skipped(patch):
@@ -246,10 +246,8 @@ def a_holder_with_equal_values_is_skipped(patch):
 
 
 def a_holder_that_followed_any_version_is_skipped(patch):
-    for module in (row_commits, row_followers):
-        patch.setattr(
-            module, "has_followed", lambda source, seen, sources: sources[source] is None or source in seen.used
-        )
+    newest = "seen.used.get(each, -1) >= decode_version(row[VERSION].value)"
+    edit(patch, RowCommitter, "_has_followed", (newest, "each in seen.used"))
 
 
 def no_task_is_left(patch):

@@ -19,6 +19,7 @@ import pytest
 
 from oneread.testing.simulator import Violation
 from tests.simulation import (
+    row_cells,
     row_counter_mutations,
     row_feeds,
     row_following,
@@ -38,6 +39,7 @@ WORLDS = {
     "entities": row_world,
     "entities, applied later": partial(row_world, later=True),
     "holders": row_following.following,
+    "cells": row_cells.cells,
     "groups": group_world,
     "feeds": row_feeds.world,
     "counters": counter_world,
@@ -47,6 +49,7 @@ WORLDS = {
 BY_SEED = {
     "entities": row_mutations.BY_SEED,
     "holders": row_following.BY_SEED,
+    "cells": row_cells.BY_SEED,
     "groups": row_group_mutations.BY_SEED,
     "feeds": test_row_feeds.BY_SEED,
     "counters": row_counter_mutations.BY_SEED,
@@ -63,6 +66,7 @@ BY_OTHER_SEED = {
 BY_SCHEDULE = {
     "entities": row_mutations.BY_SWITCHES | row_mutations.BY_LOSS,
     "holders": row_following.BY_SWITCHES,
+    "cells": row_cells.BY_SWITCHES,
     "groups": row_group_mutations.BY_SWITCHES,
     "counters": row_counter_mutations.BY_SCHEDULE,
 }

@@ -182,6 +182,10 @@ class OneRowWrites(Writes):
             total.add_requests(scanned, sources)
             total.add(f"{label}found", scanned, following, found, 0)
             total.add(f"{label}done", Rows("write", "system", "task is removed", because), sources, TASK, sources)
+            if all(self._is_leaf(step) for step in steps):
+                if following:
+                    self._add_cells(total, label, steps, sources, following)
+                return
             looked = Rows("read", "roots", "a page of holders", because, usual)
             size = greatest(self._full(cls) for cls, _fields in steps)
             total.add(f"{label}page", looked, following, size, sources)
@@ -191,6 +195,22 @@ class OneRowWrites(Writes):
             if following:
                 add_parts(total, label, parts, following)
             sources = following
+
+    def _is_leaf(self, step: FollowStep) -> bool:
+        """Whether holders get the values in cells; where a model has variants, they may have to be committed."""
+        cls, change = step
+        (found,) = [each for each in self._catalog.entity_types[cls].references if each.name == change.reference]
+        return found.is_leaf and len(self._costs.of_kind(found.kind)) == 1
+
+    def _add_cells(
+        self, total: BoundBuilder, label: str, steps: Sequence[FollowStep], sources: int, following: int
+    ) -> None:
+        """A page of holders from whose copies nothing follows: the source is read, and all cells are put at once."""
+        because = "copies in " + ", ".join(dict.fromkeys(cls.__name__ for cls, _change in steps))
+        size = greatest(self._source_of(cls, change.reference) for cls, change in steps)
+        total.add(f"{label}source", Rows("read", "roots", "sources of a page", because), sources, size, sources)
+        cell = ROOT_KEY.plus(size)
+        total.add(f"{label}cells", Rows("write", "roots", "cells of holders", because), following, cell, sources)
 
     def _following(self, step: FollowStep, *, has_task: bool) -> dict[str, RequestedRows]:
         """One holder: whether it still refers to the source, its commit, or that it is set aside."""

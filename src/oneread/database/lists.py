@@ -7,6 +7,7 @@ See "Pages" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from typing_extensions import TypeVarTuple
@@ -30,6 +31,7 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import number_and_generation
 from oneread.store.requests import Found
 from oneread.store.rows import Table
+from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.root import BODY
 from oneread.transactions.unit_of_work import VALUE
 
@@ -121,8 +123,15 @@ def listed(operations: Operations, cls: Any) -> Listed:
         return found._replace(decoder=None, is_shown=is_entry, entry=entry)
     if cls in catalog.kinds:
         kind = catalog.kinds[cls]
-        return _entities(kind, cls, catalog.names, catalog.expiries.get(kind.prefix))
+        found = _entities(kind, cls, catalog.names, catalog.expiries.get(kind.prefix))
+        return found if operations.spans_rows else found._replace(entry=partial(_lay, operations.cells))
     raise UsageError("not a model or view of the schema", given=cls)
+
+
+def _lay(cells: CopyCells, found: Found) -> Found:
+    """A root row with the copied values that are in cells beside its document."""
+    key, row = found
+    return key, cells.lay(key, row)
 
 
 def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from oneread.database.operations import Operations
 from oneread.derivations.one_row import refuse_building, refuse_unsupported
 from oneread.derivations.schema_rows import fence, stored_schema
@@ -81,7 +83,7 @@ def opened(
     numbers = numbers_of(stored, declared, fitting.version)
     if numbers is None:
         raise _refusal(stored, fitting.version)
-    catalog = schema.catalog(numbers)
+    catalog = schema.catalog(structs.replace(numbers, has_cells=by_row is not None))
     catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
     if by_row is None:

@@ -22,6 +22,7 @@ from oneread.database.patches import may_repeat, patching
 from oneread.database.purge import Purge
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
+from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.derivations.one_row import refuse_verb
@@ -52,6 +53,7 @@ from oneread.store.limits import GRACE, ROW_HOLDERS
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit, Committer
+from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.intents import OWN, decode_version
 from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.native import NativeCommitter
@@ -110,7 +112,8 @@ class Operations:
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
         feeds, row_feeds = follower_of(catalog, self.inline), row_feeds_of(catalog)
-        follow = followers(catalog)._replace(of_views=feeds, logs=catalog.logged)
+        self.cells: CopyCells = NO_CELLS if spans_rows else LaidCopies(catalog)
+        follow = followers(catalog)._replace(of_views=feeds, logs=catalog.logged, cells=self.cells)
         new_unit = partial(
             UnitOfWork,
             name_of=catalog.name_of,
@@ -350,7 +353,7 @@ class Operations:
                 return found, 0
             place = self.root(model, key)
             (row,) = yield from Read("roots", [place])
-            return (yield from self._living(place, self._entity(model, row)))
+            return (yield from self._living(place, self._entity(model, place, row)))
 
         return self.reading(read)
 
@@ -360,10 +363,10 @@ class Operations:
             return found
         return (None, 0) if self.catalog.is_expired(key, found[0], (yield from Now())) else found
 
-    def _entity(self, model: Any, row: Row | None) -> FoundEntity:
+    def _entity(self, model: Any, key: bytes, row: Row | None) -> FoundEntity:
         if row is None or BODY not in row:
             return None, 0
-        body = row[BODY]
+        body = self.cells.lay(key, row)[BODY]
         entity = self.kind(model).layouts.decode(body.value)
         own = row.get(OWN)
         version = body.stamp if own is None else decode_version(own.value)
@@ -389,7 +392,7 @@ class Operations:
 
         def read() -> Plan[list[FoundEntity]]:
             rows = yield from Read("roots", places)
-            found = [self._entity(model, row) for row in rows]
+            found = [self._entity(model, key, row) for key, row in zip(places, rows, strict=True)]
             if self.kind(model).prefix not in self.catalog.expiries:
                 return found
             now = yield from Now()

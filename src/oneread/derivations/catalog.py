@@ -71,6 +71,8 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     """The last number that was given."""
     watched: Mapping[str, int] = {}
     """The version of the schema since which a view is watched."""
+    has_cells: bool = False
+    """Whether the store changes one row at a time, and keeps copies from which nothing follows in cells."""
 
 
 def keyspace_names(view: type[View[Any]]) -> dict[str, str]:
@@ -107,9 +109,10 @@ class Catalog:
             for prefix in (view.prefix, *view.merged)
         }
         """How changed rows are logged, by their prefixes: those that pages of watched views merge, too."""
-        for view in self.views.values():
-            if is_emitted(view):
-                references.add_view(view)
+        emitted = [view for view in self.views.values() if is_emitted(view)]
+        for view in emitted:
+            references.add_view(view)
+        references.mark_leaves(emitted, has_cells=numbers.has_cells)
         rollups = Rollups(models, self.views, self.kinds, accesses)
         self.entity_types: dict[type, EntityType] = {
             cls: self._compile_model(cls, references, rollups) for cls in models
@@ -194,13 +197,16 @@ class Catalog:
         for entity_type in self.entity_types.values():
             for reference in entity_type.references:
                 if reference.copy is not None:
-                    layout: Layout[Any] = Layout(reference.copy, None, nullable=self._nullable, names=self.names)
-                    probes.add_copy(reference, reference.copy, layout)
+                    probes.add_copy(reference, reference.copy, self.layout_of_copy(reference.copy))
         for cls, view in self.views.items():
             for field, access, check in view.probed_values():
                 if access.through is not None:
                     probes.add_value(access.through, cls, field, check)
         return probes
+
+    def layout_of_copy(self, copy: type[Copy[Any]]) -> Layout[Any]:
+        """How copies of a class are in documents."""
+        return Layout(copy, None, nullable=self._nullable, names=self.names)
 
     def given_key(self, model: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """The key of an entity as a call gives it: its parts, or one reference or copy that refers to the entity.

@@ -490,6 +490,10 @@ class Reemit(_Writing):
         self._sources = sources
         self._looked: tuple[Root, EntityState, Refs] | None = None
 
+    @property
+    def takes_all(self) -> bool:
+        return True
+
     def hints(self) -> Iterable[bytes]:
         return self._sources
 

@@ -25,7 +25,7 @@ from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets, stored_form
 from oneread.models.shadow import revive
 from oneread.models.types import unwrap
-from oneread.store.keys import selection
+from oneread.store.keys import row_selection, selection
 
 Getter = Callable[[Any, Mapping[str, Any]], Any]
 """(entity, its hidden copies by name) to a value."""
@@ -96,7 +96,8 @@ class Reference(msgspec.Struct, frozen=True):
     """One field of a model that refers to other entities.
 
     `blank` is what the field is when it is left out, empty when it must be given; `routes` are where the fields of a
-    copy are in the source.
+    copy are in the source. `is_leaf` says that nothing else follows from the copied values: no view of the holder and
+    no other entity has any of them; `has_cells` that the store changes one row at a time, and has such copies in cells.
     """
 
     name: str
@@ -108,6 +109,8 @@ class Reference(msgspec.Struct, frozen=True):
     fill: Fill = _nothing_copied
     routes: tuple[tuple[str, str], ...] = ()
     hidden: tuple[HiddenCopy, ...] = ()
+    is_leaf: bool = False
+    has_cells: bool = False
 
     @property
     def copy(self) -> type[Copy[Any]] | None:
@@ -131,8 +134,9 @@ class Reference(msgspec.Struct, frozen=True):
 
     @property
     def selection(self) -> bytes:
-        """The name of what it takes of the source: a digest of the routes."""
-        return selection(_digest_of_routes(self.taken))
+        """The name of what it takes of the source: a digest of the routes, and whether the values come in a cell."""
+        name = selection(_digest_of_routes(self.taken))
+        return row_selection(name, in_cell=self.is_leaf) if self.has_cells else name
 
     def keys(self, entity: object) -> list[bytes]:
         """The root rows that the field refers to, each once; none for no entity, or one of another variant."""

@@ -6,7 +6,7 @@ hidden copy at the source in turn. So a reference is complete only when all copi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -24,14 +24,14 @@ from oneread.derivations.copies import (
     nullable_copy_classes,
     references_of,
 )
-from oneread.derivations.derivation import CompiledView
+from oneread.derivations.derivation import CompiledView, behind, inputs_of
 from oneread.derivations.entity_groups import root_reference
 from oneread.derivations.rules import rules_of
 from oneread.errors import InvalidDeclaration
 from oneread.models.fingerprints import describe_type
-from oneread.models.model import Model
+from oneread.models.model import Model, has_check
 from oneread.models.references import Copy
-from oneread.models.registry import EntityKind
+from oneread.models.registry import EntityKind, root_model
 from oneread.models.shadow import Shapes
 from oneread.models.types import Names, field_types, type_of
 
@@ -79,6 +79,26 @@ class ReferenceBuilder:
                 access = self._accesses.of_path(view.cls, name, given, view.model)
                 if access.hidden is not None:
                     self._hide(view.model, access.hidden)
+
+    def mark_leaves(self, views: Iterable[CompiledView], *, has_cells: bool) -> None:
+        """Says of each reference whether anything follows from its copied values, once all views are added.
+
+        A model with a `check` of its own may refuse copied values, which only a commit of the holder finds.
+        """
+        needed = [(view.model, inputs_of(view)) for view in views]
+        for cls, references in self._references.items():
+            copied = {route.partition(".")[0] for route in self._copied.get(root_model(cls), ())}
+            used = {name for model, inputs in needed if issubclass(cls, model) for name in inputs}
+            for name, each in references.items():
+                is_leaf = (
+                    each.copy is not None
+                    and not each.hidden
+                    and each.on_delete != "delete"
+                    and name not in copied
+                    and behind(name) not in used
+                    and not has_check(cls)
+                )
+                references[name] = msgspec.structs.replace(each, is_leaf=is_leaf, has_cells=has_cells)
 
     def copied_values(self, cls: type[Model[Any]]) -> CopiedValues | None:
         """What holders copy from a model; None if no model copies from it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import msgspec
 
@@ -330,6 +330,14 @@ def field_path(path: str, fields: tuple[FieldShape, ...]) -> str:
     return named + rest
 
 
+class CopyPlace(NamedTuple):
+    """A copy in documents of one layout: the field that it is now, its element, and the routes of its values."""
+
+    field: str
+    place: int
+    routes: tuple[str, ...]
+
+
 class Older(Protocol):
     """A decoder of the documents of another layout of a class, an older or a newer one."""
 
@@ -338,6 +346,9 @@ class Older(Protocol):
     wide_prefix: bytes
     stored: StoredLayout
     unfilled: frozenset[str]
+    copy_places: tuple[CopyPlace, ...]
+
+    def retypes(self, copy: str) -> bool: ...
 
     def decode(self, doc: bytes) -> Any: ...
 
@@ -421,6 +432,10 @@ class Layouts:
 
     def _without_withheld(self, read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
         return lambda doc: self._take_out(read(doc))
+
+    def others(self) -> Collection[Older]:
+        """The decoders of older and newer layouts."""
+        return self._older.values()
 
     def withhold(self, fields: Mapping[type, Sequence[str]]) -> None:
         """Leaves these fields of entities empty in what `decode` and `decode_many` return from now on."""

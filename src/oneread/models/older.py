@@ -19,7 +19,7 @@ from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
 from oneread.models.fields import FACTORY, Marker, defaults_of, is_rollup
 from oneread.models.fingerprints import describe_type
-from oneread.models.layout import Layout
+from oneread.models.layout import CopyPlace, Layout
 from oneread.models.paths import Path
 from oneread.models.references import Copy
 from oneread.models.shadow import FieldShape, Shapes, revive
@@ -38,7 +38,8 @@ MakeElement: TypeAlias = Callable[[list[Any]], PackedElement]
 _NIL: Final = b"\xc0"
 _FALSE: Final = b"\xc2"
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
-_unpack: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+split_array: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+"""The elements of a packed array, as they are packed. Raises msgspec's errors."""
 _ARRAY_16: Final = 16
 _CORRUPT: Final = "a document of an older layout does not fit the layout in the schema row"
 
@@ -61,7 +62,8 @@ class _StoredField(NamedTuple):
 class OlderLayout(Generic[E]):
     """The decoder of one older layout.
 
-    `stored` says where each current field is in it; `unfilled` are the copies of which its documents lack values.
+    `stored` says where each current field is in it; `unfilled` are the copies of which its documents lack values,
+    `copy_places` those that both layouts have.
 
     Raises:
         InvalidDeclaration: a conversion of a field to its current type is not declared.
@@ -91,6 +93,20 @@ class OlderLayout(Generic[E]):
         self.unfilled = frozenset(gap.field for gap in self._gaps)
         copies = {each.name: each.cls for each in current.fields}
         self._emptying = [(gap.field, getattr(copies[gap.field], gap.inner).__delete__) for gap in self._gaps]
+        self.copy_places = self._copy_places()
+
+    def _copy_places(self) -> tuple[CopyPlace, ...]:
+        described = fields_of(self.stored.fields)
+        held = {name: self._stored_fields[each.of] for name, each in self._origins.items() if "." not in name}
+        return tuple(
+            CopyPlace(name, each.place, tuple([described[each.name].inner[inner].of for inner in each.copied]))
+            for name, each in held.items()
+            if each.copied is not None
+        )
+
+    def retypes(self, copy: str) -> bool:
+        """Whether documents of this layout have a value of a copy as another type than it has now."""
+        return any(each.was and each.field.startswith(f"{copy}.") for each in self.stored.origins)
 
     def decode(self, doc: bytes) -> E:
         """The entity; copied values and totals that the document lacks are empty. Raises Corrupt and InvalidValue."""
@@ -109,13 +125,13 @@ class OlderLayout(Generic[E]):
         Totals that it lacks are their markers, as in an entity that was not saved yet.
         """
         try:
-            elements = _unpack(doc[2:])
+            elements = split_array(doc[2:])
         except msgspec.MsgspecError as error:
             raise self._corrupt(reason=str(error)) from error
         if len(elements) != len(self._stored_fields):
             raise self._corrupt(fields=len(self._stored_fields), found=len(elements))
         try:
-            made = b"".join([_header(len(self._takers)), *(take(elements) for take in self._takers)])
+            made = b"".join([array_header(len(self._takers)), *(take(elements) for take in self._takers)])
         except OnereadError:
             raise
         except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
@@ -151,7 +167,7 @@ class OlderLayout(Generic[E]):
         if field.kind == "copy":
             return self._copy_taker(field, stored)
         if stored.copied is not None:  # a copy that only refers now: its first element is the reference
-            return lambda elements: _NIL if elements[place] == _NIL else bytes(_unpack(elements[place])[0])
+            return lambda elements: _NIL if elements[place] == _NIL else bytes(split_array(elements[place])[0])
         if not origin.was:
             return lambda elements: bytes(elements[place])
         retype = self._retyping.chain(field, field.name, origin.was)
@@ -160,13 +176,13 @@ class OlderLayout(Generic[E]):
     def _copy_taker(self, field: FieldShape, stored: _StoredField) -> MakeElement:
         """Makes the array of a copy from the stored array, or from the reference that it was."""
         takers = [self._inner_taker(field, each, stored) for each in field.fields]
-        header = _header(len(takers))
+        header = array_header(len(takers))
 
         def take(elements: list[Any]) -> PackedElement:
             element = bytes(elements[stored.place])
             if element == _NIL:
                 return _NIL
-            parts = [element] if stored.copied is None else _unpack(element)
+            parts = [element] if stored.copied is None else split_array(element)
             return b"".join([header, *(each(parts) for each in takers)])
 
         return take
@@ -209,14 +225,14 @@ class NewerLayout(OlderLayout[E]):
         def keep(body: bytes) -> bytes:
             if body[:2] not in (current.prefix, current.wide_prefix):
                 return body
-            elements, given = _unpack(doc[2:]), _unpack(body[2:])
+            elements, given = split_array(doc[2:]), split_array(body[2:])
             for place, element in zip(self._known, given, strict=True):
                 elements[place] = element
             is_wide = body[:2] == current.wide_prefix or (
                 doc[:2] == self.wide_prefix and any(_is_wide(elements[place]) for place in self._unknown)
             )
             head = self.wide_prefix if is_wide else self.prefix
-            return b"".join([head, _header(len(elements)), *elements])
+            return b"".join([head, array_header(len(elements)), *elements])
 
         return keep
 
@@ -338,7 +354,7 @@ def _packed(value: object) -> PackedElement:
     try:
         return _pack(value)
     except OverflowError:
-        (element,) = _unpack(pack_wide((value,)))
+        (element,) = split_array(pack_wide((value,)))
         return bytes(element)
     except (TypeError, msgspec.MsgspecError) as error:
         raise InvalidValue("a retyped value cannot be stored", value=value, reason=str(error)) from error
@@ -362,6 +378,6 @@ def empty_total(given: FieldType) -> object:
     return None if given.optional else given.present.cls()
 
 
-def _header(size: int) -> bytes:
+def array_header(size: int) -> bytes:
     """The head of a msgpack array."""
     return bytes((0x90 | size,)) if size < _ARRAY_16 else b"\xdc" + size.to_bytes(2, "big")

@@ -70,6 +70,25 @@ def selection(digest: bytes) -> bytes:
     return bytes([digest[0] | _SELECTION]) + digest[1:SELECTION_BYTES]
 
 
+_IN_CELL: Final = 0x01
+"""The last bit of a selection on a store that changes one row at a time: holders get its values in cells."""
+
+
+def row_selection(name: bytes, *, in_cell: bool) -> bytes:
+    """The name of a selection on a store that changes one row at a time, where it says how holders get its values."""
+    return name[:-1] + bytes([name[-1] | _IN_CELL if in_cell else name[-1] & ~_IN_CELL])
+
+
+def is_in_cell(taken: bytes) -> bool:
+    """Whether holders get the values of a source and selection in a cell, by the name that the holder's writer gave."""
+    return bool(taken[-1] & _IN_CELL)
+
+
+def source_part(taken: bytes) -> bytes:
+    """The source's key, without the selection behind it."""
+    return taken[:-SELECTION_BYTES]
+
+
 def holder_part(behind: bytes) -> bytes:
     """The holder's root key, from what stands behind the source's in a pointer's key.
 

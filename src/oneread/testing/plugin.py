@@ -186,7 +186,7 @@ def _audit(database: Database | AsyncDatabase) -> None:
     __tracebackhide__ = True
     engine = database._driver.engine  # noqa: SLF001 - the audit reads past everything that is under test
     try:
-        rows = engine if engine.capabilities.spans_rows else LogicalRows(engine)
+        rows = engine if engine.capabilities.spans_rows else LogicalRows(engine, database.operations.catalog)
         Audit(rows, database.operations).check()
     except Closed:  # the test closed its store, so there is nothing to audit
         return

@@ -64,7 +64,7 @@ class Proof:
         self.refused: Counter[str] = Counter()
         """How often a step was refused, by the name of the error."""
         engine = self.database._driver.engine  # noqa: SLF001 - reads past everything that is under test
-        rows = engine if engine.capabilities.spans_rows else LogicalRows(engine)
+        rows = engine if engine.capabilities.spans_rows else LogicalRows(engine, self.database.operations.catalog)
         self._audit = Audit(rows, self.database.operations)
 
     def do(self, step: HistoryStep) -> None:

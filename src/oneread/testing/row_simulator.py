@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from oneread.counters.rows import PREFIXES as COUNTER_PREFIXES
 from oneread.database.open import opened
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine
 from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, UsageError
@@ -44,14 +46,16 @@ _ROUNDS: Final = 200
 class LogicalRows:
     """The rows of such a store as one whose transactions span rows would hold them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, catalog: Catalog) -> None:
         self._engine = engine
+        self._cells = LaidCopies(catalog)
         self._recorded = RecordedPointers()
 
     def answer(self, asked: Scan) -> list[tuple[bytes, Row]]:
         stored: list[tuple[bytes, Row]] = self._engine.answer(asked)
         if asked.table == "roots":
-            return [(key, row) for key, each in stored if (row := root_row(each)) is not None]
+            laid = [(key, root_row(self._cells.lay(key, each))) for key, each in stored]
+            return [(key, row) for key, row in laid if row is not None]
         living = [(key, row[VALUE]) for key, row in stored if VALUE in row and row[VALUE].value != REMOVED]
         if asked.table == "views":
             entries = [(key, entry_row(row)) for key, row in stored if VALUE not in row]
@@ -119,7 +123,7 @@ class RowSimulation(Simulation):
         return operations
 
     def _audit(self) -> Audit:
-        return Audit(LogicalRows(self.engine), self.operations)
+        return Audit(LogicalRows(self.engine, self.operations.catalog), self.operations)
 
     @property
     def _committer(self) -> FollowingCommitter:

@@ -18,6 +18,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
+from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import Root
 from oneread.transactions.sequences import NumberSequence, TakenNumber
@@ -76,6 +77,11 @@ class Change(Protocol):
         """Whether rows that follow from the entity change as a rule, or it is new: so a marker is put in advance."""
         ...
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether it takes the values of all sources that exist again, also where the reference is the same."""
+        ...
+
     def pointers(self, seen: Root | None) -> Iterable[bytes]:
         """Keys in `views` of the back-references and holds that the entity will have.
 
@@ -118,6 +124,10 @@ class PlainChange:
     def likely_derives(self) -> bool:
         return False
 
+    @property
+    def takes_all(self) -> bool:
+        return False
+
     def take_number(self, number: int) -> None:
         """Only a save without a number waits for one."""
         raise AssertionError(number)
@@ -151,6 +161,8 @@ class FollowChanges(NamedTuple):
     """Makes the entries of feeds that follow from other derived rows; None without feeds."""
     logs: Mapping[bytes, LoggedAs] = NO_LOGS
     """How changed rows of views are logged, by their prefixes."""
+    cells: CopyCells = NO_CELLS
+    """How copied values lie beside documents, on a store that changes one row at a time."""
 
 
 class Basis(NamedTuple):

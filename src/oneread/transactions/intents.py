@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from oneread.errors import Corrupt
-from oneread.store.keys import VIEW_BYTES, view_part
+from oneread.store.keys import VIEW_BYTES, is_in_cell, view_part
 from oneread.store.requests import Mutate
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
@@ -25,6 +25,9 @@ INTENTS: Final = b"m:i"
 HISTORY: Final = b"m:h"
 MARK: Final = b"m:x"
 USED: Final = b"m:u"
+
+USED_BY_CELLS: Final = b"d:u"
+"""As USED, of the copies whose sources put newer values into cells: readers compare it with these."""
 
 OWN: Final = b"d:o"
 """The own version of a child, whose cells all have its root's version as stamp; removed where both are the same."""
@@ -51,7 +54,8 @@ _MINUTE_BYTES: Final = 6
 class ChildRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The row that a commit of an entity group gives one of its children; without a body the child is deleted.
 
-    `own` is the own version, `used` are the versions of the sources of its copies; with `fans_out` its holders follow.
+    `own` is the own version, `used` are the versions of the sources of its copies, by source and selection; with
+    `fans_out` its holders follow.
     """
 
     key: bytes
@@ -114,7 +118,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class SeenRow(NamedTuple):
     """One root row as it was read.
 
-    `used` are the versions of the sources that its copies were taken from, `marked` that its delete has begun.
+    `used` are the versions of the sources that its copies were taken from, by source and selection; `marked` says that
+    its delete has begun.
     """
 
     key: bytes
@@ -149,8 +154,11 @@ def _living(row: Row, column: bytes) -> bytes | None:
 
 
 def root_row(row: Row | None) -> Row | None:
-    """The part of a row that the root rows of all stores have; None for one that no entity was ever committed to."""
-    if row is None or (EMITTED not in row and HISTORY in row):
+    """The part of a row that the root rows of all stores have; None for one that no entity was ever committed to.
+
+    Values in cells are no part of it: `CopyCells.lay` comes first.
+    """
+    if row is None or VERSION not in row or (EMITTED not in row and HISTORY in row):
         return None
     shared: Row = {column: cell for column, cell in row.items() if column in _SHARED or column.startswith(SEQUENCE)}
     body, own = _living(shared, BODY), _living(row, OWN)
@@ -168,17 +176,34 @@ def read_root(key: bytes, row: Row | None) -> SeenRow:
     shared = root_row(row)
     root = parse_root({VERSION: row[VERSION]} if shared is None and VERSION in row else shared)
     try:
-        intents, history, used = _living(row, INTENTS), _living(row, HISTORY), _living(row, USED)
+        intents, history = _living(row, INTENTS), _living(row, HISTORY)
         return SeenRow(
             key,
             root,
             None if intents is None else _decode_intents(intents),
             [] if history is None else _decode_history(history),
-            {} if used is None else _decode_used(used),
+            read_used(row, USED) | read_used(row, USED_BY_CELLS),
             _living(row, MARK) is not None,
         )
     except msgspec.MsgspecError as error:
         raise Corrupt("the intents or the history of a root row cannot be read; repair the store", key=key) from error
+
+
+def read_used(row: Row, column: bytes) -> dict[bytes, int]:
+    """The versions of sources that a row's copies were taken from, in one of two columns. Raises msgspec's errors."""
+    used = _living(row, column)
+    return {} if used is None else _decode_used(used)
+
+
+def used_cell(used: Mapping[bytes, int], version: int) -> Cell:
+    """The cell of one of the two columns of versions used."""
+    return Cell(_encode(used) if used else REMOVED, version)
+
+
+def _used_cells(used: Mapping[bytes, int], version: int) -> Row:
+    in_cells = {taken: each for taken, each in used.items() if is_in_cell(taken)}
+    others = {taken: each for taken, each in used.items() if taken not in in_cells}
+    return {USED: used_cell(others, version), USED_BY_CELLS: used_cell(in_cells, version)}
 
 
 def committed_cells(seen: SeenRow, root: Root, intents: Intents, used: Mapping[bytes, int], commit: bytes) -> Row:
@@ -188,7 +213,9 @@ def committed_cells(seen: SeenRow, root: Root, intents: Intents, used: Mapping[b
     cells[BODY] = Cell(REMOVED, version) if root.body is None else Cell(root.body, root.own)
     cells[EMITTED] = Cell(b"" if root.emitted is None else root.emitted, version)
     cells[INTENTS] = Cell(_encode(intents) if intents else REMOVED, version)
-    cells[USED] = Cell(_encode(dict(used)) if used else REMOVED, version)
+    cells |= _used_cells(used, version)
+    if cells[USED_BY_CELLS].value == REMOVED and not any(map(is_in_cell, seen.used)):
+        del cells[USED_BY_CELLS]
     return cells
 
 
@@ -200,7 +227,7 @@ def child_cells(child: ChildRow, version: int) -> Row:
         BODY: Cell(REMOVED if child.body is None else child.body, version),
         EMITTED: Cell(child.emitted, version),
         OWN: Cell(REMOVED if is_own else encode_version(child.own), version),
-        USED: Cell(_encode(child.used) if child.used else REMOVED, version),
+        **_used_cells(child.used, version),
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -29,7 +29,7 @@ from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
-from oneread.store.keys import holder_part, pointer_part
+from oneread.store.keys import holder_part, pointer_part, source_part
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
@@ -55,6 +55,7 @@ from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, check_sums, left_tasks, new_commit, reserve, surely
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
+from oneread.transactions.row_pointers import put_cell, put_pointers, refers, taken, taken_by
 from oneread.transactions.row_recovery import PAGE, RowRecovery
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import (
@@ -171,6 +172,7 @@ class RowCommitter(RowRecovery):
         super().__init__(name_of)
         self.feeds: FollowRows = NoFeeds()
         self._followers = followers
+        self._cells = followers.cells
         self._recorded = recorded
         self._inline = inline
         self._claim_facts = claim_facts
@@ -245,7 +247,8 @@ class RowCommitter(RowRecovery):
         if pointers:
             first.append(put_pointers(pointers, now))
         found = yield from Together([surely(each) for each in first])
-        seen = read_root(key, found[0][0])
+        row = self.laid(key, found[0][0])
+        seen = read_root(key, row)
         if seen.intents is not None:
             yield from self.finish(seen)
             raise Finished
@@ -255,8 +258,8 @@ class RowCommitter(RowRecovery):
             return None
         sources, shards = yield from self._sources(change, seen, put, version)
         sources.now = now
-        sources[key] = root_row(found[0][0])
-        if follows is not None and has_followed(follows, seen, sources):
+        sources[key] = root_row(row)
+        if follows is not None and self._has_followed(change, follows, seen, sources):
             return None
         if follows is None and not has_caught_up:
             self._check_followed(change, seen, sources)
@@ -269,7 +272,8 @@ class RowCommitter(RowRecovery):
             if follows is None or seen.root.body is None:
                 return None
             decision = Decision(Root(version, seen.root.body, seen.root.emitted, seen.root.own))
-        ready = Ready(seen, decision, self._used(seen, decision, sources, follows), markers, shards)
+        used = self._used(seen, decision.root, sources, taken_by([change], follows))
+        ready = Ready(seen, decision, used, markers, shards)
         return (yield from self._write(ready))
 
     def _sources(
@@ -306,37 +310,61 @@ class RowCommitter(RowRecovery):
             rows.update(zip(children, map(root_row, (yield from Read("roots", children, "dm"))), strict=True))
         return rows, dict(zip(sums, counted[0], strict=True)) if sums else {}
 
-    def _check_followed(self, change: Change, seen: SeenRow, sources: RowCache) -> None:
-        """Raises _Unfollowed where a back-reference moves, under another selection of fields, from a deleted source.
+    def laid(self, key: bytes, row: Row | None) -> Row | None:
+        """A root row as it was read, with the newer values of its cells in its document."""
+        return None if row is None else self._cells.lay(key, row)
 
-        Whatever follows the delete may have seen neither place, and a change does not take the values of a deleted one.
+    def _check_followed(self, change: Change, seen: SeenRow, sources: RowCache) -> None:
+        """Raises _Unfollowed where a back-reference to a source moves: it is under another selection of fields now.
+
+        What follows the source may have seen neither place. Where a program of other declarations wrote the entity,
+        this one takes all values of the source, by a commit before this one; and those of a deleted one, which no
+        other change takes.
         """
-        deleted = [source for source, row in sources.items() if row is not None and BODY not in row]
-        if not deleted:
-            return
-        before = self._recorded.pointers(seen.key, seen.root)
-        added = {*change.pointers(seen.root)} - {*before}
-        left = [
-            (source, place)
-            for source in deleted
-            if refers(added, source) and not has_followed(source, seen, sources)
-            for place in before
-            if refers([place], source)
-        ]
+        before, after = {*self._recorded.pointers(seen.key, seen.root)}, {*change.pointers(seen.root)}
+        added = {source_part(each) for each in taken(seen.key, after - before)}
+        moved = set() if change.takes_all else added & self._left(seen, before - after).keys()
+        deleted = [each for each in added if (row := sources.get(each)) is not None and BODY not in row]
+        moved.update(each for each in deleted if not self._has_followed(change, each, seen, sources))
+        left = [(source, place) for source in moved for place in before if refers([place], source)]
         if left:
             raise _Unfollowed(left)
 
+    def _has_followed(self, change: Change, source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
+        """Whether a holder has the values that a source has now, and by the selections that this program declares."""
+        row = sources[source]
+        if row is None:
+            return True
+        places = {*self._recorded.pointers(seen.key, seen.root), *change.pointers(seen.root)}
+        found = [each for each in taken(seen.key, places) if source_part(each) == source]
+        return all(seen.used.get(each, -1) >= decode_version(row[VERSION].value) for each in found)
+
+    def _left(self, seen: SeenRow, pointers: Iterable[bytes]) -> dict[bytes, int]:
+        """The sources of back-references by selections that only other programs declare, with the versions used."""
+        found = taken(seen.key, pointers)
+        return {source_part(each): seen.used.get(each, 0) for each in found if not self._cells.declares(each, seen.key)}
+
     def _used(
-        self, seen: SeenRow, decision: Decision, sources: Mapping[bytes, Row | None], follows: bytes | None
+        self, seen: SeenRow, root: Root | None, sources: Mapping[bytes, Row | None], takes: Callable[[bytes, Row], bool]
     ) -> dict[bytes, int]:
-        """The versions of the sources that an entity's copies were taken from."""
-        assert decision.root is not None, "a decision that changes nothing is not written"
-        before = self._recorded.pointers(seen.key, seen.root)
-        after = self._recorded.pointers(seen.key, decision.root)
-        used = {source: version for source, version in seen.used.items() if refers(after, source)}
-        for source, row in sources.items():
-            if row is not None and refers(after, source) and (source == follows or not refers(before, source)):
-                used[source] = decode_version(row[VERSION].value)
+        """The versions of the sources that an entity's copies were taken from, by source and selection.
+
+        `takes` says of which sources the values were taken again though the reference is the same. A new reference
+        takes those of its source; one that another program wrote under another selection keeps what it had.
+        """
+        assert root is not None, "a decision that changes nothing is not written"
+        recorded = {*self._recorded.pointers(seen.key, seen.root)}, {*self._recorded.pointers(seen.key, root)}
+        before, after = (taken(seen.key, each) for each in recorded)
+        left = self._left(seen, recorded[0] - recorded[1])
+        used: dict[bytes, int] = {}
+        for each in after:
+            source = source_part(each)
+            row = sources.get(source)
+            is_new = each not in before and source not in left
+            if row is not None and (is_new or takes(source, row)):
+                used[each] = decode_version(row[VERSION].value)
+            else:
+                used[each] = seen.used.get(each, left.get(source, 0))
         return used
 
     def _prepare(self, ready: Ready) -> Plan[Prepared]:
@@ -448,7 +476,7 @@ class RowCommitter(RowRecovery):
             if place in self._recorded.pointers(holder, root):
                 return True
             if seen.version >= stamp:
-                yield from Mutate("views", [_put(place, VALUE, REMOVED, seen.version)])
+                yield from Mutate("views", [put_cell(place, VALUE, REMOVED, seen.version)])
                 return False
             yield from self.fence(seen, stamp)
 
@@ -593,26 +621,6 @@ def _intents(version: int, decision: Decision, group: GroupPart) -> Intents:
     return Intents(version, puts, operations.deletes, added, decision.fans_out, children=list(group.children))
 
 
-def refers(pointers: Collection[bytes], source: bytes) -> bool:
-    """Whether one of these is a back-reference to a source."""
-    start = outbox.holders_of(source).start
-    return any(each.startswith(start) for each in pointers)
-
-
-def has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
-    """Whether a holder has the values that a source has now."""
-    row = sources[source]
-    return row is None or seen.used.get(source, -1) >= decode_version(row[VERSION].value)
-
-
 def _owner_of(held: bytes) -> tuple[bytes, int]:
     """Who has a claim, and since which version."""
     return held[8:], decode_version(held[:8])
-
-
-def put_pointers(places: Sequence[bytes], version: int) -> Mutate:
-    return Mutate("views", [_put(each, VALUE, outbox.PRESENT, version) for each in places])
-
-
-def _put(key: bytes, column: bytes, value: bytes, stamp: int) -> RowMutation:
-    return RowMutation(key, {column: Cell(value, stamp)})

@@ -15,16 +15,18 @@ from oneread.errors import Corrupt, OnereadError, StoreError
 from oneread.plans.effects import Now, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
-from oneread.store.keys import holder_part
+from oneread.store.keys import SELECTION_BYTES, holder_part, kind_part
 from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Request, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision
+from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import INTENTS, Intents, SeenRow, marker_row, read_root, root_row
 from oneread.transactions.root import Root, next_version
 from oneread.transactions.row_apply import Committed, check_sums, surely
-from oneread.transactions.row_commits import Prepared, Ready, RowCommitter, has_followed
+from oneread.transactions.row_commits import Prepared, Ready, RowCommitter
 from oneread.transactions.row_feeds import follow_all
+from oneread.transactions.row_pointers import taken_by
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, RowCache, later
 
@@ -86,6 +88,12 @@ class FollowingCommitter(RowCommitter):
         Returns the tasks that are left for the holders of the holders.
         """
         left: list[bytes] = []
+        leaves = self.leaves_of(source, found)
+        if leaves:
+            yield from self.renew_lease()
+            places = {place for place, _row in leaves}
+            others = [each for each in found if each[0] not in places]
+            found = others + (yield from in_time(self._put_cells(source, leaves), self.clock, OPERATION))
         for first in range(0, len(found), PAGE):
             yield from self.renew_lease()
             page = _Page(source, found[first : first + PAGE])
@@ -93,6 +101,38 @@ class FollowingCommitter(RowCommitter):
             for place in page.alone:
                 alone = self.follow_pointer(source, place, page.stamps[place])
                 left += yield from in_time(alone, self.clock, OPERATION)
+        return left
+
+    # Holders from whose copies nothing follows.
+
+    def leaves_of(self, source: bytes, found: Sequence[Found]) -> list[Found]:
+        """The back-references of holders from whose copies nothing follows."""
+        start = len(outbox.holders_of(source).start)
+        return [each for each in found if self._cells.has_leaf(source, *_selected(each[0][start:]))]
+
+    def _put_cells(self, source: bytes, leaves: Sequence[Found]) -> Plan[list[Found]]:
+        """Puts copied values into the rows of holders, which are neither read nor committed (rule 13).
+
+        The source is read after the back-references: an attempt that puts one later reads this version of the source,
+        or a later one. Returns those whose holders must be committed.
+        """
+        start = len(outbox.holders_of(source).start)
+        _seen, root = yield from self._settled(source)
+        values: dict[tuple[bytes, bytes], bytes | None] = {}
+        puts: dict[bytes, Row] = {}
+        left: list[Found] = []
+        for each in leaves:
+            taken, holder = _selected(each[0][start:])
+            form = taken, kind_part(holder)
+            if form not in values:
+                values[form] = self._cells.value(source, root, taken, holder)
+            value = values[form]
+            if value is None:
+                left.append(each)
+            else:
+                puts.setdefault(holder, {})[COPY_CELL + source + taken] = Cell(value, root.version)
+        if puts:
+            yield from surely(Mutate("roots", [RowMutation(holder, row) for holder, row in puts.items()]))
         return left
 
     # A page of holders at once.
@@ -129,7 +169,9 @@ class FollowingCommitter(RowCommitter):
     def _read_holders(self, source: bytes, page: _Page) -> Plan[list[_Holder]]:
         """The holders that refer to the source; back-references of others are removed."""
         keys = list(page.places)
-        rows = yield from surely(Read("roots", keys, "dm"))
+        rows = [
+            self.laid(key, row) for key, row in zip(keys, (yield from surely(Read("roots", keys, "dm"))), strict=True)
+        ]
         holders: list[_Holder] = []
         gone: list[RowMutation] = []
         for key, row in zip(keys, rows, strict=True):
@@ -178,7 +220,7 @@ class FollowingCommitter(RowCommitter):
                 raise _Alone
             sources[key] = rows[key]
         sources[seen.key] = root_row(holder.row)
-        if has_followed(source, seen, sources):
+        if self._has_followed(holder.change, source, seen, sources):
             return None
         version = next_version(now, seen.version)
         decision = holder.change.decide(seen.root, version, sources)
@@ -186,7 +228,8 @@ class FollowingCommitter(RowCommitter):
             raise _Alone
         if decision.root is None:  # as it is: what was decided on the source's earlier values must not be committed
             decision = Decision(Root(version, seen.root.body, seen.root.emitted, seen.root.own))
-        return Ready(seen, decision, self._used(seen, decision, sources, source), (), {})
+        used = self._used(seen, decision.root, sources, taken_by([holder.change], source))
+        return Ready(seen, decision, used, (), {})
 
     def _swap_all(self, ready: Sequence[tuple[_Holder, Prepared]], page: _Page) -> Plan[list[Committed]]:
         """The commit points of holders, and before them all markers and a read of the sums that they add to."""
@@ -278,3 +321,8 @@ class FollowingCommitter(RowCommitter):
         if before is not None and before[VALUE].value != REMOVED:
             done = RowMutation(key, {VALUE: Cell(REMOVED, before[VALUE].stamp + 1)})
             yield from CheckAndMutate("system", VALUE, before[VALUE].value, done)
+
+
+def _selected(behind: bytes) -> tuple[bytes, bytes]:
+    """The selection and the holder, from what is behind the source in the key of a back-reference."""
+    return behind[:SELECTION_BYTES], behind[SELECTION_BYTES:]

@@ -7,7 +7,7 @@ protocol.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -36,11 +36,9 @@ from oneread.transactions.row_commits import (
     GroupPart,
     LostRace,
     Ready,
-    has_followed,
-    put_pointers,
-    refers,
 )
 from oneread.transactions.row_followers import FollowingCommitter
+from oneread.transactions.row_pointers import put_pointers, refers, taken_by
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.sequences import counted, keep_sequences, last_number
 from oneread.transactions.unit_of_work import DerivedWrites, RowCache
@@ -220,7 +218,8 @@ class GroupCommitter(FollowingCommitter):
     def open(self, group: bytes, clock: int) -> Plan[GroupDraft]:
         """A group with nothing changed, at a version whose intents are applied."""
         while True:
-            (row,) = yield from Read("roots", [group], "dm")
+            (found,) = yield from Read("roots", [group], "dm")
+            row = self.laid(group, found)
             seen = read_root(group, row)
             if seen.intents is None:
                 return GroupDraft(seen, row, clock, clock)
@@ -243,7 +242,7 @@ class GroupCommitter(FollowingCommitter):
         if pointers:
             first.append(put_pointers(pointers, now))
         found = yield from Together([surely(each) for each in first])
-        row = found[0][0]
+        row = self.laid(group, found[0][0])
         seen = read_root(group, row)
         if seen.intents is not None:
             yield from self.finish(seen)
@@ -255,7 +254,7 @@ class GroupCommitter(FollowingCommitter):
         shards = yield from self.load(draft, _first_of_each(changes), put)
         for change in changes:
             yield from self.load(draft, [change], put)
-            if follows is not None and self._need_not_follow(draft, change.key, follows):
+            if follows is not None and self._need_not_follow(draft, change, follows):
                 return None
             if follows is None and not has_caught_up:
                 self._check_followed(change, draft.stored[change.key], draft.rows)
@@ -265,7 +264,7 @@ class GroupCommitter(FollowingCommitter):
             if follows is None or draft.root_of(changes[0]).body is None:
                 return None
             draft.write_again(changes[0].key)
-        return (yield from self._write(self._ready(draft, follows, markers)._replace(shards=shards)))
+        return (yield from self._write(self._ready(draft, taken_by(changes, follows), markers)._replace(shards=shards)))
 
     def load(
         self, draft: GroupDraft, changes: Sequence[Change], put: set[bytes] | None
@@ -288,7 +287,7 @@ class GroupCommitter(FollowingCommitter):
             reads = [Read("roots", children, "dm"), *([Read("counts", likely, "dm")] if likely else [])]
             found, *counts = yield from Together([surely(each) for each in reads])
             for key, row in zip(children, found, strict=True):
-                draft.add_child(key, row)
+                draft.add_child(key, self.laid(key, row))
             if counts:
                 sums = dict(zip(likely, counts[0], strict=True))
             yield from self._point(draft, changes, put)
@@ -304,7 +303,7 @@ class GroupCommitter(FollowingCommitter):
         children = self._children(draft, wanted)
         if children:
             for key, row in zip(children, (yield from Read("roots", children, "dm")), strict=True):
-                draft.add_child(key, row)
+                draft.add_child(key, self.laid(key, row))
 
     def _children(self, draft: GroupDraft, wanted: Iterable[bytes]) -> list[bytes]:
         lacking = dict.fromkeys(key for key in wanted if key not in draft.stored)
@@ -327,9 +326,11 @@ class GroupCommitter(FollowingCommitter):
             yield from surely(put_pointers(lacking, draft.version))
             put.update(lacking)
 
-    def _need_not_follow(self, draft: GroupDraft, key: bytes, source: bytes) -> bool:
-        child = draft.stored[key]
-        return not refers(self._recorded.pointers(key, child.root), source) or has_followed(source, child, draft.rows)
+    def _need_not_follow(self, draft: GroupDraft, change: Change, source: bytes) -> bool:
+        child = draft.stored[change.key]
+        if not refers(self._recorded.pointers(change.key, child.root), source):
+            return True
+        return self._has_followed(change, source, child, draft.rows)
 
     def _mark_group(self, draft: GroupDraft, changes: Sequence[Change], now: int) -> Plan[GroupDraft]:
         """Lets deletes that others may forbid look at the holds, and decides again behind the mark (rule 19)."""
@@ -343,18 +344,18 @@ class GroupCommitter(FollowingCommitter):
             again.decide(change)
         return again
 
-    def _ready(self, draft: GroupDraft, follows: bytes | None, markers: Sequence[int]) -> Ready:
+    def _ready(self, draft: GroupDraft, takes: Callable[[bytes, Row], bool], markers: Sequence[int]) -> Ready:
         group, root = draft.seen.key, draft.close()
         fanning = {key for key, decision in draft.decided if decision.fans_out}
         children: list[ChildRow] = []
         for key in dict.fromkeys(key for key, _decision in draft.decided if key != group):
             held = draft.made[key]
-            used = self._used(draft.stored[key], Decision(held), draft.rows, follows)
+            used = self._used(draft.stored[key], held, draft.rows, takes)
             children.append(ChildRow(key, held.body, held.emitted or b"", held.own, used, key in fanning))
         operations = draft.operations()
         pointers = {key: value for key, value in operations.puts.items() if _is_own(key, group)}
         decision = Decision(root, operations, group in fanning)
-        used = self._used(draft.seen, decision, draft.rows, follows)
+        used = self._used(draft.seen, root, draft.rows, takes)
         return Ready(draft.seen, decision, used, markers, {}, GroupPart(children, pointers, draft.counts))
 
 

@@ -26,6 +26,9 @@ from oneread.transactions.unit_of_work import VALUE, later
 LOOK_SECONDS: Final = 1.0
 """How long a worker waits between two looks at the journal."""
 
+LEAF_PAGES: Final = 8
+"""Pages of one batch whose holders get cells: three requests each, fewer than for the batch itself."""
+
 _VERSION_BYTES: Final = 8
 
 
@@ -122,10 +125,16 @@ class RowTaskRunner:
                 yield from committer.set_aside(source, b"", error)
                 return None
         within = outbox.holders_of(source)
-        rest = within.behind(cursor) if cursor >= within.start else within
-        found = yield from Scan("views", rest, batch)
-        yield from committer.follow_page(source, found)
-        return found[-1][0] if len(found) == batch else None
+        for _ in range(LEAF_PAGES):
+            rest = within.behind(cursor) if cursor >= within.start else within
+            found = yield from Scan("views", rest, batch)
+            yield from committer.follow_page(source, found)
+            if len(found) < batch:
+                return None
+            cursor = found[-1][0]
+            if len(committer.leaves_of(source, found)) < batch:
+                break
+        return cursor
 
     def finish_waiting(self) -> Plan[None]:
         """Finishes what is in the journal, and does tasks until none is left; waits for those of other workers."""

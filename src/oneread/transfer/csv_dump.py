@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from oneread.derivations.catalog import Catalog
+from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import InvalidValue, UsageError
 from oneread.models.model import stored_name
@@ -39,6 +40,7 @@ class CsvDump:
         check_function("write", write)
         check_function("progress", progress)
         self._catalog = catalog
+        self._lay = LaidCopies(catalog).lay
         self._form = ColumnForm(catalog.entity_types[model])
         self._write = write
         self._progress = progress
@@ -69,7 +71,7 @@ class CsvDump:
     def _batch(self, found: list[Found]) -> None:
         kind = self._form.entity_type.kind
         for key, row in found:
-            body = parse_root(row).body
+            body = parse_root(self._lay(key, row)).body
             entity = None if body is None else kind.layouts.decode(body)
             if self._catalog.is_expired(key, entity, self._now):
                 continue

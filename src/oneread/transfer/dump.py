@@ -16,6 +16,7 @@ import msgspec
 from oneread.counters.dumping import CacheCounterLine, CounterLine, dump_counters, has_counters
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference, Source
+from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
 from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
@@ -125,6 +126,7 @@ class Dump:
         check_function("progress", progress)
         wanted = {catalog.kinds[model].prefix for model in models} or {each.prefix for each in catalog.kinds.values()}
         self._catalog = catalog
+        self._lay = LaidCopies(catalog).lay
         self._order = dump_order(catalog)
         self.kinds = [kind for kind in self._order if kind.prefix in wanted]
         self._forms = {cls: ColumnForm(entity_type) for cls, entity_type in catalog.entity_types.items()}
@@ -178,7 +180,8 @@ class Dump:
         self._lines += 1
 
     def _batch(self, kind: EntityKind, rows: list[Found]) -> Plan[None]:
-        found = [(key, parse_root(shared)) for key, row in rows if (shared := root_row(row)) is not None]
+        laid = [(key, root_row(self._lay(key, row))) for key, row in rows]
+        found = [(key, parse_root(row)) for key, row in laid if row is not None]
         states = [(key, root, self._catalog.state(key, root)) for key, root in found]
         yield from self._load_sources(states)
         for key, root, state in states:

@@ -100,7 +100,7 @@ class Store:
         return sum(type(each) is Read and each.keys == [SCHEMA_ROW] for each in self.made)
 
     def audited(self, database):
-        Audit(LogicalRows(self.engine), database.operations).check()
+        Audit(LogicalRows(self.engine, database.operations.catalog), database.operations).check()
 
     def prefixes(self):
         """Of all rows of views and groups, removed ones too."""

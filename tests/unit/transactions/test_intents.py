@@ -16,6 +16,7 @@ from oneread.transactions.intents import (
     OWN,
     REMEMBERED,
     USED,
+    USED_BY_CELLS,
     ChildRow,
     HistoryEntry,
     Intents,
@@ -124,7 +125,7 @@ def test_every_cell_of_a_child_has_the_version_of_its_root():
     """So the newest commit wins in each; an older own version is in a cell of its own."""
     for child, own in ((CHILD, 7), (replace(CHILD, own=3), 3), (replace(CHILD, body=None, own=0), 0)):
         cells = child_cells(child, 7)
-        assert set(cells) == {VERSION, BODY, EMITTED, OWN, USED}
+        assert set(cells) == {VERSION, BODY, EMITTED, OWN, USED, USED_BY_CELLS}
         assert {cell.stamp for cell in cells.values()} == {7}
         seen = read_root(child.key, cells)
         assert seen.root == Root(7, child.body, b"record", own)

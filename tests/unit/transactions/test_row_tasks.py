@@ -2,7 +2,7 @@
 
 import pytest
 
-from oneread import Copy, Key, Model, Schema
+from oneread import Copy, Index, Key, Model, Schema, by, within
 from oneread.database.open import opened
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.plans.sync_driver import SyncDriver
@@ -34,6 +34,10 @@ class Thing(Model[int]):
     maker: MadeBy
 
 
+class ThingsOfName(Index[Thing]):
+    name: str = by(within(Thing.maker, MadeBy.name))
+
+
 class Store:
     """A store whose clock, and whose workers' clocks, stand still."""
 
@@ -43,7 +47,7 @@ class Store:
         self.now, self.elapsed = START, 0.0
         self.driver = SyncDriver(self, lambda: self.now, lambda: 0.5)
         self.before = lambda _request: None
-        schema = Schema(Maker, Thing, inline=0)
+        schema = Schema(Maker, Thing, ThingsOfName, inline=0)
         self.operations = self.driver.run(opened(schema, read_only=False, committer=ROW_SYSTEM), Trace())
         self.run(self.operations.save(Maker(number=1, name="old"), "save"))
         for number in range(HOLDERS):

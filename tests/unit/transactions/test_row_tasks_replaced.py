@@ -1,6 +1,6 @@
 """Tasks on a store that changes one row at a time."""
 
-from oneread import Copy, Key, Model, Schema, connect
+from oneread import Copy, Index, Key, Model, Schema, by, connect, within
 
 
 class Author(Model[str]):
@@ -17,8 +17,12 @@ class Book(Model[str]):
     author: Writer
 
 
+class BooksOfName(Index[Book]):
+    name: str = by(within(Book.author, Writer.name))
+
+
 def test_an_older_task_has_ended_when_the_newer_one_has():
-    with connect("memory://?span=row", Schema(Author, Book, inline=0)) as db:
+    with connect("memory://?span=row", Schema(Author, Book, BooksOfName, inline=0)) as db:
         db.save(Author(code="a", name="old"))
         db.save_all([Book(title=title, author=Writer.of("a")) for title in "xyz"])
         tasks = [db.tasks(db.patch(Author, "a", name=name)) for name in ("new", "newest")]
