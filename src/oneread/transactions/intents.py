@@ -156,7 +156,7 @@ def _living(row: Row, column: bytes) -> bytes | None:
 def root_row(row: Row | None) -> Row | None:
     """The part of a row that the root rows of all stores have; None for one that no entity was ever committed to.
 
-    Values in cells are no part of it: `CopyCells.lay` comes first.
+    Values in cells are not in it: `CopyCells.lay` comes first.
     """
     if row is None or VERSION not in row or (EMITTED not in row and HISTORY in row):
         return None

@@ -506,7 +506,7 @@ class RowCommitter(RowRecovery):
             (row,) = yield from Read("counts", [claim], "dm")
             held = None if row is None else row[VALUE].value
             if held is not None:
-                owner, since = _owner_of(held)
+                owner, since = held[8:], decode_version(held[:8])
                 if owner == key and since >= version:
                     return
                 if owner != key:
@@ -619,8 +619,3 @@ def _intents(version: int, decision: Decision, group: GroupPart) -> Intents:
     puts.update(group.pointers)
     added = {key: encode_amounts(delta.amounts) for key, delta in deltas_by_row(operations.deltas).items()}
     return Intents(version, puts, operations.deletes, added, decision.fans_out, children=list(group.children))
-
-
-def _owner_of(held: bytes) -> tuple[bytes, int]:
-    """Who has a claim, and since which version."""
-    return held[8:], decode_version(held[:8])
