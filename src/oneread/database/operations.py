@@ -25,6 +25,7 @@ from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save,
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.derivations.one_row import refuse_verb
+from oneread.derivations.pending_tasks import TaskLag, WaitingTask, task_lag, waiting_tasks
 from oneread.errors import (
     InvalidKey,
     InvalidQuery,
@@ -58,6 +59,7 @@ from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.row_groups import GroupCommitter
+from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner, TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
@@ -131,7 +133,7 @@ class Operations:
         else:
             inline = min(self.inline, ROW_HOLDERS)
             recorded = RecordedPointers(catalog.group_of)
-            by_row = GroupCommitter(catalog.name_of, follow, recorded, inline, catalog.claim_facts)
+            by_row = TotalsCommitter(catalog.name_of, follow, recorded, inline, catalog.claim_facts)
             assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
             by_row.lease, by_row.clock = fence, fence.clock
             by_row.feeds = row_feeds
@@ -399,6 +401,14 @@ class Operations:
             ]
 
         return (yield from self.reading(read))
+
+    def lag(self) -> Plan[dict[str, TaskLag]]:
+        """How far the tasks of each kind are behind."""
+        return task_lag(self.catalog, spans_rows=self.spans_rows)
+
+    def waiting(self, limit: int) -> Plan[list[WaitingTask]]:
+        """The first tasks that wait."""
+        return waiting_tasks(self.catalog, limit, spans_rows=self.spans_rows)
 
     def backfill(self, options: BackfillOptions) -> Backfill:
         return Backfill(self.catalog, self.committer, self.outbox, self.fence.version, options)

@@ -562,4 +562,4 @@ def followers(catalog: Catalog) -> FollowChanges:
         # What has expired has no index rows, and so no claims, once it is committed again.
         return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.expiries else None
 
-    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up)
+    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up, catalog.group_at)

@@ -11,8 +11,9 @@ from typing import Final, NoReturn
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.views import Feed
-from oneread.errors import Unsupported
+from oneread.errors import InvalidDeclaration, Unsupported
 from oneread.models.model import stored_name
+from oneread.models.types import types_of
 from oneread.models.versions import StoredSchema
 
 _NO_DECLARATION: Final = (
@@ -55,16 +56,34 @@ def refuse_building(views: Iterable[type], stored: StoredSchema) -> None:
 
 def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
     for cls, entity_type in catalog.entity_types.items():
-        yield from ((cls, feature) for feature in _of_model(entity_type))
-    for cls, view in catalog.views.items():
+        yield from ((cls, feature) for feature in _of_model(catalog, entity_type))
+    for cls in catalog.views:
         if getattr(cls, "large_group", None) is not None:
             yield cls, "large_group"
         if getattr(cls, "at_most", None) is not None:
             yield cls, "at_most"
-        if view.groups is not None:
-            yield cls, "an index over groups"
 
 
-def _of_model(entity_type: EntityType) -> Iterator[str]:
-    if entity_type.rollups:
-        yield "rollup: a total of other entities, or a counter"
+def _of_model(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:
+    if any(each.number is None for each in entity_type.rollups):
+        yield "rollup: a counter"
+    for field in _constrained_totals(catalog, entity_type):
+        yield f"rollup: a total with a constraint, which cannot refuse a commit that was made: {field}"
+
+
+def refuse_unportable(catalog: Catalog) -> None:
+    """Raises InvalidDeclaration for what a store that changes one row at a time can never promise."""
+    for cls, entity_type in catalog.entity_types.items():
+        for field in _constrained_totals(catalog, entity_type):
+            raise InvalidDeclaration(
+                "with portable=True a total has no constraint: a store that changes one row at a time has made the"
+                " commit that would break it; leave the constraint out, or check the total where it is used",
+                model=cls, field=field,
+            )  # fmt: skip
+
+
+def _constrained_totals(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:
+    types = types_of(entity_type.cls, catalog.names)
+    for each in entity_type.rollups:
+        if types[each.field].metadata:
+            yield each.field

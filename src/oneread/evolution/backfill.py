@@ -45,7 +45,7 @@ from oneread.plans.scans import check_ascending
 from oneread.store.keys import kind_part, row_part, view_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Cell, Row, RowRange, Table
-from oneread.transactions.commit import Change, Commit, Committer
+from oneread.transactions.commit import Change, Commit, Committer, GroupRefused
 from oneread.transactions.intents import root_row
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
@@ -162,15 +162,6 @@ class BackfillOptions(msgspec.Struct, frozen=True):
 
 class _Overtaken(Conflict):
     """Another backfill moved the position, or the schema changed: this one continues from there."""
-
-
-class _GroupRefused(Exception):
-    """An index cannot show the numbers of a group."""
-
-    def __init__(self, group: bytes, error: OnereadError) -> None:
-        super().__init__(group, error)
-        self.group = group
-        self.error = error
 
 
 _decode = msgspec.msgpack.Decoder(BackfillPosition).decode
@@ -403,6 +394,7 @@ class Backfill:
     def _end(self, stored: StoredSchema) -> Plan[Backfilled | None]:
         """Makes the views readable; returns the result when groups are refused."""
         yield from self._outbox.finish_waiting()  # tasks added later are of code that knows the views
+        yield from self._committer.follow_groups_of(self._catalog.totals_of(stored.older))
         yield from self._build_group_indexes(stored)
         yield from self._build_feeds(stored)
         if self._at.refused:
@@ -450,7 +442,7 @@ class Backfill:
         while True:
             began = yield from Now()
             within = RowRange.under(indexed.aggregate.prefix).behind(self._at.place)
-            found = yield from Scan("counts", within, BATCH)
+            found = yield from Scan("counts", within, BATCH, families="dm")  # empty groups too, where they have rows
             check_ascending("counts", within, found)
             if not found:
                 return
@@ -465,9 +457,9 @@ class Backfill:
         while True:
             data = _encode(position)
             try:
-                write = partial(_write_rows_of, indexed=indexed, groups=groups)
-                yield from self._committer.together(write, self._swaps(data))
-            except _GroupRefused as refused:
+                write = partial(_write_rows_of, indexed)
+                yield from self._committer.index_groups(write, groups, self._swaps(data))
+            except GroupRefused as refused:
                 groups = [key for key in groups if key != refused.group]
                 values = indexed.aggregate.key.codec.decode(row_part(refused.group))
                 name = f"{indexed.aggregate.cls.__name__}({', '.join(map(repr, values))})"
@@ -546,7 +538,7 @@ class Backfill:
             yield from self._sleep(len(found), began)
 
 
-def _write_rows_of(store: CountedStore, indexed: IndexedGroups, groups: Sequence[bytes]) -> None:
+def _write_rows_of(indexed: IndexedGroups, store: CountedStore, groups: Sequence[bytes]) -> None:
     """Inside a transaction: writes the index rows of groups as they are. One read, one scan an extremum, one write."""
     written: dict[bytes, Row | None] = {}
     for key, row in zip(groups, store.read("counts", list(groups), "dm"), strict=True):
@@ -559,7 +551,7 @@ def _write_rows_of(store: CountedStore, indexed: IndexedGroups, groups: Sequence
         try:
             shown = indexed.rows(key, GroupNumbers(row[VALUE].value, tuple(extrema)))
         except _REFUSALS as error:
-            raise _GroupRefused(key, error) from error
+            raise GroupRefused(key, error) from error
         written |= {place: {VALUE: Cell(value, row[VALUE].stamp)} for place, value in shown.items()}
     if written:
         store.replace("views", written)

@@ -30,6 +30,7 @@ from oneread.testing.feed_rows_audit import FeedOffence, check_rows, keyspaces_o
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
 from oneread.transactions.root import BODY, Root, parse_root
+from oneread.transactions.row_shown_groups import group_root
 from oneread.transactions.unit_of_work import VALUE, FirstRows, GroupNumbers, counter_numbers
 from oneread.transactions.unit_of_work import DerivedWrites as Derived
 
@@ -110,6 +111,19 @@ class Audit:
         self._check_counters(entities)
         if not self.pending:
             self._check_copies(entities, roots)
+
+    def check_totals(self) -> None:
+        """Checks the totals that entities show, as the stored groups make them; raises Offence for one that differs."""
+        places, counts, aside = sorted(self.stored["views"]), self.stored["counts"], self.set_aside()
+        for key, entity in self.entities().items():
+            for each in self._catalog.type_of(entity).rollups:
+                group = each.shown.group(entity_part(key))
+                if each.number is None or (group_root(group.key), key) in aside:
+                    continue
+                sums = counts[group.key][VALUE].value if group.key in counts else None
+                value = each.read(GroupNumbers(sums, tuple([self._first(places, first) for first in group.extrema])))
+                if getattr(entity, each.field) != value:
+                    raise Offence(f"{self._catalog.name_of(key)}.{each.field} is not the group's {value}")
 
     def entities(self) -> dict[bytes, Any]:
         """Every living entity of the last check, by the key of its root row."""

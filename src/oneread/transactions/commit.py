@@ -147,10 +147,32 @@ class FollowChanges(NamedTuple):
 
     None for an entity that does not expire.
     """
+    group_at: Callable[[bytes], Group | None] | None = None
+    """From the key of a row in `counts`: its group, if entities or indexes show that."""
     of_views: ViewFollower | None = None
     """Makes the entries of feeds that follow from other derived rows; None without feeds."""
     logs: Mapping[bytes, LoggedAs] = NO_LOGS
     """How changed rows of views are logged, by their prefixes."""
+
+
+class RecordedKeys(Protocol):
+    """What a root row's record says that its entity has."""
+
+    def pointers(self, key: bytes, root: Root, /) -> Collection[bytes]:
+        """The keys in `views` of its back-references and holds."""
+        ...
+
+    def claims(self, root: Root, /) -> Collection[bytes]:
+        """The keys in `counts` of its unique values."""
+        ...
+
+    def covered(self, root: Root, /) -> Collection[int]:
+        """What the record is about, whether or not the entity has any of it: the same for all commits of a program."""
+        ...
+
+    def group(self, key: bytes, /) -> bytes:
+        """The key of the root row of its entity group, which commits compare and set."""
+        ...
 
 
 class Basis(NamedTuple):
@@ -254,6 +276,15 @@ class SystemCommitter(Protocol):
         ...
 
 
+class GroupRefused(Exception):
+    """An index cannot show the numbers of a group."""
+
+    def __init__(self, group: bytes, error: OnereadError) -> None:
+        super().__init__(group, error)
+        self.group = group
+        self.error = error
+
+
 class Committer(SystemCommitter, Protocol):
     """Commits of one open database."""
 
@@ -300,4 +331,23 @@ class Committer(SystemCommitter, Protocol):
 
     def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:
         """Inside `together`: gives the entities that show these groups their numbers as they are now."""
+        ...
+
+    def index_groups(
+        self, write: Callable[[CountedStore, Sequence[bytes]], None], keys: Sequence[bytes], swaps: Sequence[Swap]
+    ) -> Plan[None]:
+        """Writes the index rows of the groups with these rows in `counts` by a function, and swaps system rows.
+
+        On a store that changes one row at a time not by that: each group is committed by itself.
+
+        Raises:
+            GroupRefused: an index cannot show one of them.
+        """
+        ...
+
+    def follow_groups_of(self, aggregates: Sequence[bytes]) -> Plan[None]:
+        """Gives what shows groups of these aggregates, by their prefixes in `counts`, the numbers as they are now.
+
+        Nothing is to be done where older programs are refused in the transaction in which they write.
+        """
         ...

@@ -67,7 +67,8 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `puts` and `removed` are rows of `views`; `deltas` the amounts that rows of `counts` gain. `task` says that holders
     follow. Each changed row of `views` with a prefix of `fed` leaves a task, which makes entries of feeds follow;
-    those with a prefix of `logs` are added to a change log. `children` are other rows of the entity group.
+    those with a prefix of `logs` are added to a change log. `children` are other rows of the entity group. `groups` are
+    the rows of `counts` whose groups entities or indexes show, which follow.
     """
 
     version: int
@@ -78,6 +79,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     fed: list[bytes] = []
     logs: dict[bytes, bytes] = {}
     children: list[ChildRow] = []
+    groups: list[bytes] = []
 
     def logged(self) -> dict[bytes, list[bytes]]:
         """The keys that are added to change logs, without prefixes; those of removed rows come first."""
@@ -97,7 +99,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return {outbox.version_key(source, self.version): source for source in sources}
 
     def __bool__(self) -> bool:
-        return bool(self.puts or self.removed or self.deltas or self.task or self.children)
+        return bool(self.puts or self.removed or self.deltas or self.task or self.children or self.groups)
 
     def sources(self, root: bytes) -> list[bytes]:
         """The keys of the entities whose holders follow, of the group of a root."""

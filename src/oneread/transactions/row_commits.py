@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from oneread.errors import (
     Conflict,
@@ -34,7 +34,7 @@ from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.commit import Change, Commit, Decision, FollowChanges
+from oneread.transactions.commit import Change, Commit, Decision, FollowChanges, RecordedKeys
 from oneread.transactions.deltas import deltas_by_row, encode_amounts
 from oneread.transactions.intents import (
     INTENTS,
@@ -53,15 +53,15 @@ from oneread.transactions.intents import (
 )
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, VERSION, Root, next_version
-from oneread.transactions.row_apply import Committed, check_sums, left_tasks, new_commit, reserve, surely
+from oneread.transactions.row_apply import Committed, check_sums, group_tasks, left_tasks, new_commit, reserve, surely
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
 from oneread.transactions.row_recovery import PAGE, RowRecovery
+from oneread.transactions.row_shown_groups import RowsAndGroups, has_extrema, is_group_root, read_groups
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import (
     VALUE,
     ClaimFacts,
     Group,
-    RowCache,
     UnitOfWork,
     later,
     no_claim_facts,
@@ -85,26 +85,6 @@ NO_ROOTS: Final[Mapping[bytes, Root]] = {}
 SEVERAL: Final = "this store changes one row at a time: it cannot do this, which needs a transaction over several"
 
 _POINTERS: Final = (outbox.BACK_REFERENCES, outbox.HOLDS)
-
-
-class RecordedKeys(Protocol):
-    """What a root row's record says that its entity has."""
-
-    def pointers(self, key: bytes, root: Root, /) -> Collection[bytes]:
-        """The keys in `views` of its back-references and holds."""
-        ...
-
-    def claims(self, root: Root, /) -> Collection[bytes]:
-        """The keys in `counts` of its unique values."""
-        ...
-
-    def covered(self, root: Root, /) -> Collection[int]:
-        """What the record is about, whether or not the entity has any of it: the same for all commits of a program."""
-        ...
-
-    def group(self, key: bytes, /) -> bytes:
-        """The key of the root row of its entity group, which commits compare and set."""
-        ...
 
 
 class GroupPart(NamedTuple):
@@ -190,11 +170,11 @@ class RowCommitter(RowRecovery):
 
     def _commit_one(self, commit: Commit, change: Change) -> Plan[list[bytes]]:
         commit.is_deciding = True
-        done = yield from self._until_won(partial(self._attempt, change, None), change)
+        done = yield from self._until_won(partial(self._attempt, change, None), change.key)
         commit.is_deciding = False
-        return [] if done is None else (yield from self._complete(done))
+        return [] if done is None else (yield from self._complete(done, [change]))
 
-    def _until_won(self, attempt: Callable[[bool], Plan[Committed | None]], change: Change) -> Plan[Committed | None]:
+    def _until_won(self, attempt: Callable[[bool], Plan[Committed | None]], key: bytes) -> Plan[Committed | None]:
         has_caught_up = False
         has_learned = self.lease is None
         for number in range(ATTEMPTS):
@@ -214,7 +194,7 @@ class RowCommitter(RowRecovery):
                     raise
                 has_learned = True
                 yield from self.lease.learn()
-        raise Conflict("others change this entity all the time; try again", key=self.name_of(change.key))
+        raise Conflict("others change this entity all the time; try again", key=self.name_of(key))
 
     def step(self, run: Callable[[Any], None]) -> Plan[None]:  # noqa: ARG002 - of the contract
         raise Unsupported(SEVERAL)
@@ -274,24 +254,32 @@ class RowCommitter(RowRecovery):
 
     def _sources(
         self, change: Change, seen: SeenRow, put: set[bytes], version: int
-    ) -> Plan[tuple[RowCache, dict[bytes, Row | None]]]:
-        """The root rows that a decision needs, read after the back-references to them are there, and likely sums."""
+    ) -> Plan[tuple[RowsAndGroups, dict[bytes, Row | None]]]:
+        """The root rows that a decision needs, read after the back-references to them are there, and likely sums.
+
+        The numbers of groups that it needs as well: after its own row (rules R2 and R3).
+        """
         lacking = [each for each in change.pointers(seen.root) if each not in put]
         if lacking:
             yield from surely(put_pointers(lacking, version))
         wanted = [key for key in dict.fromkeys([*change.hints(), *change.links(seen.root)]) if key != seen.key]
+        groups = change.groups(seen.root)
         if not wanted:
-            return RowCache(), {}
-        return (yield from self.read_sources(wanted, list(change.likely_sums((yield from Now())))))
+            rows, shards = RowsAndGroups(), dict[bytes, "Row | None"]()
+        else:
+            rows, shards = yield from self.read_sources(wanted, list(change.likely_sums((yield from Now()))))
+        if groups:
+            yield from read_groups(rows, change.key, groups)
+        return rows, shards
 
     def read_sources(
         self, wanted: Sequence[bytes], sums: list[bytes] | None = None
-    ) -> Plan[tuple[RowCache, dict[bytes, Row | None]]]:
+    ) -> Plan[tuple[RowsAndGroups, dict[bytes, Row | None]]]:
         """Root rows that have back-references already, and sums; rows of children after those of their roots."""
         groups = {key: self._recorded.group(key) for key in wanted}
         children = [key for key, group in groups.items() if group != key]
         of_children = {groups[key] for key in children}
-        rows, first = RowCache(), list(dict.fromkeys(groups.values()))
+        rows, first = RowsAndGroups(), list(dict.fromkeys(groups.values()))
         reads = [Read("roots", first, "dm"), *([Read("counts", sums, "dm")] if sums else [])]
         found, *counted = yield from Together([surely(each) for each in reads])
         for key, row in zip(first, found, strict=True):
@@ -306,7 +294,7 @@ class RowCommitter(RowRecovery):
             rows.update(zip(children, map(root_row, (yield from Read("roots", children, "dm"))), strict=True))
         return rows, dict(zip(sums, counted[0], strict=True)) if sums else {}
 
-    def _check_followed(self, change: Change, seen: SeenRow, sources: RowCache) -> None:
+    def _check_followed(self, change: Change, seen: SeenRow, sources: RowsAndGroups) -> None:
         """Raises _Unfollowed where a back-reference moves, under another selection of fields, from a deleted source.
 
         Whatever follows the delete may have seen neither place, and a change does not take the values of a deleted one.
@@ -327,13 +315,16 @@ class RowCommitter(RowRecovery):
             raise _Unfollowed(left)
 
     def _used(
-        self, seen: SeenRow, decision: Decision, sources: Mapping[bytes, Row | None], follows: bytes | None
+        self, seen: SeenRow, decision: Decision, sources: RowsAndGroups, follows: bytes | None
     ) -> dict[bytes, int]:
-        """The versions of the sources that an entity's copies were taken from."""
+        """The versions of the sources that an entity's copies were taken from, and of the groups that it shows."""
         assert decision.root is not None, "a decision that changes nothing is not written"
         before = self._recorded.pointers(seen.key, seen.root)
         after = self._recorded.pointers(seen.key, decision.root)
         used = {source: version for source, version in seen.used.items() if refers(after, source)}
+        if decision.root.body is not None:  # rule R4
+            used |= {key: writes for key, writes in seen.used.items() if is_group_root(key)}
+            used |= sources.shown.get(seen.key, {})
         for source, row in sources.items():
             if row is not None and refers(after, source) and (source == follows or not refers(before, source)):
                 used[source] = decode_version(row[VERSION].value)
@@ -369,7 +360,8 @@ class RowCommitter(RowRecovery):
         lacking = [each for each in intents.deltas if each not in known]
         if lacking:
             before.append(Read("counts", lacking, "dm"))
-        if root.version not in markers and (intents or self._may_lack(seen.root, root)):
+        may_lack = not is_group_root(key) and self._may_lack(seen.root, root)
+        if root.version not in markers and (intents or may_lack):
             markers = [*markers, root.version]
             before.append(put_mark(key, root.version))
         found = (yield from Together([surely(each) for each in before])) if before else []
@@ -378,7 +370,7 @@ class RowCommitter(RowRecovery):
         yield from reserve(key, intents, markers)
         if not (yield from self._swap_root(seen, cells, commit)):
             raise LostRace
-        return Committed(key, intents or Intents(root.version), shards, markers)
+        return Committed(key, intents or Intents(root.version), shards, markers, root)
 
     def _may_lack(self, before: Root, after: Root) -> bool:
         """Whether the row may lack by this commit what a newer program declares: then it has a marker (rule F3)."""
@@ -513,19 +505,23 @@ class RowCommitter(RowRecovery):
         change = self._followers.of_expired(owner)
         if change is None:
             return False
-        done = yield from self._until_won(partial(self._attempt, change, None), change)
+        done = yield from self._until_won(partial(self._attempt, change, None), change.key)
         if done is not None:
             yield from self._apply_now(done)
         return done is not None
 
     # Behind the commit point.
 
-    def _complete(self, done: Committed) -> Plan[list[bytes]]:
-        """Applies a commit, at once or later; returns what is left to do, as tasks."""
+    def _complete(self, done: Committed, changes: Sequence[Change]) -> Plan[list[bytes]]:
+        """Applies a commit of these changes, at once or later; returns what is left to do, as tasks."""
         if self.applies_later and len(self._later) < LATER:
             self._later.append(done)
             return left_tasks(done)
-        return (yield from self._apply_now(done))
+        return (yield from self._settle(done, changes))
+
+    def _settle(self, done: Committed, changes: Sequence[Change]) -> Plan[list[bytes]]:  # noqa: ARG002 - for totals
+        """Applies a commit, and lets follow what follows from it; returns what is left to do, as tasks."""
+        return self._apply_now(done)
 
     def _apply_now(self, *done: Committed) -> Plan[list[bytes]]:
         """Applies commits, and lets their holders follow where they are few; returns what is left to do, as tasks.
@@ -539,6 +535,7 @@ class RowCommitter(RowRecovery):
                 for source in each.intents.sources(each.key):
                     tasks += yield from self._follow_few(source, each.intents.version)
                 tasks += yield from follow_feeds(self.feeds, each, self._inline)
+                tasks += group_tasks(each)
         except OnereadError as error:
             names = [self.name_of(each.key) for each in done]
             _log.warning("commits are not applied yet, which recovery will do: %s: %s", names, error)
@@ -558,7 +555,7 @@ class RowCommitter(RowRecovery):
         (row,) = yield from surely(Read("roots", [done.key], "dm"))
         seen = read_root(done.key, row)
         if not done.intents or (seen.intents is not None and seen.version == done.intents.version):
-            yield from self._apply_now(done)
+            yield from self._settle(done, ())
 
     def has_applied(self, pending: Collection[bytes]) -> Plan[bool]:
         """Whether the commits among these tasks are applied. One request for each."""
@@ -590,7 +587,9 @@ def _intents(version: int, decision: Decision, group: GroupPart) -> Intents:
     puts = {key: value for key, value in operations.puts.items() if pointer_part(key) not in _POINTERS}
     puts.update(group.pointers)
     added = {key: encode_amounts(delta.amounts) for key, delta in deltas_by_row(operations.deltas).items()}
-    return Intents(version, puts, operations.deletes, added, decision.fans_out, children=list(group.children))
+    changed = [each.key for each in decision.groups if each.key in added or has_extrema(each)]
+    children = list(group.children)
+    return Intents(version, puts, operations.deletes, added, decision.fans_out, children=children, groups=changed)
 
 
 def refers(pointers: Collection[bytes], source: bytes) -> bool:

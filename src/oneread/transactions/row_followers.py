@@ -25,8 +25,9 @@ from oneread.transactions.root import Root, next_version
 from oneread.transactions.row_apply import Committed, check_sums, surely
 from oneread.transactions.row_commits import Prepared, Ready, RowCommitter, has_followed
 from oneread.transactions.row_feeds import follow_all
+from oneread.transactions.row_shown_groups import RowsAndGroups
 from oneread.transactions.row_time import OPERATION
-from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, RowCache, later
+from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, later
 
 PAGE: Final = 100
 """Holders that follow at once, at most."""
@@ -143,6 +144,7 @@ class FollowingCommitter(RowCommitter):
                 continue
             is_alone = any(self._recorded.group(each) != each for each in (key, *wanted))  # a child, or of one
             lacks_pointers = any(place not in recorded for place in change.pointers(seen.root))
+            is_alone = is_alone or bool(change.groups(seen.root))
             if row is None or seen.intents is not None or key in wanted or is_alone or lacks_pointers:
                 page.leave(key)
                 continue
@@ -171,7 +173,7 @@ class FollowingCommitter(RowCommitter):
     def _decide(self, source: bytes, holder: _Holder, rows: Mapping[bytes, Row | None], now: int) -> Ready | None:
         """What one holder commits; None when it has the source's values."""
         seen = holder.seen
-        sources = RowCache()
+        sources = RowsAndGroups()
         sources.now = now
         for key in holder.wanted:
             if key not in rows:
@@ -211,7 +213,8 @@ class FollowingCommitter(RowCommitter):
         for (holder, made), was_first in zip(ready, swapped, strict=True):
             if was_first:
                 versions = [made.root.version] if holder.seen.key in marked else []
-                done.append(Committed(holder.seen.key, made.intents or Intents(made.root.version), shards, versions))
+                intents = made.intents or Intents(made.root.version)
+                done.append(Committed(holder.seen.key, intents, shards, versions, made.root))
             else:
                 page.alone[holder.place] = None
         return done
@@ -245,7 +248,7 @@ class FollowingCommitter(RowCommitter):
             return []
         change = self._followers.of_source(source, holder)
         try:
-            done = yield from self._until_won(partial(self._attempt, change, source), change)
+            done = yield from self._until_won(partial(self._attempt, change, source), change.key)
         except (StoreError, *NOT_REFUSALS):
             raise
         except OnereadError as error:
@@ -275,6 +278,10 @@ class FollowingCommitter(RowCommitter):
                     yield from in_time(self.follow_pointer(source, place, seen.version), self.clock, OPERATION)
         elif not (yield from follow_all(self.feeds, outbox.feed_row(source))):
             return
+        yield from self.end_aside(key, before)
+
+    def end_aside(self, key: bytes, before: Row | None) -> Plan[None]:
+        """Removes the note of what could not follow, unless it was noted again meanwhile."""
         if before is not None and before[VALUE].value != REMOVED:
             done = RowMutation(key, {VALUE: Cell(REMOVED, before[VALUE].stamp + 1)})
             yield from CheckAndMutate("system", VALUE, before[VALUE].value, done)

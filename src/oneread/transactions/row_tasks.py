@@ -14,12 +14,13 @@ import msgspec
 from oneread.errors import Corrupt, StaleCopies
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
-from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
+from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.intents import decode_version, read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
-from oneread.transactions.row_followers import FollowingCommitter
+from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_shown_groups import group_root
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE, later
 
@@ -42,7 +43,7 @@ _decode = msgspec.msgpack.Decoder(TaskLease).decode
 class RowTaskRunner:
     """Does the tasks of one open database. `batches` counts what was done."""
 
-    def __init__(self, committer: FollowingCommitter, leases: LeaseHolder | None = None) -> None:
+    def __init__(self, committer: TotalsCommitter, leases: LeaseHolder | None = None) -> None:
         self.leases = LeaseHolder() if leases is None else leases
         self.batches = 0
         self._committer = committer
@@ -61,7 +62,11 @@ class RowTaskRunner:
         while True:
             found = yield from Scan("system", within, 1, families="dm")
             if not found:
-                held = held or self._committer.has_waiting_markers
+                result = yield from self._committer.next_group(self.leases)
+                if result is TaskStepResult.DONE:
+                    self.batches += 1
+                    return result
+                held = held or result is TaskStepResult.HELD or self._committer.has_waiting_markers
                 return TaskStepResult.HELD if held else TaskStepResult.IDLE
             key, row = found[0]
             newest = yield from self._newest(key)
@@ -153,10 +158,15 @@ class RowTaskRunner:
         for task in tasks:
             if read_pending(task) is not None:
                 continue
-            # A newer task of the same source takes the place of an older one: copies are right when none is left.
-            if (yield from Scan("system", RowRange.under(outbox.unversioned(task)), 1)):
-                return False
-            source = outbox.unversioned(outbox.source_of(task))
+            if outbox.is_group_task(task):
+                if outbox.waiting_cells((yield from Read("system", [task]))[0]):
+                    return False
+                source = group_root(outbox.group_of_task(task))
+            else:
+                # A newer task of the same source takes the place of an older one: copies are right when none is left.
+                if (yield from Scan("system", RowRange.under(outbox.unversioned(task)), 1)):
+                    return False
+                source = outbox.unversioned(outbox.source_of(task))
             found = yield from Scan("system", outbox.aside_of(source), 1)
             entries = [outbox.read_aside(row).shown for row in found]
             for each in entries:
