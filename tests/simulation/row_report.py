@@ -19,18 +19,22 @@ import pytest
 
 from oneread.testing.simulator import Violation
 from tests.simulation import (
+    row_child_totals_mutations,
     row_counter_mutations,
     row_feeds,
     row_following,
     row_group_mutations,
     row_mutations,
     row_purging,
+    row_totals_mutations,
     test_row_feeds,
     test_row_fence,
     test_row_watching,
 )
+from tests.simulation.row_child_totals import threads_world
 from tests.simulation.row_counters import counter_world
 from tests.simulation.row_groups import group_world
+from tests.simulation.row_totals import totals_world
 from tests.simulation.row_world import row_world
 from tests.simulation.test_one_row import finding
 
@@ -41,6 +45,8 @@ WORLDS = {
     "groups": group_world,
     "feeds": row_feeds.world,
     "counters": counter_world,
+    "totals": totals_world,
+    "totals of groups": threads_world,
 }
 """Each makes the simulation of a seed."""
 
@@ -50,6 +56,8 @@ BY_SEED = {
     "groups": row_group_mutations.BY_SEED,
     "feeds": test_row_feeds.BY_SEED,
     "counters": row_counter_mutations.BY_SEED,
+    "totals": row_totals_mutations.BY_SEED,
+    "totals of groups": row_child_totals_mutations.BY_SEED,
 }
 """The rules that are broken, by the world whose seeds find them."""
 
@@ -65,6 +73,8 @@ BY_SCHEDULE = {
     "holders": row_following.BY_SWITCHES,
     "groups": row_group_mutations.BY_SWITCHES,
     "counters": row_counter_mutations.BY_SCHEDULE,
+    "totals": row_totals_mutations.BY_SWITCHES,
+    "totals of groups": row_child_totals_mutations.BY_SWITCHES,
 }
 """The rules that no short search finds by seeds, and the schedules that find them."""
 
