@@ -25,7 +25,7 @@ from oneread import (
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, TransactStep
 from tests.simulation.row_totals import TotalsWorld
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, is_calm, work_of
+from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, apply_later, is_calm, work_of
 from tests.simulation.schema import Compiled
 
 
@@ -163,7 +163,7 @@ class ThreadsSimulation(TotalsWorld):
     listed = LISTED
 
 
-def threads_world(seed, **options):
+def threads_world(seed, *, later=False, **options):
     """The simulation of one seed: writers, two workers, a recovery; half of the seeds are calm."""
     chance = Random(f"threads {seed}")
     if is_calm(seed):
@@ -175,6 +175,8 @@ def threads_world(seed, **options):
     for name in ("worker 0", "worker 1"):
         simulation.process(name, [work_of(simulation, name)] * 6)
     simulation.process("recoverer", [RecoverStep()] * 2)
+    if later:
+        apply_later(simulation)
     return simulation
 
 

@@ -46,6 +46,7 @@ WORLDS = {
     "feeds": row_feeds.world,
     "counters": counter_world,
     "totals": totals_world,
+    "totals, applied later": partial(totals_world, later=True),
     "totals of groups": threads_world,
 }
 """Each makes the simulation of a seed."""

@@ -29,7 +29,7 @@ from oneread.testing.oracle import Oracle
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, is_calm, work_of
+from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, apply_later, is_calm, work_of
 from tests.simulation.schema import Compiled
 
 
@@ -208,7 +208,7 @@ def step(chance):
     return chance.choice(acts)()
 
 
-def totals_world(seed, **options):
+def totals_world(seed, *, later=False, **options):
     """The simulation of one seed: writers, two workers, a recovery; half of the seeds are calm."""
     chance = Random(f"totals {seed}")
     if is_calm(seed):
@@ -220,6 +220,8 @@ def totals_world(seed, **options):
     for name in ("worker 0", "worker 1"):
         simulation.process(name, [work_of(simulation, name)] * 6)
     simulation.process("recoverer", [RecoverStep()] * 2)
+    if later:
+        apply_later(simulation)
     return simulation
 
 

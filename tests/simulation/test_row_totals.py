@@ -35,6 +35,12 @@ def test_both_kinds_of_deletes(seed, deletes):
     totals_world(seed, deletes=deletes).run()
 
 
+@pytest.mark.parametrize("first", [2000, 2010])
+def test_commits_that_are_applied_later(first):
+    for seed in range(first, first + 10):
+        totals_world(seed, later=True).run()
+
+
 def test_every_fate_late_requests_and_tasks_of_groups_are_met():
     lines = []
     for seed in range(16):
