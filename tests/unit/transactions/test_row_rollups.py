@@ -1,11 +1,13 @@
 """What totals cost on a store that changes one row at a time, and what is left to workers."""
 
+from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import uuid4
 
 import pytest
 
 from oneread import (
+    CREATED,
     GENERATED,
     Aggregate,
     Copy,
@@ -18,14 +20,18 @@ from oneread import (
     connect,
     count,
     descending,
+    expires,
+    greatest,
     reference,
     rollup,
     total,
     within,
 )
+from oneread.costs.budgets import budget
 from oneread.errors import StaleCopies
 from oneread.store.requests import Mutate
 from oneread.store.rows import Cell, RowMutation
+from oneread.testing.clock import Clock
 from oneread.transactions import outbox
 from oneread.transactions.leases import LEASE, LeaseHolder, encode_lease
 from oneread.transactions.outbox import GROUP_TASKS, SET_ASIDE
@@ -329,6 +335,68 @@ def test_a_bulk_writer_leaves_totals_right():
             for number in range(2):
                 bulk.save(Song(number=number))
         assert [db.get(Song, number).plays for number in range(2)] == [15, 15]
+
+
+class Offer(Model[int]):
+    ttl = expires("made", after=timedelta(hours=1))
+    number: Key[int]
+    made: datetime = CREATED
+    shop: Ref["Shop"] = reference(missing_ok=True)
+    price: int = 1
+
+
+class OffersOf(Aggregate[Offer]):
+    shop: Ref["Shop"] = by(Offer.shop)
+    offers: int = count()
+    dearest: int | None = greatest(Offer.price)
+
+
+class Shop(Model[int]):
+    ttl = expires("made", after=timedelta(hours=3))
+    number: Key[int]
+    made: datetime = CREATED
+    offers: int = rollup(OffersOf.offers)
+    dearest: int | None = rollup(OffersOf.dearest)
+
+
+class ShopsByOffers(Index[OffersOf]):
+    watched = timedelta(hours=9)
+
+    offers: int = descending(OffersOf.offers)
+
+
+def test_totals_of_what_expires_and_in_what_expires():
+    clock = Clock()
+    schema = Schema(Offer, OffersOf, Shop, ShopsByOffers)
+    with connect("memory://?span=row", schema, clock=clock, workers=0) as db:
+        cursor = db.changes_cursor(ShopsByOffers)
+        db.save(Shop(number=1))
+        for number in range(2):
+            db.save(Offer(number=number, shop=Shop.at(1), price=number))
+        clock.tick(3601)
+        assert (db.get(Shop, 1).offers, db.get(Shop, 1).dearest) == (2, 1)  # until they are swept
+        db.sweep()
+        assert (db.get(Shop, 1).offers, db.get(Shop, 1).dearest, db.page(ShopsByOffers).rows) == (0, None, [])
+        clock.tick(7200)
+        db.save(Offer(number=5, shop=Shop.at(1)))
+        assert db.find(Shop, 1) is None
+        db.sweep()
+        db.save(Shop(number=1))
+        assert (db.get(Shop, 1).offers, db.get(Shop, 1).dearest) == (1, 1)
+        found = next(db.changes(ShopsByOffers, cursor=cursor, wait=0))
+        assert [(each.key, each.row and each.row.offers) for each in found] == [((2,), None), ((1,), 1)]
+
+
+def test_a_budget_that_ends_behind_the_commit_leaves_totals_to_workers():
+    with connect("memory://?span=row", PLAIN, workers=0) as db:
+        db.save(Song(number=1))
+        with budget(requests=9):
+            saved = db.save(play(1))
+        assert (db.get(Song, 1).plays, db.survey().lag["total"].waiting) == (0, 1)
+        assert [each.source for each in db.run(db.operations.waiting(9))] == ["PlaysOf(1)"]
+        db.drain()
+        db.tasks(saved).wait()
+        assert db.get(Song, 1).plays == 1
 
 
 def test_a_purge_leaves_root_rows_and_leases_of_groups():
