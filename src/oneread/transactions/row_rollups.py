@@ -63,7 +63,7 @@ class TotalsCommitter(GroupCommitter):
         Nothing raises here: the commit is made. What could not be done is left to workers.
         """
         tasks = yield from self._apply_now(done)
-        if not any(map(outbox.is_group_task, tasks)) or any(map(read_pending, tasks)):
+        if not any(map(outbox.is_group_task, tasks)):
             return tasks
         waiting: Waiting = {}
         try:
@@ -75,7 +75,12 @@ class TotalsCommitter(GroupCommitter):
         return left
 
     def _note(self, done: Committed, tasks: Collection[bytes], waiting: Waiting) -> Plan[list[bytes]]:
-        """Adds the tasks of groups that a commit left, with the cells of now; returns the other tasks."""
+        """Adds the tasks of groups that a commit left, with the cells of now; returns the other tasks.
+
+        Where something is not applied, all are left: recovery may put a cell that was removed here before, in vain.
+        """
+        if any(map(read_pending, tasks)):
+            return list(tasks)
         groups = list(dict.fromkeys(filter(outbox.is_group_task, tasks)))
         if groups and done.intents.sources(done.key):  # holders that followed have cells of their own
             yield from self._note_cells(groups, waiting)
