@@ -43,7 +43,7 @@ def test_commits_that_are_applied_later(first):
 
 def test_every_fate_late_requests_and_tasks_of_groups_are_met():
     lines = []
-    for seed in range(16):
+    for seed in range(10):
         simulation = totals_world(seed)
         simulation.run()
         lines += simulation.lines
@@ -59,12 +59,12 @@ def test_two_processes_with_at_most_one_switch(name):
         switched(name, first, lengths).run()
 
 
-@pytest.mark.parametrize("name", ["two votes", "vote and create"])
+@pytest.mark.parametrize("name", ["two marks", "vote and create"])
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.FAIL])
 def test_a_fault_at_any_request_is_mended(name, fate):
     counting = AtPoint("a", -1, Fate.RUN)
     switched(name, "a", (), counting).run()
-    assert len(counting.points) > 20
+    assert len(counting.points) > 10
     for point in range(len(counting.points)):
         switched(name, "a", (), AtPoint("a", point, fate), seed=point).run()
 
