@@ -50,6 +50,8 @@ class NotesOfReader(Index[Note]):
 
 
 class NotesOfPlace(Aggregate[Note]):
+    shards = 4
+
     place: Place = by(Note.place)
     notes: int = count()
 

@@ -25,6 +25,7 @@ from tests.simulation import (
     row_group_mutations,
     row_mutations,
     row_purging,
+    row_shards,
     test_row_feeds,
     test_row_fence,
     test_row_watching,
@@ -41,6 +42,7 @@ WORLDS = {
     "groups": group_world,
     "feeds": row_feeds.world,
     "counters": counter_world,
+    "shards of groups": row_shards.spread_world,
 }
 """Each makes the simulation of a seed."""
 
@@ -50,6 +52,7 @@ BY_SEED = {
     "groups": row_group_mutations.BY_SEED,
     "feeds": test_row_feeds.BY_SEED,
     "counters": row_counter_mutations.BY_SEED,
+    "shards of groups": row_shards.BY_SEED,
 }
 """The rules that are broken, by the world whose seeds find them."""
 

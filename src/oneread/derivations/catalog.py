@@ -107,6 +107,12 @@ class Catalog:
             for prefix in (view.prefix, *view.merged)
         }
         """How changed rows are logged, by their prefixes: those that pages of watched views merge, too."""
+        self.shards = {
+            view.prefix: cls.shards
+            for view in self.views.values()
+            if issubclass(cls := view.cls, Aggregate) and cls.shards > 1
+        }
+        """Over how many rows a store that changes one row at a time spreads each group of aggregates, by prefix."""
         for view in self.views.values():
             if is_emitted(view):
                 references.add_view(view)
