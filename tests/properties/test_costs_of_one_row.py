@@ -53,6 +53,8 @@ class NotesOfReader(Index[Note]):
 
 
 class NotesOfPlace(Aggregate[Note]):
+    shards = 4
+
     place: Place = by(Note.place)
     notes: int = count()
 

@@ -26,6 +26,7 @@ from tests.simulation import (
     row_group_mutations,
     row_mutations,
     row_purging,
+    row_shards,
     row_totals_mutations,
     test_row_feeds,
     test_row_fence,
@@ -48,6 +49,7 @@ WORLDS = {
     "totals": totals_world,
     "totals, applied later": partial(totals_world, later=True),
     "totals of groups": threads_world,
+    "shards of groups": row_shards.spread_world,
 }
 """Each makes the simulation of a seed."""
 
@@ -59,6 +61,7 @@ BY_SEED = {
     "counters": row_counter_mutations.BY_SEED,
     "totals": row_totals_mutations.BY_SEED,
     "totals of groups": row_child_totals_mutations.BY_SEED,
+    "shards of groups": row_shards.BY_SEED,
 }
 """The rules that are broken, by the world whose seeds find them."""
 

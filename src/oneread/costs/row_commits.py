@@ -111,6 +111,8 @@ class RowCommit(NamedTuple):
             parts[f"source {reference}"] = RequestedRows(sources, count, size, int(is_first))
         early = [ViewRows(each.cost, 1) for each in groups if self.sources and each.cost.form.name in self.likely]
         parts |= _together("likely sums", "read", "counts", early, _sum)
+        spread = [each for each in groups if each.cost.form.shards > 1]
+        parts |= _together("announced", "write", "counts", spread, lambda cost: cost.key.plus(FLAG))
         late = [each for each in groups if each not in early]
         parts |= _together("sums", "read", "counts", late, _sum)
         if self.holds:

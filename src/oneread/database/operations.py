@@ -53,6 +53,7 @@ from oneread.store.limits import GRACE, ROW_HOLDERS
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit, Committer
+from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.intents import OWN, decode_version
 from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.native import NativeCommitter
@@ -136,7 +137,7 @@ class Operations:
             by_row = TotalsCommitter(catalog.name_of, follow, recorded, inline, catalog.claim_facts)
             assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
             by_row.lease, by_row.clock = fence, fence.clock
-            by_row.feeds = row_feeds
+            by_row.feeds, by_row.shards = row_feeds, GroupShards(catalog.shards)
             self.committer, self.outbox = by_row, RowTaskRunner(by_row)
             self.new_overlay = partial(GroupOverlay, by_row)
         self.own_writes = OwnWrites(self.committer, feeds) if spans_rows else row_feeds

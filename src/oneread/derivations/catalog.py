@@ -108,6 +108,12 @@ class Catalog:
             for prefix in (view.prefix, *view.merged)
         }
         """How changed rows are logged, by their prefixes: those that pages of watched views merge, too."""
+        self.shards = {
+            view.prefix: cls.shards
+            for view in self.views.values()
+            if issubclass(cls := view.cls, Aggregate) and cls.shards > 1
+        }
+        """Over how many rows a store that changes one row at a time spreads each group of aggregates, by prefix."""
         for view in self.views.values():
             if is_emitted(view):
                 references.add_view(view)
@@ -366,6 +372,13 @@ class Catalog:
     def may_lack(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack values of its sources: hidden copies, or fields that older layouts of copies lack."""
         return kind_part(key) in self._with_hidden or self.kind_of(key).layouts.older(body) is not None
+
+    @property
+    def spread_and_shown(self) -> list[type]:
+        """The aggregates of several rows a group whose groups entities or indexes show."""
+        return [
+            view.cls for view in self.views.values() if view.prefix in self.shards and self._rollups.shows(view.cls)
+        ]
 
     def totals_of(self, names: Collection[str]) -> list[bytes]:
         """The prefixes in `counts` of the groups that entities of these models show, by their stored names."""

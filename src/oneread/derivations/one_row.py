@@ -63,6 +63,9 @@ def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
         if getattr(cls, "at_most", None) is not None:
             yield cls, "at_most"
 
+    for cls in catalog.spread_and_shown:
+        yield cls, "shards of groups that entities or indexes show"
+
 
 def _of_model(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:
     if any(each.number is None for each in entity_type.rollups):

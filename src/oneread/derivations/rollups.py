@@ -132,6 +132,10 @@ class Rollups:
         """The prefixes in `counts` of the groups that entities of these kinds show."""
         return [each.key for each in self._shown.values() if any(kind in kinds for kind in each.kinds)]
 
+    def shows(self, view: type) -> bool:
+        """Whether entities or indexes show groups of an aggregate."""
+        return view in self._shown
+
     @property
     def shows_groups(self) -> bool:
         """Whether entities or indexes show groups of any aggregate."""

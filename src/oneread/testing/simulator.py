@@ -205,8 +205,8 @@ class Simulation:
         self._check_at_rest()
 
     def _check_at_rest(self) -> None:
-        self.oracle.now = self.now
-        self.audit.clock = max(self.audit.clock, self.now)
+        # What has expired by any clock may be gone, so all clocks have got there.
+        self.now = self.oracle.now = self.audit.clock = max(self.audit.clock, self.now)
         self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
         self.oracle.delete_with_sources()
         self._check(lambda: check_waiting(self.oracle, self.audit, self.operations))

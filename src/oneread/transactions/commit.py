@@ -155,26 +155,6 @@ class FollowChanges(NamedTuple):
     """How changed rows of views are logged, by their prefixes."""
 
 
-class RecordedKeys(Protocol):
-    """What a root row's record says that its entity has."""
-
-    def pointers(self, key: bytes, root: Root, /) -> Collection[bytes]:
-        """The keys in `views` of its back-references and holds."""
-        ...
-
-    def claims(self, root: Root, /) -> Collection[bytes]:
-        """The keys in `counts` of its unique values."""
-        ...
-
-    def covered(self, root: Root, /) -> Collection[int]:
-        """What the record is about, whether or not the entity has any of it: the same for all commits of a program."""
-        ...
-
-    def group(self, key: bytes, /) -> bytes:
-        """The key of the root row of its entity group, which commits compare and set."""
-        ...
-
-
 class Basis(NamedTuple):
     """What changes were decided on before they are committed: the clock, and the root rows that were read."""
 

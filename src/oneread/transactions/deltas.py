@@ -187,10 +187,14 @@ class Delta:
         other.amounts = list(self.amounts)
         return other
 
-    def onto(self, data: bytes | None) -> bytes | None:
-        """The row's new value; None when no entity contributes any more."""
+    def onto(self, data: bytes | None, *, is_part: bool = False) -> bytes | None:
+        """The row's new value; None when no entity contributes any more, or, with `is_part`, when it adds nothing.
+
+        One row of a group that has several may say that as many entities left as others say came.
+        """
         total = to_wire(self.amounts) if data is None else _add_to_row(data, self.amounts)
-        return _encode(total) if total and total[0] else None
+        has_part = is_part and any(from_wire(total))
+        return _encode(total) if has_part or (total and total[0]) else None
 
 
 def deltas_by_row(contributions: Iterable[tuple[bytes, Sequence[Number | None], int]]) -> dict[bytes, Delta]:

@@ -254,7 +254,7 @@ def _sum_with(
     delta = Delta()
     for each in several:
         delta.add(decode_amounts(each.amounts), 1)
-    value = delta.onto(None if held is None or held.value == REMOVED else held.value)
+    value = delta.onto(None if held is None or held.value == REMOVED else held.value, is_part=True)
     cells = {
         VALUE: Cell(REMOVED if value is None else value, stamp),
         WRITES: Cell(encode_version(stamp), stamp),

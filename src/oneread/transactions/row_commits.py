@@ -17,9 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from oneread.errors import (
     Conflict,
     LimitExceeded,
-    NotUnique,
     OnereadError,
-    OutcomeUnknown,
     SchemaMismatch,
     StillReferenced,
     Unsupported,
@@ -29,13 +27,14 @@ from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
-from oneread.store.keys import holder_part, pointer_part
+from oneread.store.keys import pointer_part
 from oneread.store.limits import INLINE_HOLDERS
-from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
+from oneread.store.requests import Mutate, Read, Request
+from oneread.store.rows import Cell, Row, RowMutation
 from oneread.transactions import outbox
-from oneread.transactions.commit import Change, Commit, Decision, FollowChanges, RecordedKeys
+from oneread.transactions.commit import Change, Commit, Decision, FollowChanges
 from oneread.transactions.deltas import deltas_by_row, encode_amounts
+from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.intents import (
     INTENTS,
     MARK,
@@ -44,7 +43,6 @@ from oneread.transactions.intents import (
     SeenRow,
     committed_cells,
     decode_version,
-    encode_version,
     fence_cells,
     put_mark,
     read_pending,
@@ -55,7 +53,7 @@ from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, check_sums, group_tasks, left_tasks, new_commit, reserve, surely
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
-from oneread.transactions.row_recovery import PAGE, RowRecovery
+from oneread.transactions.row_holds import HeldRows, RecordedKeys
 from oneread.transactions.row_shown_groups import RowsAndGroups, has_extrema, is_group_root, read_groups
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import (
@@ -63,7 +61,6 @@ from oneread.transactions.unit_of_work import (
     ClaimFacts,
     Group,
     UnitOfWork,
-    later,
     no_claim_facts,
 )
 
@@ -110,12 +107,16 @@ class Ready(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What a commit writes into its own row: `intents` are in `cells` too."""
+    """What a commit writes into its own row: `intents` are in `cells` too.
+
+    `announced` is what is to be said before of the groups that it adds to.
+    """
 
     root: Root
     intents: Intents
     cells: Row
     commit: bytes
+    announced: Sequence[RowMutation] = ()
 
 
 class LostRace(Exception):
@@ -134,7 +135,7 @@ class _Unfollowed(Exception):
         self.pointers = pointers
 
 
-class RowCommitter(RowRecovery):
+class RowCommitter(HeldRows):
     """Commits of one open database on a store that changes one row at a time: see `Committer`.
 
     With `applies_later` a commit returns at its commit point, and the worker applies it.
@@ -148,12 +149,11 @@ class RowCommitter(RowRecovery):
         inline: int = INLINE_HOLDERS,
         claim_facts: ClaimFacts = no_claim_facts,
     ) -> None:
-        super().__init__(name_of)
+        super().__init__(name_of, recorded, claim_facts)
         self.feeds: FollowRows = NoFeeds()
+        self.shards = GroupShards()
         self._followers = followers
-        self._recorded = recorded
         self._inline = inline
-        self._claim_facts = claim_facts
         self.applies_later = False
         self._later: deque[Committed] = deque()
 
@@ -267,10 +267,15 @@ class RowCommitter(RowRecovery):
         if not wanted:
             rows, shards = RowsAndGroups(), dict[bytes, "Row | None"]()
         else:
-            rows, shards = yield from self.read_sources(wanted, list(change.likely_sums((yield from Now()))))
+            sums = self.likely_shards(change, seen.key, (yield from Now()))
+            rows, shards = yield from self.read_sources(wanted, sums)
         if groups:
             yield from read_groups(rows, change.key, groups)
         return rows, shards
+
+    def likely_shards(self, change: Change, root: bytes, now: int) -> list[bytes]:
+        """The rows of `counts` that the commit of a root row probably adds to."""
+        return [self.shards.row_of(group, root) for group in change.likely_sums(now)]
 
     def read_sources(
         self, wanted: Sequence[bytes], sums: list[bytes] | None = None
@@ -338,7 +343,11 @@ class RowCommitter(RowRecovery):
         """
         root, key = ready.decision.root, ready.seen.key
         assert root is not None, "a decision that changes nothing is not written"
-        intents = noted(_intents(root.version, ready.decision, ready.group), self.feeds)
+        added = {
+            self.shards.row_of(group, key): encode_amounts(delta.amounts)
+            for group, delta in deltas_by_row(ready.decision.operations.deltas).items()
+        }
+        intents = noted(_intents(ready, added), self.feeds)
         commit = yield from new_commit()
         cells = committed_cells(ready.seen, root, intents, ready.used, commit) | dict(ready.group.counts)
         size = len(cells[INTENTS].value)
@@ -346,13 +355,14 @@ class RowCommitter(RowRecovery):
             raise LimitExceeded(
                 "too many rows follow from this entity", key=self.name_of(key), bytes=size, limit=INTENTS_BYTES
             )
-        return Prepared(root, intents, cells, commit)
+        announced = self.shards.announce(group for group, _amounts, _sign in ready.decision.operations.deltas)
+        return Prepared(root, intents, cells, commit, announced)
 
     def _write(self, ready: Ready) -> Plan[Committed]:
         """What must be there before the commit point, and the commit point."""
         seen, decision, _used, markers, known, _group = ready
         key = seen.key
-        root, intents, cells, commit = yield from self._prepare(ready)
+        root, intents, cells, commit, announced = yield from self._prepare(ready)
         claims = [self._claim(each, owner, root.version) for each, owner in decision.operations.claimed.items()]
         if claims:
             yield from Together(claims)
@@ -364,7 +374,10 @@ class RowCommitter(RowRecovery):
         if root.version not in markers and (intents or may_lack):
             markers = [*markers, root.version]
             before.append(put_mark(key, root.version))
+        if announced:
+            before.append(Mutate("counts", list(announced)))
         found = (yield from Together([surely(each) for each in before])) if before else []
+        self.shards.note_announced(announced)
         shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
         check_sums(intents.deltas, shards)
         yield from reserve(key, intents, markers)
@@ -413,92 +426,7 @@ class RowCommitter(RowRecovery):
                 )
         return marked
 
-    def _living_holder(self, within: RowRange, made: Mapping[bytes, Root]) -> Plan[bytes | None]:
-        """The first entity with a hold in a range; attempts to commit others are ended."""
-        rest = within
-        while True:
-            holds = yield from Scan("views", rest, PAGE)
-            for place, row in holds:
-                holder = holder_part(place[len(within.start) :])
-                if holder in made:
-                    is_living = place in self._recorded.pointers(holder, made[holder])
-                else:
-                    is_living = yield from self._has_pointer(holder, place, row[VALUE].stamp)
-                if is_living:
-                    return holder
-            if len(holds) < PAGE:
-                return None
-            rest = within.behind(holds[-1][0])
-
-    def _has_pointer(self, holder: bytes, place: bytes, stamp: int) -> Plan[bool]:
-        """Whether an entity refers as a back-reference or hold says.
-
-        One that does not is removed, once no attempt that put it can be committed any more.
-        """
-        while True:
-            seen, root = yield from self._settled(holder)
-            if place in self._recorded.pointers(holder, root):
-                return True
-            if seen.version >= stamp:
-                yield from Mutate("views", [_put(place, VALUE, REMOVED, seen.version)])
-                return False
-            yield from self.fence(seen, stamp)
-
-    def _settled(self, key: bytes) -> Plan[tuple[SeenRow, Root]]:
-        """The root row of an entity's group, without intents, and what the entity's own row holds at its version.
-
-        The row of a child is read after its root's (rule G1).
-        """
-        group = self._recorded.group(key)
-        while True:
-            seen = yield from self._finished(group)
-            if group == key:
-                return seen, seen.root
-            child = read_root(key, (yield from Read("roots", [key], "dm"))[0]).root
-            if child.version <= seen.version:
-                return seen, child
-
     # Unique values.
-
-    def _claim(self, claim: bytes, key: bytes, version: int) -> Plan[None]:
-        """Takes a unique value for a commit at a version; never given back, but taken over.
-
-        Raises:
-            NotUnique: another entity has it.
-        """
-        while True:
-            (row,) = yield from Read("counts", [claim], "dm")
-            held = None if row is None else row[VALUE].value
-            if held is not None:
-                owner, since = _owner_of(held)
-                if owner == key and since >= version:
-                    return
-                if owner != key:
-                    yield from self._refuse_held(claim, owner, since)
-            stamp = later(row, version)
-            mutation = RowMutation(claim, {VALUE: Cell(encode_version(version) + key, stamp)})
-            try:
-                if (yield from CheckAndMutate("counts", VALUE, held, mutation)):
-                    return
-            except OutcomeUnknown:
-                continue
-
-    def _refuse_held(self, claim: bytes, owner: bytes, since: int) -> Plan[None]:
-        """Raises NotUnique when the owner of a claim has the value; else ends its attempts to get it."""
-        while True:
-            seen, root = yield from self._settled(owner)
-            if claim in self._recorded.claims(root):
-                if (yield from self._has_expired(owner)):
-                    continue
-                error = NotUnique(
-                    "this value is declared unique, and another entity has it",
-                    **self._claim_facts(claim),
-                    owner=self.name_of(owner),
-                )
-                error.holder = owner
-                raise error
-            if seen.version >= since or (yield from self.fence(seen, since)):
-                return
 
     def _has_expired(self, owner: bytes) -> Plan[bool]:
         """Lets an entity give up what has expired of it; whether there was something."""
@@ -581,14 +509,15 @@ class RowCommitter(RowRecovery):
         raise NotImplementedError
 
 
-def _intents(version: int, decision: Decision, group: GroupPart) -> Intents:
-    """What follows from a decision, but for what is written before the commit point."""
+def _intents(ready: Ready, added: dict[bytes, bytes]) -> Intents:
+    """What follows from a decision, but for what is written before the commit point; `added` to rows of `counts`."""
+    decision, group = ready.decision, ready.group
+    assert decision.root is not None, "a decision that changes nothing is not written"
     operations = decision.operations
     puts = {key: value for key, value in operations.puts.items() if pointer_part(key) not in _POINTERS}
     puts.update(group.pointers)
-    added = {key: encode_amounts(delta.amounts) for key, delta in deltas_by_row(operations.deltas).items()}
     changed = [each.key for each in decision.groups if each.key in added or has_extrema(each)]
-    children = list(group.children)
+    children, version = list(group.children), decision.root.version
     return Intents(version, puts, operations.deletes, added, decision.fans_out, children=children, groups=changed)
 
 
@@ -602,11 +531,6 @@ def has_followed(source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | Non
     """Whether a holder has the values that a source has now."""
     row = sources[source]
     return row is None or seen.used.get(source, -1) >= decode_version(row[VERSION].value)
-
-
-def _owner_of(held: bytes) -> tuple[bytes, int]:
-    """Who has a claim, and since which version."""
-    return held[8:], decode_version(held[:8])
 
 
 def put_pointers(places: Sequence[bytes], version: int) -> Mutate:

@@ -201,10 +201,14 @@ class FollowingCommitter(RowCommitter):
         ]
         if markers:
             before.append(Mutate("system", markers))
+        announced = list({each.key: each for _holder, made in ready for each in made.announced}.values())
+        if announced:
+            before.append(Mutate("counts", announced))
         sums = list(dict.fromkeys(shard for _holder, made in ready for shard in made.intents.deltas))
         if sums:
             before.append(Read("counts", sums, "dm"))
         answers = (yield from Together([surely(each) for each in before])) if before else []
+        self.shards.note_announced(announced)
         shards: dict[bytes, Row | None] = dict(zip(sums, answers[-1], strict=True)) if sums else {}
         ready = [each for each in ready if self._can_add(each, shards, page)]
         swaps = [self._has_swapped(holder.seen, made) for holder, made in ready]

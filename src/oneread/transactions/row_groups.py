@@ -286,7 +286,8 @@ class GroupCommitter(FollowingCommitter):
         wanted = [*(each.key for each in changes), *(key for each in changes for key in each.hints())]
         children = self._children(draft, wanted)
         if children:
-            likely = [] if put is None else [key for each in changes for key in each.likely_sums(draft.rows.now)]
+            root, now = draft.seen.key, draft.rows.now
+            likely = [] if put is None else [key for each in changes for key in self.likely_shards(each, root, now)]
             reads = [Read("roots", children, "dm"), *([Read("counts", likely, "dm")] if likely else [])]
             found, *counts = yield from Together([surely(each) for each in reads])
             for key, row in zip(children, found, strict=True):

@@ -2,7 +2,7 @@
 
 A commit that changes groups leaves a task of each, and does them itself before it returns: the entity that shows a
 group is committed again with the group's numbers, read after its root row. So is the root row of a group that indexes
-list, which has no other use. See rules R1 to R5 of the commit protocol, and docs/decisions/0084-totals-on-one-row.md.
+list, which has no other use. See rules R1 to R5 of the commit protocol, and docs/decisions/0085-totals-on-one-row.md.
 """
 
 from __future__ import annotations
