@@ -118,8 +118,9 @@ def put_decimal(value: Decimal, field: str = "") -> bytes:
         raise InvalidKey("NaN and infinite Decimals cannot be keys", field=field, value=value)
     if not value:
         return _TAG[framing.DECIMAL_ZERO]
-    # The E format writes every digit and, unlike str(), does not depend on the caller's decimal context.
-    digits = f"{value:E}".partition("E")[0].replace(".", "").lstrip("-").strip("0")
+    digits = str(value).replace(".", "").lstrip("-").strip("0")
+    if not digits.isdigit():  # an exponent, whose form depends on the caller's decimal context; the E format's does not
+        digits = f"{value:E}".partition("E")[0].replace(".", "").lstrip("-").strip("0")
     nibbles = digits.translate(_DIGITS_TO_NIBBLES) + ("0" if len(digits) & 1 else "00")
     exponent = value.adjusted()
     body = (SMALL[exponent] if 0 <= exponent < len(SMALL) else put_int(exponent)) + bytes.fromhex(nibbles)
