@@ -67,6 +67,13 @@ def test_a_store_loads_its_own_engine(url, absent, tmp_path):
     assert loaded(OPENED % url, tmp_path).isdisjoint(absent)
 
 
+def test_a_store_that_spans_rows_loads_nothing_of_the_other_committer(tmp_path):
+    found = loaded(OPENED % "memory://", tmp_path)
+    assert {each for each in found if each.startswith("oneread.") and ".row_" in each} == {"oneread.feeds.row_entries"}
+    assert found.isdisjoint({"oneread.database.purge", "oneread.evolution.leased_fence", "oneread.counters.shard_rows"})
+    assert "oneread.transactions.row_commits" in loaded(OPENED % "memory://?span=row", tmp_path)
+
+
 def test_each_public_name_is_loaded_from_where_type_checkers_find_it():
     block = next(node for node in ast.parse(inspect.getsource(oneread)).body if isinstance(node, ast.If))
     seen = {each.name: node.module for node in block.body for each in node.names}
