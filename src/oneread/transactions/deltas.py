@@ -148,6 +148,8 @@ def _add_to_row(data: bytes, amounts: Sequence[Number]) -> list[Any]:
                 wire[place] = total if _LEAST <= total <= _MOST else _to_wire(total)
             elif type(number) is Decimal and type(here) is str:
                 wire[place] = str(_add_exactly(Decimal(here), number))
+            elif type(number) is int and number == 0 and here is not None:
+                continue
             else:
                 old = _from_wire(here)
                 wire[place] = to_wire([_sum(0 if old is None else old, number)])[0]
@@ -163,8 +165,13 @@ def _sum(here: Number, number: Number) -> Number:
 
 
 def _added(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> list[Number]:
-    """Amounts with others added (sign 1) or subtracted (sign -1): `onto` itself, or a copy of the others."""
-    if not onto and sign > 0:
+    """Amounts with others added (sign 1) or subtracted (sign -1): `onto` itself, or new ones if it has none."""
+    if not onto and sign < 0:
+        return [
+            0 if number is None else -number if type(number) is int else _EXACT.subtract(0, number)
+            for number in amounts
+        ]
+    if not onto:
         for number in amounts:  # not `None in amounts`: a Decimal takes long to find that it is not None
             if number is None:
                 break
@@ -172,6 +179,24 @@ def _added(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> l
             return list(amounts)  # type: ignore[arg-type]
     _add(onto, amounts, sign)
     return onto
+
+
+def difference(before: Sequence[Any], after: Sequence[Any]) -> list[Number]:
+    """What turns the amounts of one contribution into those of another, both as the record has them; equal ones are 0.
+
+    They are as many.
+    """
+    return [0 if was == now else _difference(was, now) for was, now in zip(before, after, strict=True)]
+
+
+def _difference(before: Any, after: Any) -> Number:
+    was, now = _number(before), _number(after)
+    return now - was if type(was) is int is type(now) else _EXACT.add(_EXACT.subtract(0, was), now)
+
+
+def _number(wire: Any) -> Number:
+    number = wire if type(wire) is int else _from_wire(wire)
+    return 0 if number is None else number
 
 
 def _add(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> None:
