@@ -57,6 +57,7 @@ _unpack_one, _unpack_root, _unpack_two, _unpack_more = (each.unpack_from for eac
 _HEAD_OF_ONE: Final = ONE << 45
 _HEAD_OF_ROOT: Final = ROOT << 45
 _ROOT_SIZE: Final = _ROOT.size
+_ONE_SIZE: Final = _ONE.size
 
 _Cells: TypeAlias = list[tuple[bytes, Annotated[int, msgspec.Meta(ge=0, le=MAX_STAMP)], bytes]]
 _decode_cells: Final = msgspec.msgpack.Decoder(_Cells).decode
@@ -234,9 +235,9 @@ def decode_values(table: Table, keys: Sequence[bytes], values: Iterable[bytes | 
     for value in values:
         if value is None:
             cells.append(None)
-        elif len(value) >= _ONE.size and value[0] >> _IN_FIRST_BYTE == ONE:
+        elif len(value) >= _ONE_SIZE and value[0] >> _IN_FIRST_BYTE == ONE:
             high, low = _unpack_one(value)
-            cells.append(Cell(value[_ONE.size :], (high << 32 | low) & _STAMP))
+            cells.append(Cell(value[_ONE_SIZE:], (high << 32 | low) & _STAMP))
         else:
             row = decode(table, keys[len(cells)], value, "dm")
             cells.append(None if row is None else row.get(BODY))
@@ -328,7 +329,7 @@ def _decode_spelled(value: bytes, families: Families) -> Row | None:
 
 def _decode_one(value: bytes, _families: Families) -> Row:
     high, low = _unpack_one(value)
-    return {BODY: Cell(value[_ONE.size :], (high << 32 | low) & _STAMP)}
+    return {BODY: Cell(value[_ONE_SIZE:], (high << 32 | low) & _STAMP)}
 
 
 def _decode_entry(value: bytes, families: Families) -> Row:
