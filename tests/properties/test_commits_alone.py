@@ -13,7 +13,7 @@ from oneread import GENERATED, Aggregate, Key, Model, Schema, by, connect, total
 from oneread.errors import OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.plans.trace import Trace
-from oneread.store.rows import VALUE, cells_of_entity, row_of_root, rows_of_values
+from oneread.store.rows import VALUE, row_of_root, rows_of_values
 from oneread.testing import strategies
 from oneread.testing.clock import Clock
 from oneread.testing.proof import Proof
@@ -47,7 +47,7 @@ class Recorder:
         return found
 
     def replace_roots(self, roots):
-        self.asked.append(("replace", "roots", [(key, cells_of_entity(root)) for key, root in roots.items()]))
+        self.asked.append(("replace", "roots", [(key, row_of_root(root)) for key, root in roots.items()]))
         if self.keeps:
             self.store.replace_roots(roots)
 

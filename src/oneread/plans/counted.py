@@ -20,7 +20,6 @@ from oneread.store.rows import (
     RowRange,
     Table,
     as_entity_row,
-    cells_of_entity,
     row_of_root,
     rows_of_values,
     values_of_rows,
@@ -67,12 +66,12 @@ class CountedStore:
         trace.count(len(keys), size)
         return found
 
-    def replace_roots(self, roots: Mapping[bytes, EntityRow]) -> None:
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
         """`Replace` of rows of `roots`."""
         self._rows.replace_roots(roots)
         trace = self._trace
         if trace.observers:
-            trace.show(Replace("roots", {key: cells_of_entity(root) for key, root in roots.items()}), None)
+            trace.show(Replace("roots", {key: row_of_root(root) for key, root in roots.items()}), None)
         size = 0
         for key, root in roots.items():
             size += len(key) + _size_of_root(root)
@@ -156,9 +155,9 @@ class SingleRequests:
     def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
         return [*map(as_entity_row, self.read("roots", keys, "dm"))]
 
-    def replace_roots(self, roots: Mapping[bytes, EntityRow]) -> None:
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
         """Raises Unsupported."""
-        self.replace("roots", {key: cells_of_entity(root) for key, root in roots.items()})
+        self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
 
     def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
         return values_of_rows(self.read(table, keys, "dm"))

@@ -56,8 +56,8 @@ class RowTransaction(RowReads, Protocol):
         """Rows of `roots`, both families: those that have just the cells of a living entity as `EntityRow`."""
         ...
 
-    def replace_roots(self, roots: Mapping[bytes, EntityRow]) -> None:
-        """`replace` of rows of `roots`."""
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
+        """`replace` of rows of `roots`, each in the form that `read_roots` gives it."""
         ...
 
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:

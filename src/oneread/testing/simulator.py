@@ -131,7 +131,7 @@ class _FaultyRows:
         self._meet()
         return self._rows.read_roots(keys)
 
-    def replace_roots(self, roots: Mapping[bytes, EntityRow]) -> None:
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
         self._meet()
         self._rows.replace_roots(roots)
 

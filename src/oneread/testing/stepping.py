@@ -25,7 +25,7 @@ from oneread.store.rows import (
     RowRange,
     Table,
     as_entity_row,
-    cells_of_entity,
+    row_of_root,
     rows_of_values,
     values_of_rows,
 )
@@ -65,8 +65,8 @@ class _Asking:
     def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
         return [*map(as_entity_row, self.read("roots", keys, "dm"))]
 
-    def replace_roots(self, roots: Mapping[bytes, EntityRow]) -> None:
-        self.replace("roots", {key: cells_of_entity(root) for key, root in roots.items()})
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
+        self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
 
     def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
         return values_of_rows(self.read(table, keys, "dm"))

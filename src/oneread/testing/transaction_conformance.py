@@ -48,7 +48,7 @@ class TransactionConformance:
         def run(rows: RowTransaction) -> list[Any]:
             before = rows.read_roots([b"a", b"n"]), rows.read_values("counts", [b"x", b"y", b"z"])
             rows.replace_roots(roots)
-            rows.replace("roots", {b"n": numbered, b"o": other})
+            rows.replace_roots({b"n": numbered, b"o": other})
             rows.replace("counts", {b"x": {b"d:b": Cell(b"1", 3)}, b"y": {b"m:s": Cell(b"2", 4)}})
             return [*before, *look(rows)]
 

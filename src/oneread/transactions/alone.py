@@ -25,10 +25,7 @@ class RowsAlone(NamedTuple):
     `version` is the stamp of the rows of views; each sum has a stamp of its own, since it is newer than the sum before.
     """
 
-    roots: dict[bytes, Root]
-    """The root row, if it has the cells of an entity alone."""
-    others: dict[bytes, Row | None]
-    """The root row that has the sequences of an entity group as well."""
+    roots: dict[bytes, EntityRow | Row]
     views: dict[bytes, bytes | None]
     sums: dict[bytes, bytes | None]
     stamps: dict[bytes, int]
@@ -38,8 +35,6 @@ class RowsAlone(NamedTuple):
         """One request a table."""
         if self.roots:
             store.replace_roots(self.roots)
-        if self.others:
-            store.replace("roots", self.others)
         if self.views:
             store.replace_values("views", self.views, self.version)
         if self.sums:
@@ -54,7 +49,7 @@ class RowsAlone(NamedTuple):
             store.replace("counts", rows)
 
 
-_NOTHING: Final = RowsAlone({}, {}, {}, {}, {}, 0)
+_NOTHING: Final = RowsAlone({}, {}, {}, {}, 0)
 
 
 def load_alone(store: CountedStore, change: Change, now: int) -> tuple[Root, RowCache]:
@@ -110,7 +105,7 @@ def writes_alone(store: CountedStore, key: bytes, decision: Decision, rows: RowC
     views: dict[bytes, bytes | None] = dict.fromkeys(writes.deletes)
     views.update(writes.puts)
     before = rows.get(key)
-    others: dict[bytes, Row | None] = {} if before is None else {key: keep_sequences(encode_root(root), before)}
+    new = root if before is None else keep_sequences(encode_root(root), before)
     sums: dict[bytes, bytes | None] = {}
     stamps: dict[bytes, int] = {}
     added = amounts_by_row(writes.deltas) if writes.deltas else None
@@ -118,4 +113,4 @@ def writes_alone(store: CountedStore, key: bytes, decision: Decision, rows: RowC
         for (place, amounts), cell in zip(added.items(), store.read_values("counts", [*added]), strict=True):
             sums[place] = add_to_row(None if cell is None else cell.value, amounts)
             stamps[place] = rows.now if cell is None else later_than(cell, rows.now)
-    return RowsAlone({} if others else {key: root}, others, views, sums, stamps, root.version)
+    return RowsAlone({key: new}, views, sums, stamps, root.version)

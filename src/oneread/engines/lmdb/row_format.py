@@ -28,7 +28,7 @@ from oneread.store.rows import (
     Row,
     Table,
     as_entity_row,
-    cells_of_entity,
+    row_of_root,
     rows_of_values,
 )
 
@@ -216,17 +216,19 @@ def decode_roots(keys: Sequence[bytes], values: Iterable[bytes | None]) -> list[
     return roots
 
 
-def encode_roots(roots: Mapping[bytes, EntityRow], written: dict[bytes, bytes | None]) -> None:
-    """`encode_rows` of root rows."""
+def encode_roots(roots: Mapping[bytes, EntityRow | Row], written: dict[bytes, bytes | None]) -> None:
+    """`encode_rows` of root rows, each in the form that `decode_roots` gives it."""
+    longest, largest = embedded.MAX_KEY, embedded.MAX_VALUE
     for key, root in roots.items():
-        version, body, emitted = root.version, root.body, root.emitted
-        if (
-            body is not None and emitted is not None and root.own == version and 0 <= version < _STAMPS
-            and len(body) < _SIZES and len(emitted) <= embedded.MAX_VALUE and 0 < len(key) <= embedded.MAX_KEY
-        ):  # fmt: skip
-            written[key] = _pack_root((_HEAD_OF_ROOT | version) << 16 | len(body)) + body + emitted
-        else:
-            encode_rows("roots", {key: cells_of_entity(root)}, written)
+        if isinstance(root, EntityRow):
+            version, body, emitted = root.version, root.body, root.emitted
+            if (
+                body is not None and emitted is not None and root.own == version and 0 <= version < _STAMPS
+                and len(body) < _SIZES and len(emitted) <= largest and 0 < len(key) <= longest
+            ):  # fmt: skip
+                written[key] = _pack_root((_HEAD_OF_ROOT | version) << 16 | len(body)) + body + emitted
+                continue
+        encode_rows("roots", {key: row_of_root(root)}, written)
 
 
 def decode_values(table: Table, keys: Sequence[bytes], values: Iterable[bytes | None]) -> list[Cell | None]:

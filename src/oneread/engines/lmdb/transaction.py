@@ -178,7 +178,7 @@ class Attempt(embedded.RowWrites):
         except lmdb.Error as failure:
             raise translate(failure, self._path) from failure
 
-    def replace_roots(self, roots: Mapping[bytes, EntityRow]) -> None:
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
         if self._job.abandoned:
             raise _Abandoned
         row_format.encode_roots(roots, self._written.setdefault("roots", {}))
