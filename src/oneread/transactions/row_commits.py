@@ -33,7 +33,7 @@ from oneread.store.requests import Mutate, Read, Request
 from oneread.store.rows import Cell, Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Commit, Decision, FollowChanges
-from oneread.transactions.deltas import deltas_by_row, encode_amounts
+from oneread.transactions.deltas import amounts_by_row, encode_amounts
 from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.intents import (
     INTENTS,
@@ -332,8 +332,8 @@ class RowCommitter(HeldRows):
         root, key = ready.decision.root, ready.seen.key
         assert root is not None, "a decision that changes nothing is not written"
         added = {
-            self.shards.row_of(group, key): encode_amounts(delta.amounts)
-            for group, delta in deltas_by_row(ready.decision.operations.deltas).items()
+            self.shards.row_of(group, key): encode_amounts(amounts)
+            for group, amounts in amounts_by_row(ready.decision.operations.deltas).items()
         }
         intents = noted(_intents(ready, added), self.feeds)
         commit = yield from new_commit()
