@@ -23,9 +23,8 @@ from oneread.store.engine import Statistics
 from oneread.store.keys import KIND_BYTES, PREFIX_BYTES, pointer_part
 from oneread.store.requests import Found
 from oneread.store.rows import TABLES, RowRange, Table
-from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
+from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, is_group_root
 from oneread.transactions.root import BODY
-from oneread.transactions.row_shown_groups import is_group_root
 
 BATCH: Final = 2000
 """Rows of one scan."""

@@ -43,9 +43,8 @@ from oneread.models.versions import StoredLayout, StoredSchema
 from oneread.store.keys import VIEW_BYTES, kind_part, view_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.change_log import LoggedAs, log_of
-from oneread.transactions.outbox import FEED, feed_row, kind_of
+from oneread.transactions.outbox import FEED, feed_row, group_of_root, is_group_root, kind_of
 from oneread.transactions.root import NO_ROOT, Root
-from oneread.transactions.row_shown_groups import group_of_root, is_group_root
 from oneread.transactions.sequences import NumberSequence, TakenNumber
 
 _UNKNOWN: Final = (

@@ -21,7 +21,7 @@ from oneread.store.requests import Found, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.leases import lease_in
-from oneread.transactions.row_shown_groups import group_root
+from oneread.transactions.outbox import group_root
 from oneread.transactions.unit_of_work import VALUE
 
 BATCH: Final = 500

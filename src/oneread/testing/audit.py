@@ -30,8 +30,8 @@ from oneread.testing.feed_rows_audit import FeedOffence, check_rows, keyspaces_o
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
 from oneread.transactions.group_shards import add_up
+from oneread.transactions.outbox import group_root
 from oneread.transactions.root import BODY, Root, parse_root
-from oneread.transactions.row_shown_groups import group_root
 from oneread.transactions.unit_of_work import VALUE, FirstRows, GroupNumbers, counter_numbers
 from oneread.transactions.unit_of_work import DerivedWrites as Derived
 

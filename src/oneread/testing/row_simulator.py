@@ -30,10 +30,10 @@ from oneread.testing.steps import SaveStep, Step, UpsertStep
 from oneread.transactions import outbox
 from oneread.transactions.intents import JOURNAL, ChildRow, marked_root, read_root, root_row
 from oneread.transactions.leases import LeaseHolder
+from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_recovery import ROW_SYSTEM
-from oneread.transactions.row_shown_groups import is_group_root
 from oneread.transactions.sequences import NumberSequence, last_number
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE

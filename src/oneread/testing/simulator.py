@@ -29,7 +29,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Engine, RowReads, RowTransaction, Snapshots, read_by
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Families, Row, RowRange, Table
+from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.comparison import (
     Disagreement,
@@ -126,6 +126,18 @@ class _FaultyRows:
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         self._meet()
         self._rows.replace(table, rows)
+
+    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
+        self._meet()
+        return self._rows.read_roots(keys)
+
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
+        self._meet()
+        self._rows.replace_roots(roots)
+
+    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
+        self._meet()
+        return self._rows.read_values(table, keys)
 
     def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
         self._meet()

@@ -16,7 +16,7 @@ import msgspec
 from oneread.errors import OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.rows import Row, RowRange, Table
+from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import Root
@@ -196,8 +196,8 @@ class Commit:
 class WriteFence(Protocol):
     """What refuses commits of a program that a newer one has replaced. See docs/decisions/0016-the-fence.md."""
 
-    def check_writable(self, store: CountedStore, fence: Row | None) -> None:
-        """Raises SchemaMismatch unless this program may still write; `fence` is the row of `FENCE_ROW`."""
+    def check_writable(self, store: CountedStore, fence: Cell | None) -> None:
+        """Raises SchemaMismatch unless this program may still write; `fence` is the value of `FENCE_ROW`."""
         ...
 
 

@@ -293,6 +293,24 @@ def waiting_cells(row: Row | None) -> dict[bytes, int]:
     return {column: cell.stamp for column, cell in (row or {}).items() if column.startswith(_BY_SOURCE)}
 
 
+_GROUP: Final = b"\xfe"
+"""What the root row of a group begins with, and no entity's does: kinds are numbered to 7fff."""
+
+
+def group_root(group: bytes) -> bytes:
+    """The root row of a group that indexes list; root rows name by it which numbers of a group they show."""
+    return _GROUP + group
+
+
+def is_group_root(key: bytes) -> bool:
+    return key.startswith(_GROUP)
+
+
+def group_of_root(root: bytes) -> bytes:
+    """The row in `counts` of the group with this root row."""
+    return root[len(_GROUP) :]
+
+
 # What could not follow.
 
 

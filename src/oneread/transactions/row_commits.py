@@ -33,7 +33,7 @@ from oneread.store.requests import Mutate, Read, Request
 from oneread.store.rows import Cell, Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Commit, Decision, FollowChanges
-from oneread.transactions.deltas import deltas_by_row, encode_amounts
+from oneread.transactions.deltas import amounts_by_row, encode_amounts
 from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.intents import (
     INTENTS,
@@ -49,12 +49,12 @@ from oneread.transactions.intents import (
     read_root,
     root_row,
 )
-from oneread.transactions.outbox import SetAside
+from oneread.transactions.outbox import SetAside, is_group_root
 from oneread.transactions.root import BODY, VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, check_sums, group_tasks, left_tasks, new_commit, reserve, surely
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
 from oneread.transactions.row_holds import HeldRows, RecordedKeys
-from oneread.transactions.row_shown_groups import RowsAndGroups, has_extrema, is_group_root, read_groups
+from oneread.transactions.row_shown_groups import RowsAndGroups, has_extrema, read_groups
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import (
     VALUE,
@@ -344,8 +344,8 @@ class RowCommitter(HeldRows):
         root, key = ready.decision.root, ready.seen.key
         assert root is not None, "a decision that changes nothing is not written"
         added = {
-            self.shards.row_of(group, key): encode_amounts(delta.amounts)
-            for group, delta in deltas_by_row(ready.decision.operations.deltas).items()
+            self.shards.row_of(group, key): encode_amounts(amounts)
+            for group, amounts in amounts_by_row(ready.decision.operations.deltas).items()
         }
         intents = noted(_intents(ready, added), self.feeds)
         commit = yield from new_commit()

@@ -2,7 +2,7 @@
 
 A commit that changes groups leaves a task of each, and does them itself before it returns: the entity that shows a
 group is committed again with the group's numbers, read after its root row. So is the root row of a group that indexes
-list, which has no other use. See rules R1 to R5 of the commit protocol, and docs/decisions/0085-totals-on-one-row.md.
+list, which has no other use. See rules R1 to R5 of the commit protocol, and docs/decisions/0090-totals-on-one-row.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision, GroupRefused
 from oneread.transactions.intents import SeenRow, read_pending, read_root
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder, encode_lease, lease_in
+from oneread.transactions.outbox import group_of_root, group_root, is_group_root
 from oneread.transactions.root import NO_ROOT, Root, next_version
 from oneread.transactions.row_apply import Committed, surely
 from oneread.transactions.row_commits import Finished, LostRace, Ready
@@ -31,9 +32,6 @@ from oneread.transactions.row_shown_groups import (
     RowsAndGroups,
     decode_listed,
     encode_listed,
-    group_of_root,
-    group_root,
-    is_group_root,
     listed_digests,
     read_groups,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -18,26 +18,10 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Request, Scan
 from oneread.store.rows import REMOVED, Row
 from oneread.transactions.intents import decode_version
+from oneread.transactions.outbox import group_root
 from oneread.transactions.row_apply import surely
 from oneread.transactions.row_system import WRITES
 from oneread.transactions.unit_of_work import VALUE, Group, GroupNumbers, RowCache, values_of
-
-_GROUP: Final = b"\xfe"
-"""What the root row of a group begins with, and no entity's does: kinds are numbered to 7fff."""
-
-
-def group_root(group: bytes) -> bytes:
-    """The root row of a group that indexes list; root rows name by it which numbers of a group they show."""
-    return _GROUP + group
-
-
-def is_group_root(key: bytes) -> bool:
-    return key.startswith(_GROUP)
-
-
-def group_of_root(root: bytes) -> bytes:
-    """The row in `counts` of the group with this root row."""
-    return root[len(_GROUP) :]
 
 
 class RowsAndGroups(RowCache):

@@ -19,8 +19,8 @@ from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.intents import decode_version, read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
+from oneread.transactions.outbox import group_root
 from oneread.transactions.row_rollups import TotalsCommitter
-from oneread.transactions.row_shown_groups import group_root
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE, later
 
