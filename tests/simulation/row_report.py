@@ -25,6 +25,7 @@ from tests.simulation import (
     row_group_mutations,
     row_mutations,
     row_purging,
+    test_row_building,
     test_row_feeds,
     test_row_fence,
     test_row_watching,
@@ -55,6 +56,7 @@ BY_SEED = {
 
 BY_OTHER_SEED = {
     "schemas": test_row_fence.BROKEN,
+    "building of feeds": test_row_building.BROKEN,
     "watched views": test_row_watching.BY_SEED,
     "purge": row_purging.BY_SEED,
 }

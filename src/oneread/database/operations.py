@@ -38,7 +38,7 @@ from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.evolution.leased_fence import LeasedFence
 from oneread.evolution.schema import Schema
-from oneread.feeds.following import FeedHandler, follower_of
+from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
 from oneread.feeds.own_writes import OwnWrites
 from oneread.feeds.row_following import row_feeds_of
 from oneread.models.fields import GENERATED, Marker, uuid7
@@ -123,10 +123,9 @@ class Operations:
         self.new_overlay: NewOverlay
         if spans_rows:
             native = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
-            handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
-            if feeds is not None:
-                handlers[FEED] = FeedHandler(feeds)
-            self.committer, self.outbox = native, TaskRunner(native, handlers)
+            follower = FeedFollower((), self.inline) if feeds is None else feeds
+            handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source), FEED: FeedHandler(follower)}
+            self.committer, self.outbox = native, TaskRunner(native, handlers, standing=fence.standing)
             self.new_overlay = partial(SpanningOverlay, native, catalog)
         else:
             inline = min(self.inline, ROW_HOLDERS)
@@ -135,7 +134,7 @@ class Operations:
             assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
             by_row.lease, by_row.clock = fence, fence.clock
             by_row.feeds = row_feeds
-            self.committer, self.outbox = by_row, RowTaskRunner(by_row)
+            self.committer, self.outbox = by_row, RowTaskRunner(by_row, standing=fence.standing)
             self.new_overlay = partial(GroupOverlay, by_row)
         self.own_writes = OwnWrites(self.committer, feeds) if spans_rows else row_feeds
         self.counters = CounterPlans(self.committer, schema.counters, spans_rows=spans_rows)

@@ -5,22 +5,15 @@ See docs/decisions/0074-one-row-at-a-time.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NoReturn
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.views import Feed
 from oneread.errors import Unsupported
-from oneread.models.model import stored_name
-from oneread.models.versions import StoredSchema
 
 _NO_DECLARATION: Final = (
     "a store that changes one row at a time does not keep this yet; leave it out, or use a store that spans rows"
-)
-_NO_BUILDING: Final = (
-    "a store that changes one row at a time cannot build a feed of stored data yet; nothing was changed: declare the"
-    " feed as it was, or dump() the entities into a new store"
 )
 _NO_VERB: Final = "a store that changes one row at a time does not have this verb yet"
 _OTHER_STORE: Final = "use a store that spans rows: lmdb:, or memory: without span=row"
@@ -42,15 +35,6 @@ def refuse_unsupported(catalog: Catalog) -> None:
     """Raises Unsupported for the first declaration of a schema that only stores with transactions over rows keep."""
     for declaration, feature in _unsupported(catalog):
         raise Unsupported(_NO_DECLARATION, declaration=declaration, feature=feature)
-
-
-def refuse_building(views: Iterable[type], stored: StoredSchema) -> None:
-    """Raises Unsupported for a feed that has to be built: it was added to data, or changed."""
-    feeds = {view.__name__: view for view in views if issubclass(view, Feed)}
-    for view in views:
-        feed = feeds.get(view.__name__.partition(".")[0])  # its own, or of its items, members or expiry
-        if feed is not None and stored.views[stored_name(view)].state == "building":
-            raise Unsupported(_NO_BUILDING, declaration=feed)
 
 
 def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:

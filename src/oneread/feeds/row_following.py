@@ -50,7 +50,9 @@ class RowFeeds:
         feed = self._feed_of(key)
         group = feed.group_of(key)
         every = RowRange.under((feed.members if view_part(key) == feed.items else feed.items) + group)
-        return (yield from self._give(feed, key, every.behind(cursor) if cursor else every, size))
+        if every.start <= cursor < every.stop:  # else it is of a former generation of the other side
+            every = every.behind(cursor)
+        return (yield from self._give(feed, key, every, size))
 
     def include(self, feed: Entries, member: bytes, tasks: Sequence[bytes], size: int) -> Plan[None]:
         """Makes this member's entries right for those of these tasks that are about them: of a group the newest `size`.

@@ -1,7 +1,6 @@
 """What a store that changes one row at a time does not have yet is refused by name, with what to do instead."""
 
 from datetime import datetime
-from uuid import uuid4
 
 import pytest
 
@@ -24,7 +23,7 @@ from oneread import (
     within,
 )
 from oneread.errors import InvalidValue, Unsupported
-from tests.unit.feeds.community import Group, Home, Member, Membership, Post, membership
+from tests.unit.feeds.community import Group, Home, Member, Membership, Post
 
 URL = "memory://?span=row"
 
@@ -177,20 +176,3 @@ def test_a_declaration_that_it_cannot_keep(declaration, added, feature):
     assert refused.value.facts["declaration"] is declaration
     assert refused.value.facts["feature"].startswith(feature)
     connect("memory://refused?span=row", SCHEMA).close()  # nothing was stored
-
-
-def test_a_feed_of_stored_data_is_refused_before_anything_is_changed():
-    url = f"memory://{uuid4()}?span=row"
-    plain = Schema(Member, Group, Membership, Post)
-    with connect(url, plain) as opened:
-        opened.save(Group(number=1))
-        opened.save(Member(number=1))
-        opened.save(membership(1, 1))
-        version = opened.survey().schema_version
-    with pytest.raises(Unsupported, match="cannot build a feed of stored data") as refused:
-        connect(url, Schema(Member, Group, Membership, Post, Home))
-    assert refused.value.facts["declaration"] is Home
-    with connect(url, plain) as opened:
-        assert opened.survey().schema_version == version
-    with connect(f"memory://{uuid4()}?span=row", Schema(Member, Group, Membership, Post, Home)) as opened:
-        assert len(opened.page(Home, 1)) == 0
