@@ -26,7 +26,7 @@ from oneread.store.keys import kind_part
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import RowRange
 from oneread.testing.audit import Audit, Offence
-from oneread.testing.row_simulator import LogicalRows
+from oneread.testing.row_simulator import LogicalRows, feeds_of
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveStep, UpsertStep
 from oneread.transactions.intents import JOURNAL, read_root, root_row
 from oneread.transactions.root import parse_root
@@ -103,8 +103,8 @@ NEWER = {
 class ReadRows(LogicalRows):
     """Without the rows of generations that are gone: a late request may leave one, which nothing ever reads."""
 
-    def __init__(self, engine, views):
-        super().__init__(engine)
+    def __init__(self, engine, views, feeds=()):
+        super().__init__(engine, feeds)
         self._prefixes = {each.prefix for each in views}
 
     def answer(self, asked):
@@ -437,7 +437,7 @@ class RowFence:
             self.wrong("a marker is left after recovery")
         self.look_at_all()
         try:
-            Audit(ReadRows(self.engine, self.states().values()), operations).check()
+            Audit(ReadRows(self.engine, self.states().values(), feeds_of(operations)), operations).check()
         except (Offence, OnereadError) as offence:
             self.wrong(str(offence))
         self.old_code_is_refused()

@@ -25,9 +25,11 @@ from tests.simulation import (
     row_group_mutations,
     row_mutations,
     row_purging,
+    row_trimming,
     test_row_building,
     test_row_feeds,
     test_row_fence,
+    test_row_trimming,
     test_row_watching,
 )
 from tests.simulation.row_counters import counter_world
@@ -41,6 +43,7 @@ WORLDS = {
     "holders": row_following.following,
     "groups": group_world,
     "feeds": row_feeds.world,
+    "feeds of few entries": row_trimming.world,
     "counters": counter_world,
 }
 """Each makes the simulation of a seed."""
@@ -50,6 +53,7 @@ BY_SEED = {
     "holders": row_following.BY_SEED,
     "groups": row_group_mutations.BY_SEED,
     "feeds": test_row_feeds.BY_SEED,
+    "feeds of few entries": test_row_trimming.BY_SEED,
     "counters": row_counter_mutations.BY_SEED,
 }
 """The rules that are broken, by the world whose seeds find them."""

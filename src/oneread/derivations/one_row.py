@@ -43,8 +43,6 @@ def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
     for cls, view in catalog.views.items():
         if getattr(cls, "large_group", None) is not None:
             yield cls, "large_group"
-        if getattr(cls, "at_most", None) is not None:
-            yield cls, "at_most"
         if view.groups is not None:
             yield cls, "an index over groups"
 

@@ -74,6 +74,15 @@ def test_an_added_feed_is_written_once(url):
     assert new.db.drain() == 0
 
 
+def test_tasks_are_done_before_a_feed_can_be_read(url):
+    before = Program(url)
+    fill(before.db)
+    new = Program(url, Plain, inline=0)
+    assert new.db.backfill(fence=True).done
+    assert [len(new.db.page(Plain, member)) for member in range(10)] == [6] * 10
+    assert new.db.survey(exact=True).tasks == 0
+
+
 def test_a_changed_feed_is_built_and_the_rows_of_the_former_one_go(url):
     before = Program(url, Plain)
     fill(before.db)
