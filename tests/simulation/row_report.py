@@ -28,8 +28,11 @@ from tests.simulation import (
     row_purging,
     row_shards,
     row_totals_mutations,
+    row_trimming,
+    test_row_building,
     test_row_feeds,
     test_row_fence,
+    test_row_trimming,
     test_row_watching,
 )
 from tests.simulation.row_child_totals import threads_world
@@ -45,6 +48,7 @@ WORLDS = {
     "holders": row_following.following,
     "groups": group_world,
     "feeds": row_feeds.world,
+    "feeds of few entries": row_trimming.world,
     "counters": counter_world,
     "totals": totals_world,
     "totals, applied later": partial(totals_world, later=True),
@@ -58,6 +62,7 @@ BY_SEED = {
     "holders": row_following.BY_SEED,
     "groups": row_group_mutations.BY_SEED,
     "feeds": test_row_feeds.BY_SEED,
+    "feeds of few entries": test_row_trimming.BY_SEED,
     "counters": row_counter_mutations.BY_SEED,
     "totals": row_totals_mutations.BY_SEED,
     "totals of groups": row_child_totals_mutations.BY_SEED,
@@ -67,6 +72,7 @@ BY_SEED = {
 
 BY_OTHER_SEED = {
     "schemas": test_row_fence.BROKEN,
+    "building of feeds": test_row_building.BROKEN,
     "watched views": test_row_watching.BY_SEED,
     "purge": row_purging.BY_SEED,
 }

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oneread.database.operations import Operations
-from oneread.derivations.one_row import refuse_building, refuse_unsupported
+from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.schema_rows import fence, stored_schema
 from oneread.errors import SchemaMismatch
 from oneread.evolution.changing import change_schema
@@ -64,8 +64,6 @@ def opened(
     if fitting is None:
         evolved = yield from evolve_schema(declared, stored)
         refuse(evolved)
-        if by_row is not None:
-            refuse_building(schema.views, evolved.stored)
         if not read_only:
             stored = yield from change_schema(committer, partial(_next_schema, declared=declared))
             fitting = _seen_before(stored, declared)

@@ -37,7 +37,7 @@ from oneread.errors import (
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.evolution.schema import Schema
-from oneread.feeds.following import FeedHandler, follower_of
+from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
 from oneread.feeds.own_writes import OwnWrites
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
@@ -125,10 +125,9 @@ class Operations:
         self._by_row: RowParts | None = None
         if spans_rows:
             native = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
-            handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
-            if feeds is not None:
-                handlers[FEED] = FeedHandler(feeds)
-            self.committer, self.outbox = native, TaskRunner(native, handlers)
+            follower = FeedFollower((), self.inline) if feeds is None else feeds
+            handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source), FEED: FeedHandler(follower)}
+            self.committer, self.outbox = native, TaskRunner(native, handlers, standing=fence.standing)
             self.new_overlay = partial(SpanningOverlay, native, catalog)
             self.own_writes = OwnWrites(native, feeds)
         else:

@@ -40,4 +40,6 @@ def row_parts(catalog: Catalog, fence: Fence, follow: FollowChanges, inline: int
     committer.lease, committer.clock = fence, fence.clock
     committer.feeds = feeds = row_feeds_of(catalog)
     committer.shards = GroupShards(catalog.shards)
-    return RowParts(committer, RowTaskRunner(committer), partial(GroupOverlay, committer), feeds)
+    return RowParts(
+        committer, RowTaskRunner(committer, standing=fence.standing), partial(GroupOverlay, committer), feeds
+    )

@@ -16,9 +16,11 @@ from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
+from oneread.store.keys import number_and_generation
 from oneread.store.requests import Read
 from oneread.store.rows import Cell, Row
 from oneread.transactions.change_log import log_of
+from oneread.transactions.other_feeds import ViewStanding
 from oneread.transactions.system_rows import FENCE_ROW
 
 _NOT_READY: Final = (
@@ -70,6 +72,14 @@ class Fence:
             self._update(stored)
             self._seen = seen
         self.is_stale = False
+
+    def standing(self, prefix: bytes) -> Plan[ViewStanding]:
+        """What the store's newest schema says of the rows of a view. One request, one row."""
+        stored = yield from stored_schema()
+        if any(each.prefix == prefix for each in stored.views.values()):
+            return ViewStanding.DECLARED
+        number, _generation = number_and_generation(prefix)  # none is given again
+        return ViewStanding.RETIRED if number <= stored.last else ViewStanding.UNKNOWN
 
     def _update(self, stored: StoredSchema) -> None:
         states: dict[bytes, ViewState] = {each.prefix: each.state for each in stored.views.values()}

@@ -30,7 +30,7 @@ from oneread.testing.comparison import Disagreement, check_same, check_waiting, 
 from oneread.testing.naive import look
 from oneread.testing.naive_entities import Place, written_at
 from oneread.testing.oracle import Oracle
-from oneread.testing.row_simulator import LogicalRows
+from oneread.testing.row_simulator import LogicalRows, feeds_of
 from oneread.testing.steps import DeleteStep, DrainStep, HistoryStep, LookStep, SweepStep, TickStep, WriteStep
 from oneread.transactions import outbox
 from oneread.transactions.root import BODY
@@ -64,8 +64,9 @@ class Proof:
         self.refused: Counter[str] = Counter()
         """How often a step was refused, by the name of the error."""
         engine = self.database._driver.engine  # noqa: SLF001 - reads past everything that is under test
-        rows = engine if engine.capabilities.spans_rows else LogicalRows(engine)
-        self._audit = Audit(rows, self.database.operations)
+        operations = self.database.operations
+        rows = engine if engine.capabilities.spans_rows else LogicalRows(engine, feeds_of(operations))
+        self._audit = Audit(rows, operations)
 
     def do(self, step: HistoryStep) -> None:
         """Does a step to both.

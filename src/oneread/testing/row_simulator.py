@@ -7,20 +7,23 @@ of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random as Chance
 from typing import Any, Final
 
 from oneread.counters.rows import PREFIXES as COUNTER_PREFIXES
 from oneread.database.open import opened
+from oneread.database.operations import Operations
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine
 from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, UsageError
 from oneread.evolution.schema import Schema
-from oneread.feeds.row_entries import entry_row, is_entry
+from oneread.feeds.entries import Entries, Kept, kept_row
+from oneread.feeds.feed_view import FeedView
+from oneread.feeds.row_entries import entry_row, is_entry, was_trimmed
 from oneread.plans.trace import Trace
 from oneread.store.engine import Engine
-from oneread.store.keys import VIEW_BYTES, pointer_part
+from oneread.store.keys import VIEW_BYTES, pointer_part, view_part
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
 from oneread.store.rows import REMOVED, Row, RowRange
 from oneread.testing.audit import Audit
@@ -45,8 +48,9 @@ _ROUNDS: Final = 200
 class LogicalRows:
     """The rows of such a store as one whose transactions span rows would hold them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, feeds: Iterable[Entries] = ()) -> None:
         self._engine = engine
+        self._trimmed = [each for each in feeds if each.view.kept is not None]
         self._recorded = RecordedPointers()
 
     def answer(self, asked: Scan) -> list[tuple[bytes, Row]]:
@@ -58,7 +62,8 @@ class LogicalRows:
         if asked.table == "views":
             entries = [(key, entry_row(row)) for key, row in stored if VALUE not in row]
             rows = [(key, {VALUE: cell}) for key, cell in living if self._is_meant(key)]
-            return sorted(rows + [each for each in entries if is_entry(each)])
+            rows += [each for each in entries if is_entry(each)]
+            return sorted(rows + [each for feed in self._trimmed for each in _kept_rows(feed, stored)])
         if asked.table == "counts":
             return [(key, {VALUE: cell}) for key, cell in map(self._counted, living) if cell is not None]
         return [(_shared(key), {VALUE: cell}) for key, cell in living]
@@ -83,6 +88,25 @@ class LogicalRows:
             return key, cell
         owner = cell.value[8:]
         return key, type(cell)(owner, cell.stamp) if key in self._recorded.claims(self._root(owner)) else None
+
+
+def _kept_rows(feed: Entries, stored: Sequence[tuple[bytes, Row]]) -> Iterable[tuple[bytes, Row]]:
+    """How many entries each member has, and the newest one that was trimmed: counted here, and kept elsewhere."""
+    kept: dict[bytes, Kept] = {}
+    for key, row in stored:
+        if view_part(key) == feed.prefix:
+            member = feed.member_in(key)
+            before = kept.get(member, Kept())
+            is_newest = was_trimmed(row) and not before.trimmed
+            trimmed = feed.tail_of(key) if is_newest else before.trimmed
+            kept[member] = Kept(before.entries + bool(entry_row(row)), trimmed)
+    assert feed.view.kept is not None, "asked only of feeds with at_most"
+    return [(feed.view.kept + member, kept_row(each, 0)) for member, each in kept.items() if each != Kept()]
+
+
+def feeds_of(operations: Operations) -> list[Entries]:
+    """The feeds of a schema."""
+    return [Entries(view) for view in operations.catalog.views.values() if isinstance(view, FeedView)]
 
 
 def _shared(key: bytes) -> bytes:
@@ -122,7 +146,7 @@ class RowSimulation(Simulation):
         return operations
 
     def _audit(self) -> Audit:
-        return Audit(LogicalRows(self.engine), self.operations)
+        return Audit(LogicalRows(self.engine, feeds_of(self.operations)), self.operations)
 
     @property
     def _committer(self) -> FollowingCommitter:

@@ -172,7 +172,8 @@ class Commit:
     a `basis` the changes were decided before, one after the other: they are decided again in that way, and only while
     the rows they were decided on are unchanged. `is_deciding` is the committer's note of how far it is: an error raised
     while it is true comes from the changes themselves, any other from the store. Nothing follows from rows of `views`
-    with a prefix of `unfollowed`: feeds that are built afterwards are made of them then.
+    with a prefix of `unfollowed`: feeds that are built afterwards are made of them then. Where one row is changed at a
+    time what follows is left to tasks, as always.
     """
 
     __slots__ = ("basis", "beside", "changes", "is_deciding", "swaps", "unfollowed")
@@ -305,8 +306,11 @@ class Committer(SystemCommitter, Protocol):
         """
         ...
 
-    def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:
-        """Inside `together`: makes the entries right that follow from these rows of `views`, as they are now."""
+    def follow_rows(self, keys: Sequence[bytes], swaps: Sequence[Swap]) -> Plan[None]:
+        """Makes the entries right that follow from these rows of `views`, as they are now, and swaps system rows.
+
+        On a store that changes one row at a time the swaps come last, and removed rows follow, too.
+        """
         ...
 
     def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:

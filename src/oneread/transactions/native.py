@@ -26,7 +26,7 @@ from oneread.transactions.loading import check_unchanged, load_rows, refuse_refe
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, Root, encode_root, next_version, parse_root
 from oneread.transactions.sequences import keep_sequences, last_number, raised
-from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, swap
+from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, Swap, swap
 from oneread.transactions.unit_of_work import (
     Group,
     HoldersRefused,
@@ -246,10 +246,12 @@ class NativeCommitter(NativeSystem):
 
         return _until_written(attempt)
 
-    def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:
+    def follow_rows(self, keys: Sequence[bytes], swaps: Sequence[Swap]) -> Plan[None]:
         """One unit of work, which writes these rows again."""
-        unit = self.new_unit(store)
-        now = store.now()
+        yield from self.together(partial(self._write_again, keys=keys), swaps)
+
+    def _write_again(self, store: CountedStore, keys: Sequence[bytes]) -> None:
+        unit, now = self.new_unit(store), store.now()
         unit.load("views", keys)
         for key in keys:
             row = unit.get("views", key)

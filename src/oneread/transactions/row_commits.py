@@ -208,9 +208,6 @@ class RowCommitter(HeldRows):
     def follow(self, store: CountedStore, source: bytes, holder: bytes) -> SetAside | None:  # noqa: ARG002 - of the contract
         raise Unsupported(SEVERAL, source=source, holder=holder)
 
-    def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:  # noqa: ARG002 - of the contract
-        raise Unsupported(SEVERAL, rows=len(keys))
-
     def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:  # noqa: ARG002 - of the contract
         raise Unsupported(SEVERAL, groups=len(groups))
 

@@ -19,6 +19,7 @@ from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.intents import decode_version, read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
+from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
 from oneread.transactions.outbox import group_root
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.tasks import TaskStepResult
@@ -41,13 +42,19 @@ _decode = msgspec.msgpack.Decoder(TaskLease).decode
 
 
 class RowTaskRunner:
-    """Does the tasks of one open database. `batches` counts what was done."""
+    """Does the tasks of one open database; `standing` asks for feeds of others. `batches` counts what was done."""
 
-    def __init__(self, committer: TotalsCommitter, leases: LeaseHolder | None = None) -> None:
+    def __init__(
+        self,
+        committer: TotalsCommitter,
+        leases: LeaseHolder | None = None,
+        standing: AskStanding = unknown_standing,
+    ) -> None:
         self.leases = LeaseHolder() if leases is None else leases
         self.batches = 0
         self._committer = committer
         self._looked = -LOOK_SECONDS
+        self._other_feeds = OtherFeeds(committer.feeds.prefixes, standing)
 
     def step(self, batch: int) -> Plan[TaskStepResult]:
         """One batch of the first task that no other worker has; now and then, recovers what other programs left."""
@@ -70,6 +77,9 @@ class RowTaskRunner:
                 return TaskStepResult.HELD if held else TaskStepResult.IDLE
             key, row = found[0]
             newest = yield from self._newest(key)
+            if newest is not None and (yield from self._other_feeds.is_newer(newest[0])):
+                within = within.behind(newest[0])
+                continue
             done = yield from self._advance(newest, batch) if newest is not None else self._drop(key, row)
             if done:
                 self.batches += 1
@@ -121,6 +131,8 @@ class RowTaskRunner:
         """Lets the next holders of a source, or entries of a feed's row, follow; the last one, None at the end."""
         committer = self._committer
         if outbox.kind_of(source) == outbox.FEED:
+            if (yield from self._other_feeds.is_over(outbox.task_key(source))):
+                return None
             try:
                 return (yield from committer.feeds.follow(outbox.feed_row(source), cursor, batch))
             except Corrupt as error:

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 from typing import Annotated
-from uuid import uuid4
 
 import pytest
 from msgspec import Meta
@@ -137,10 +136,6 @@ class Counted(Model[int]):
     views: int = rollup(counter("views:{number}"))
 
 
-class Full(Home):
-    at_most = 10
-
-
 class Crowded(Home):
     large_group = 10
 
@@ -162,7 +157,6 @@ class Lines(Feed[Posts]):
 REFUSED = [
     (Country, [Country], "rollup: a total with a constraint"),
     (Counted, [Counted], "rollup: a counter"),
-    (Full, [Member, Group, Membership, Post, Full], "at_most"),
     (Crowded, [Member, Group, Membership, Post, Crowded], "large_group"),
 ]
 
@@ -199,20 +193,3 @@ def test_a_feed_of_groups():
         db.save(membership(1, 2))
         db.drain()
         assert [row.posts for row in db.page(Lines, 2)] == [2]
-
-
-def test_a_feed_of_stored_data_is_refused_before_anything_is_changed():
-    url = f"memory://{uuid4()}?span=row"
-    plain = Schema(Member, Group, Membership, Post)
-    with connect(url, plain) as opened:
-        opened.save(Group(number=1))
-        opened.save(Member(number=1))
-        opened.save(membership(1, 1))
-        version = opened.survey().schema_version
-    with pytest.raises(Unsupported, match="cannot build a feed of stored data") as refused:
-        connect(url, Schema(Member, Group, Membership, Post, Home))
-    assert refused.value.facts["declaration"] is Home
-    with connect(url, plain) as opened:
-        assert opened.survey().schema_version == version
-    with connect(f"memory://{uuid4()}?span=row", Schema(Member, Group, Membership, Post, Home)) as opened:
-        assert len(opened.page(Home, 1)) == 0

@@ -419,7 +419,6 @@ def test_what_needs_several_rows_is_refused():
         lambda: committer.decide(None, [], 0),
         lambda: committer.refusals([]),
         lambda: committer.follow(None, b"s", b"h"),
-        lambda: committer.follow_rows(None, []),
         lambda: committer.show_groups(None, []),
         lambda: committer.step(None),
     ]
