@@ -7,7 +7,7 @@ from typing import Any
 
 from examples.shop.mistakes import Mistake
 from oneread import Database, Model, Schema, connect
-from oneread.plans.performer import wall_clock
+from oneread.plans.clock import wall_clock
 
 
 def open_loaded(

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from examples.community import schema, source
 from examples.resuming import Report
 from oneread import Database
-from oneread.plans.performer import wall_clock
+from oneread.plans.clock import wall_clock
 
 MOST = 1_000
 """Lines between two positions."""

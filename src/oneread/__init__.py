@@ -1,66 +1,115 @@
 """oneread: every page is one bounded read, and the library keeps every duplicate right.
 
-The public names; each stands where its room is. See docs/design/api.md.
+The public names; each stands where its room is, and is loaded when it is first asked for. See docs/design/api.md and
+docs/decisions/0088-names-are-loaded-when-asked-for.md.
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
-from oneread.connect import connect, connect_async, migration
-from oneread.counters.batch import AsyncCounterBatch, CounterBatch
-from oneread.counters.rows import WindowSize
-from oneread.counters.wanted import CounterRules
-from oneread.database._sync.bulk import Bulk
-from oneread.database._sync.cache_counters import CacheCounter
-from oneread.database._sync.counters import Counter, TransactionCounter
-from oneread.database._sync.database import Database
-from oneread.database._sync.transaction import Transaction
-from oneread.database.async_bulk import AsyncBulk
-from oneread.database.async_cache_counters import AsyncCacheCounter
-from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
-from oneread.database.async_database import AsyncDatabase
-from oneread.database.async_transaction import AsyncTransaction
-from oneread.database.marking import Unread
-from oneread.database.page_json import to_json
-from oneread.database.pages import Page, any_of
-from oneread.database.patches import add, append, remove, set_to
-from oneread.database.watching import Changes, RowChange
-from oneread.derivations.rules import (
-    ascending,
-    bucket,
-    by,
-    count,
-    descending,
-    greatest,
-    least,
-    mean,
-    newest,
-    newest_values,
-    oldest,
-    on,
-    shown,
-    total,
-)
-from oneread.derivations.views import Aggregate, Feed, Index
-from oneread.evolution.schema import Schema
-from oneread.feeds.marks import Marks
-from oneread.models.evolving import renamed, retyped
-from oneread.models.expiry import expires
-from oneread.models.expressions import field
-from oneread.models.fields import CREATED, GENERATED, UPDATED, counter, reference, rollup
-from oneread.models.model import Key, Model
-from oneread.models.paths import each, within
-from oneread.models.references import Copy, Ref
-from oneread.plans.trace import Cost, Observer
-from oneread.transfer.bulk import Refusal
+from oneread.connect import connect, connect_async, migration  # at once: else the module would hide its function
+
+if TYPE_CHECKING:
+    from oneread.counters.batch import AsyncCounterBatch, CounterBatch
+    from oneread.counters.rows import WindowSize
+    from oneread.counters.wanted import CounterRules
+    from oneread.database._sync.bulk import Bulk
+    from oneread.database._sync.cache_counters import CacheCounter
+    from oneread.database._sync.counters import Counter, TransactionCounter
+    from oneread.database._sync.database import Database
+    from oneread.database._sync.transaction import Transaction
+    from oneread.database.async_bulk import AsyncBulk
+    from oneread.database.async_cache_counters import AsyncCacheCounter
+    from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
+    from oneread.database.async_database import AsyncDatabase
+    from oneread.database.async_transaction import AsyncTransaction
+    from oneread.database.marking import Unread
+    from oneread.database.page_json import to_json
+    from oneread.database.pages import Page, any_of
+    from oneread.database.patches import add, append, remove, set_to
+    from oneread.database.watching import Changes, RowChange
+    from oneread.derivations.rules import (
+        ascending,
+        bucket,
+        by,
+        count,
+        descending,
+        greatest,
+        least,
+        mean,
+        newest,
+        newest_values,
+        oldest,
+        on,
+        shown,
+        total,
+    )
+    from oneread.derivations.views import Aggregate, Feed, Index
+    from oneread.evolution.schema import Schema
+    from oneread.feeds.marks import Marks
+    from oneread.models.evolving import renamed, retyped
+    from oneread.models.expiry import expires
+    from oneread.models.expressions import field
+    from oneread.models.fields import CREATED, GENERATED, UPDATED, counter, reference, rollup
+    from oneread.models.model import Key, Model
+    from oneread.models.paths import each, within
+    from oneread.models.references import Copy, Ref
+    from oneread.plans.trace import Cost, Observer
+    from oneread.transfer.bulk import Refusal
 
 __version__: str
 
+_PLACES: Final = {
+    "oneread.counters.batch": "AsyncCounterBatch CounterBatch",
+    "oneread.counters.rows": "WindowSize",
+    "oneread.counters.wanted": "CounterRules",
+    "oneread.database._sync.bulk": "Bulk",
+    "oneread.database._sync.cache_counters": "CacheCounter",
+    "oneread.database._sync.counters": "Counter TransactionCounter",
+    "oneread.database._sync.database": "Database",
+    "oneread.database._sync.transaction": "Transaction",
+    "oneread.database.async_bulk": "AsyncBulk",
+    "oneread.database.async_cache_counters": "AsyncCacheCounter",
+    "oneread.database.async_counters": "AsyncCounter AsyncTransactionCounter",
+    "oneread.database.async_database": "AsyncDatabase",
+    "oneread.database.async_transaction": "AsyncTransaction",
+    "oneread.database.marking": "Unread",
+    "oneread.database.page_json": "to_json",
+    "oneread.database.pages": "Page any_of",
+    "oneread.database.patches": "add append remove set_to",
+    "oneread.database.watching": "Changes RowChange",
+    "oneread.derivations.rules": "ascending bucket by count descending greatest least mean newest newest_values oldest"
+    " on shown total",
+    "oneread.derivations.views": "Aggregate Feed Index",
+    "oneread.evolution.schema": "Schema",
+    "oneread.feeds.marks": "Marks",
+    "oneread.models.evolving": "renamed retyped",
+    "oneread.models.expiry": "expires",
+    "oneread.models.expressions": "field",
+    "oneread.models.fields": "CREATED GENERATED UPDATED counter reference rollup",
+    "oneread.models.model": "Key Model",
+    "oneread.models.paths": "each within",
+    "oneread.models.references": "Copy Ref",
+    "oneread.plans.trace": "Cost Observer",
+    "oneread.transfer.bulk": "Refusal",
+}
+"""The public names of each module, which is imported when one of them is first asked for."""
 
-def __getattr__(name: str) -> str:
+_MODULES: Final = {name: module for module, names in _PLACES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
     if name == "__version__":  # looked up when it is asked for: reading the metadata of packages is slow
-        version: str = import_module("importlib.metadata").version("oneread")
-        return version
-    raise AttributeError(f"module 'oneread' has no attribute {name!r}")
+        return import_module("importlib.metadata").version("oneread")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'oneread' has no attribute {name!r}")
+    found: object = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

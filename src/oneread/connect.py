@@ -1,6 +1,8 @@
 """Connecting: a URL to an engine, and an engine to a database.
 
-See docs/design/api.md.
+What a store needs is imported when one is opened: its engine when a URL names it, the committer of stores that change
+one row at a time when the engine is one of these. `import oneread` imports this module, so it imports little itself.
+See docs/design/api.md and docs/decisions/0088-names-are-loaded-when-asked-for.md.
 """
 
 from __future__ import annotations
@@ -9,27 +11,26 @@ import re
 from collections.abc import Callable, Collection, Coroutine, Generator
 from hashlib import blake2b
 from types import TracebackType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-from oneread.database._sync.database import Database
-from oneread.database.async_database import AsyncDatabase
-from oneread.database.migration import Migration
-from oneread.database.open import opened
-from oneread.database.operations import Operations
 from oneread.errors import InvalidUrl, Unsupported, UsageError
-from oneread.evolution.schema import Schema
-from oneread.plans.performer import wall_clock
-from oneread.plans.sync_driver import SyncDriver
-from oneread.plans.trace import Observer, Trace
-from oneread.store.cache import Cache
-from oneread.store.engine import Engine, HoldsCursorKey
+from oneread.plans.clock import wall_clock
 from oneread.store.limits import GRACE, LONGEST_SECONDS
-from oneread.transactions.commit import SystemCommitter
-from oneread.transactions.system_rows import NATIVE_SYSTEM
+
+if TYPE_CHECKING:
+    from oneread.database._sync.database import Database
+    from oneread.database.async_database import AsyncDatabase
+    from oneread.database.migration import Migration
+    from oneread.database.operations import Operations
+    from oneread.evolution.schema import Schema
+    from oneread.plans.trace import Observer
+    from oneread.store.cache import Cache
+    from oneread.store.engine import Engine
+    from oneread.transactions.commit import SystemCommitter
 
 PATIENCE_SECONDS: Final = 30.0
 
-D = TypeVar("D", Database, AsyncDatabase)
+D = TypeVar("D", "Database", "AsyncDatabase")
 
 Options = dict[str, str]
 
@@ -85,6 +86,9 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
         LimitExceeded: the disk is full.
         Corrupt: the file is damaged, or belongs to another program.
     """
+    from oneread.database._sync.database import Database
+    from oneread.plans.sync_driver import SyncDriver
+
     _check(cursor_secret, workers, observers, telemetry=telemetry)
     _check_time(clock, timeout)
     _check_wait(wait)
@@ -118,6 +122,7 @@ def connect_async(  # noqa: PLR0913 - as connect
     async def opening() -> AsyncDatabase:
         import asyncio
 
+        from oneread.database.async_database import AsyncDatabase
         from oneread.plans.async_driver import AsyncDriver
 
         _check(cursor_secret, workers, observers, telemetry=telemetry)
@@ -146,6 +151,9 @@ def migration(
         LimitExceeded: the disk is full.
         Corrupt: the file is damaged, or belongs to another program.
     """
+    from oneread.database.migration import Migration
+    from oneread.plans.sync_driver import SyncDriver
+
     _check_time(clock, timeout)
     _check_schema(schema)
     engine, may_write = _open_engine(url, timeout)
@@ -214,6 +222,8 @@ def _check_wait(wait: object) -> None:
 
 
 def _check_schema(schema: object) -> None:
+    from oneread.evolution.schema import Schema
+
     if not isinstance(schema, Schema):
         raise UsageError("not a Schema(...) of models and views", given=schema)
 
@@ -222,6 +232,10 @@ def _open(
     url: str, schema: Schema, clock: Callable[[], int], timeout: float, workers: int | None
 ) -> tuple[Engine, Operations, int]:
     """Opens the engine of a URL and compiles the schema for it; returns both with the number of workers."""
+    from oneread.database.open import opened
+    from oneread.plans.sync_driver import SyncDriver
+    from oneread.plans.trace import Trace
+
     _check_schema(schema)
     engine, may_write = _open_engine(url, timeout)
     try:
@@ -238,6 +252,8 @@ def _open(
 def _system(engine: Engine) -> SystemCommitter:
     """What commits the rows that belong to no entity."""
     if engine.capabilities.spans_rows:
+        from oneread.transactions.system_rows import NATIVE_SYSTEM
+
         return NATIVE_SYSTEM
     from oneread.transactions.row_recovery import ROW_SYSTEM
 
@@ -340,6 +356,8 @@ def _cached(cache: str | None, url: str, engine: Engine) -> Cache | None:
 
 def _scope(url: str, engine: Engine, namespace: str) -> str:
     """What begins the keys of a store in a cache: of its own random key, so that no other store has it."""
+    from oneread.store.engine import HoldsCursorKey
+
     if not isinstance(engine, HoldsCursorKey):
         raise Unsupported("this engine keeps no key by which stores that share a cache are kept apart")
     prefix = _parse(url, _OPENERS).options.get("prefix", "")

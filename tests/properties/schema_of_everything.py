@@ -260,6 +260,8 @@ class EverythingSold(Aggregate[Purchase]):
 
 
 class SalesOfTown(Aggregate[Purchase]):
+    shards = 3
+
     town: str | None = by(within(Purchase.buyer, Buyer.lives_in), none="last")
     state: State = by(Purchase.state)
     units: int = total(Purchase.quantity)

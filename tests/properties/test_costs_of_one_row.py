@@ -8,19 +8,22 @@ from hypothesis import Phase, given, settings
 
 from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, connect, count, within
-from oneread.costs import declared, row_commits
+from oneread.costs import declared, row_commits, row_writes
 from oneread.costs.budgets import budget
 from oneread.errors import OnereadError, Unsupported
 from oneread.testing import strategies
 from oneread.testing.clock import Clock
 from oneread.testing.steps import DrainStep, PatchStep, SaveAllStep, SweepStep, TickStep, WriteStep
+from tests.properties.votes_and_answers import SITE
 from tests.simulation.schema import WORLD as MODELS
 from tests.simulation.schema import Customer as Person
 from tests.simulation.schema import Product as Ware
+from tests.unit.transactions.test_row_rollups import INDEXED, LISTED, PLAIN, Play, Song
 
 FEW = settings(
     max_examples=settings().max_examples // 5, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )
+SOON = settings(FEW, phases=[Phase.generate])
 PATCHED = {"PatchStep": "patch", "UpsertStep": "upsert", "DeleteStep": "delete"}
 MODES = {"save": "save", "create": "create", "keep": "get_or_create"}
 LEFT = 4
@@ -50,6 +53,8 @@ class NotesOfReader(Index[Note]):
 
 
 class NotesOfPlace(Aggregate[Note]):
+    shards = 4
+
     place: Place = by(Note.place)
     notes: int = count()
 
@@ -100,11 +105,11 @@ class Priced:
         assert spent.bytes <= size, step
 
 
-def holds(inline, effort=FEW):
+def holds(inline, effort=FEW, schema=WORLD):
     @effort
-    @given(strategies.histories(WORLD))
+    @given(strategies.histories(schema))
     def is_within(history):
-        priced = Priced(WORLD, inline)
+        priced = Priced(schema, inline)
         for step in history:
             if not isinstance(step, SweepStep):
                 priced.do(step)
@@ -117,6 +122,26 @@ def holds(inline, effort=FEW):
 @pytest.mark.timeout(900)
 def test_no_write_exceeds_its_bound(inline):
     holds(inline)
+
+
+@pytest.mark.parametrize("inline", [0, 2, 100])
+@pytest.mark.timeout(900)
+def test_no_write_of_what_shows_totals_exceeds_its_bound(inline):
+    holds(inline, schema=SITE)
+
+
+@pytest.mark.parametrize("part", ["_add_totals", "_add_listed"])
+def test_a_bound_without_what_shows_groups_is_exceeded(monkeypatch, part):
+    monkeypatch.setattr(row_writes.OneRowWrites, part, lambda *_given: None)
+    with pytest.raises(AssertionError):
+        holds(100, SOON, SITE)
+
+
+def test_the_bounds_of_totals_are_reached():
+    """As exactly as tests/unit/transactions/test_row_rollups.py counts them."""
+    found = [declared.of(schema, span="row").create(Play).requests for schema in (PLAIN, INDEXED, LISTED)]
+    assert found == [13, 17, 20]
+    assert declared.of(PLAIN, span="row").create(Song).requests == 5
 
 
 @pytest.mark.parametrize("part", ["_behind", "_before"])

@@ -19,11 +19,16 @@ from oneread.testing.audit import Audit, Offence
 from oneread.testing.row_simulator import LogicalRows
 from oneread.transactions.row_recovery import RowRecovery
 from oneread.transactions.system_rows import NATIVE_SYSTEM
+from tests.properties import schema_of_feeds as of_feeds
 from tests.properties.test_one_row import of_one_row
+from tests.properties.test_row_feeds import KEPT
 from tests.simulation.schema import WORLD, Compiled, CustomersOfEmail, PurchasesOfBuyer
 
 FEW = settings(max_examples=settings().max_examples // 50, deadline=None)
 OLDER = Compiled(*WORLD.models, CustomersOfEmail, PurchasesOfBuyer, inline=2)
+FEEDS = [each for each in KEPT if each.at_most is None]  # what is trimmed depends on the order of building
+WITHOUT_FEEDS = Compiled(*of_feeds.MODELS, *FEEDS[:1], inline=2)
+WITH_FEEDS = Compiled(*of_feeds.MODELS, *FEEDS, inline=2)
 START = 1_700_000_000_000
 
 
@@ -55,17 +60,17 @@ def without_cells(key, catalog):
     return key
 
 
-def built(history, engine):
+def built(history, engine, older=OLDER, newer=WORLD):
     """The derived rows of a store after a history and a backfill, without stamps."""
     driver, spans_rows = Driver(engine), engine.capabilities.spans_rows
     committer = NATIVE_SYSTEM if spans_rows else RowRecovery(clock=lambda: driver.tick() / 1000)
-    operations = driver.plan(opened(OLDER, read_only=False, committer=committer))
+    operations = driver.plan(opened(older, read_only=False, committer=committer))
     for step in history:
         try:
             driver.plan(step.plan(operations))
         except (UsageError, Conflict):
             continue
-    operations = driver.plan(opened(WORLD, read_only=False, committer=committer))
+    operations = driver.plan(opened(newer, read_only=False, committer=committer))
     result = driver.plan(operations.backfill(BackfillOptions(fence=True)).run())
     while driver.plan(operations.drain_step(50)):
         pass
@@ -77,6 +82,19 @@ def built(history, engine):
         for key, row in rows.answer(Scan(table, RowRange(b"", b""), 1 << 30))
     }
     return result.done, found
+
+
+@pytest.mark.parametrize("deletes", ["hide", "remove"])
+def test_feeds_are_built_as_on_a_store_that_spans_rows(deletes):
+    @FEW
+    @given(strategies.histories(WITHOUT_FEEDS, of_feeds.GIVEN))
+    def is_equal(history):
+        history = [step for step in of_one_row(history) if getattr(step, "writes", False)]
+        native, row = MemoryEngine(), OneRowMemoryEngine(deletes)
+        schemas = WITHOUT_FEEDS, WITH_FEEDS
+        assert built(history, row, *schemas) == built(history, native, *schemas)
+
+    is_equal()
 
 
 @pytest.mark.parametrize("deletes", ["hide", "remove"])

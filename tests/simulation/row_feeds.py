@@ -178,6 +178,8 @@ def an_item_has_one_column_for_all_groups(patch):
 def a_task_is_there_before_its_row(patch):
     row = "_task_row(*each, made.version)"
     put = f"    tasks = [{row} for key, made, *_rest in done for each in made.tasks(key).items()]\n"
+    groups = "(key, made.version, made.groups) for key, made, *_rest in done"
+    put += f"    tasks += outbox.group_task_rows({groups})\n"
     put += '    if tasks:\n        yield from Mutate("system", tasks)\n'
     edit(patch, RowCommitter, "apply", (put, ""), ("    if together:", f"{put}    if together:"))
 

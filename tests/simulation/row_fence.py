@@ -163,15 +163,17 @@ class Program:
 
 
 class RowFence:
-    """One history."""
+    """One history. `old_shop` is what older programs declare, `newer` what newer ones do, by the name of a release."""
+
+    name, old_shop, newer = "fence", OLD, NEWER
 
     def __init__(self, seed):
-        self.seed, self.chance = seed, Random(f"fence {seed}")
+        self.seed, self.chance = seed, Random(f"{self.name} {seed}")
         self.time = 1_000_000.0
         self.lines, self.events, self.numbers = [], [], counting()
         self.engine = OneRowMemoryEngine(self.chance.choice(("hide", "remove")))
-        self.release = self.chance.choice(sorted(NEWER))
-        self.new_shop = NEWER[self.release]
+        self.release = self.chance.choice(sorted(self.newer))
+        self.new_shop = self.newer[self.release]
         self.spite = self.chance.choice((0.1, 0.2, 0.4))
         """How often a write of an older program comes just before the end of its lease, and how often long after."""
         self.kinds = frozenset()
@@ -179,10 +181,10 @@ class RowFence:
         self.is_built = self.is_opened = self.is_parked = self.is_raised = False
         self.old = [self.program(f"old {number}") for number in range(self.chance.randint(1, 3))]
         for each in self.old:
-            self.open_now(each, OLD)
+            self.open_now(each, self.old_shop)
         self.begin(self.old[0])
         for each in self.old:
-            each.steps = self.acts(OLD, self.chance.randint(1, ACTS))
+            each.steps = self.acts(self.old_shop, self.chance.randint(1, ACTS))
             self.at(self.chance.choice((0, 100, 1500)), self.next_step, each)
         self.new = [self.program("new writer"), self.program("closer")]
         self.closer = self.new[1]
@@ -353,14 +355,18 @@ class RowFence:
 
     def was_opened(self, program, operations):
         program.operations, self.is_opened = operations, True
-        if self.states()["LargeNotes"].state == "readable":  # no note was there, and all who make one know the view
-            self.kinds = {operations.catalog.kinds[self.new_shop.Note].prefix}
+        self.kinds = self.whole_kinds()
         self.look_at_all()
         writer = self.new[0]
         self.open_now(writer, self.new_shop)
         writer.steps = self.acts(self.new_shop, ACTS)
         self.at(1, self.next_step, writer)
         self.backfill()
+
+    def whole_kinds(self):
+        """Kinds whose views can all be read: no note was there, and all who make one know the view."""
+        is_readable = self.states()["LargeNotes"].state == "readable"
+        return {self.closer.operations.catalog.kinds[self.new_shop.Note].prefix} if is_readable else frozenset()
 
     def backfill(self):
         options = BackfillOptions(fence=self.chance.random() < 0.8, quiet=1.0, wait=60.0)
@@ -437,7 +443,7 @@ class RowFence:
         self.old_code_is_refused()
 
     def old_code_is_refused(self):
-        step = SaveStep(OLD.Note(number=9, size=9))
+        step = SaveStep(self.old_shop.Note(number=9, size=9))
         try:
             self.drive(self.old[0], step.plan(self.old[0].operations))
         except SchemaMismatch:

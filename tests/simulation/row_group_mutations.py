@@ -6,6 +6,7 @@ from oneread.store.requests import CheckAndMutate, Read
 from oneread.store.rows import Cell, RowMutation
 from oneread.transactions import intents, row_apply, row_groups
 from oneread.transactions.intents import decode_version, encode_version
+from oneread.transactions.root import VERSION
 from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_groups import GroupCommitter, GroupDraft
 from oneread.transactions.sequences import last_number
@@ -133,6 +134,7 @@ def a_child_is_fenced_in_place_of_its_root(patch):
         ("if seen.version >= stamp:", "if root.version >= stamp:"),
         ("REMOVED, seen.version", "REMOVED, root.version"),
         (FENCE, f"    if holder == seen.key:\n        {FENCE}\n        else:\n            yield from {OF_CHILD}"),
+        VERSION=VERSION,
     )
 
 

@@ -7,6 +7,8 @@ contain that line.
 import inspect
 import textwrap
 
+from oneread.plans.effects import Now
+from oneread.store.keys import pointer_part
 from oneread.transactions import outbox, row_apply, row_commits
 from oneread.transactions.intents import Intents
 from oneread.transactions.row_commits import RowCommitter
@@ -14,13 +16,18 @@ from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 
 
-def edit(patch, cls, name, *changes):
-    """Substitutes a method by one whose source is changed: each pair is what is there, and what stands for it."""
+def edit(patch, cls, name, *changes, **names):
+    """Substitutes a method by one whose source is changed: each pair is what is there, and what stands for it.
+
+    `names` are given to its module, for what stands there.
+    """
     source = textwrap.dedent(inspect.getsource(getattr(cls, name)))
     for before, after in changes:
         assert source.count(before) == 1, f"{name} has not exactly one {before!r}"
         source = source.replace(before, after)
     module = inspect.getmodule(getattr(cls, name))
+    for each, value in names.items():
+        patch.setattr(module, each, value, raising=False)
     made = {}
     exec(compile("from __future__ import annotations\n" + source, module.__file__, "exec"), vars(module), made)
     patch.setattr(cls, name, made[name])
@@ -51,7 +58,8 @@ def a_back_reference_is_removed_by_the_clock(patch):
         patch,
         RowCommitter,
         "_has_pointer",
-        ("put_cell(place, VALUE, REMOVED, seen.version)", "put_cell(place, VALUE, REMOVED, (yield from Now()))"),
+        ("Cell(REMOVED, seen.version)", "Cell(REMOVED, (yield from Now()))"),
+        Now=Now,
     )
 
 
@@ -123,11 +131,13 @@ def unfenced(part):
 
 
 def a_back_reference_is_removed_without_a_fence(patch):
-    edit(patch, RowCommitter, "_has_pointer", unfenced("BACK_REFERENCES"), ("REMOVED, seen.version", "REMOVED, stamp"))
+    stamped = "REMOVED, seen.version", "REMOVED, stamp"
+    names = {"pointer_part": pointer_part, "outbox": outbox}
+    edit(patch, RowCommitter, "_has_pointer", unfenced("BACK_REFERENCES"), stamped, **names)
 
 
 def a_hold_is_looked_at_without_a_fence(patch):
-    edit(patch, RowCommitter, "_has_pointer", unfenced("HOLDS"))
+    edit(patch, RowCommitter, "_has_pointer", unfenced("HOLDS"), pointer_part=pointer_part, outbox=outbox)
 
 
 def a_delete_that_may_be_refused_leaves_no_mark(patch):

@@ -20,18 +20,26 @@ import pytest
 from oneread.testing.simulator import Violation
 from tests.simulation import (
     row_cells,
+    row_child_totals_mutations,
     row_counter_mutations,
     row_feeds,
     row_following,
     row_group_mutations,
     row_mutations,
     row_purging,
+    row_shards,
+    row_totals_mutations,
+    row_trimming,
+    test_row_building,
     test_row_feeds,
     test_row_fence,
+    test_row_trimming,
     test_row_watching,
 )
+from tests.simulation.row_child_totals import threads_world
 from tests.simulation.row_counters import counter_world
 from tests.simulation.row_groups import group_world
+from tests.simulation.row_totals import totals_world
 from tests.simulation.row_world import row_world
 from tests.simulation.test_one_row import finding
 
@@ -42,7 +50,12 @@ WORLDS = {
     "cells": row_cells.cells,
     "groups": group_world,
     "feeds": row_feeds.world,
+    "feeds of few entries": row_trimming.world,
     "counters": counter_world,
+    "totals": totals_world,
+    "totals, applied later": partial(totals_world, later=True),
+    "totals of groups": threads_world,
+    "shards of groups": row_shards.spread_world,
 }
 """Each makes the simulation of a seed."""
 
@@ -52,12 +65,17 @@ BY_SEED = {
     "cells": row_cells.BY_SEED,
     "groups": row_group_mutations.BY_SEED,
     "feeds": test_row_feeds.BY_SEED,
+    "feeds of few entries": test_row_trimming.BY_SEED,
     "counters": row_counter_mutations.BY_SEED,
+    "totals": row_totals_mutations.BY_SEED,
+    "totals of groups": row_child_totals_mutations.BY_SEED,
+    "shards of groups": row_shards.BY_SEED,
 }
 """The rules that are broken, by the world whose seeds find them."""
 
 BY_OTHER_SEED = {
     "schemas": test_row_fence.BROKEN,
+    "building of feeds": test_row_building.BROKEN,
     "watched views": test_row_watching.BY_SEED,
     "purge": row_purging.BY_SEED,
 }
@@ -69,6 +87,8 @@ BY_SCHEDULE = {
     "cells": row_cells.BY_SWITCHES,
     "groups": row_group_mutations.BY_SWITCHES,
     "counters": row_counter_mutations.BY_SCHEDULE,
+    "totals": row_totals_mutations.BY_SWITCHES,
+    "totals of groups": row_child_totals_mutations.BY_SWITCHES,
 }
 """The rules that no short search finds by seeds, and the schedules that find them."""
 

@@ -9,6 +9,7 @@ from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance, Fate
 from oneread.testing.steps import DeleteStep, PatchStep, SaveAllStep, SaveStep, Step, TransactStep, UpsertStep
 from oneread.transactions.leases import LeaseHolder
+from oneread.transactions.row_apply import left_tasks
 from oneread.transactions.row_tasks import RowTaskRunner
 from tests.simulation.schema import WORLD, Buyer, City, Customer, Home, Land, Product, Purchase, Region, Sold
 from tests.simulation.world import ACTS, KEPT, PENDING, READS, STEPS, WRITERS, WRITES, beginning, bought
@@ -65,6 +66,24 @@ class ForgetStep(Step, frozen=True):
     def plan(self, operations):
         operations.committer._later.clear()
         yield from ()
+
+
+class IncludeStep(Step, frozen=True):
+    """A reader includes what was acknowledged and is not applied."""
+
+    def __str__(self):
+        return "include"
+
+    def plan(self, operations):
+        waiting = [key for each in operations.committer._later for key in left_tasks(each)]
+        return operations.outbox.include(waiting)
+
+
+def apply_later(simulation):
+    """Lets the writers of a simulation return at their commit points; some of what they left is forgotten."""
+    simulation.operations.apply_later()
+    simulation.process("end of programs", [RecoverStep(), ForgetStep()] * 4)
+    simulation.process("reader that includes", [IncludeStep()] * 4)
 
 
 def row_world(seed, *, later=False, **options):

@@ -4,7 +4,8 @@ import pytest
 
 from oneread.derivations import changes, decisions
 from oneread.derivations.entity_type import EntityType
-from oneread.evolution.backfill import Backfill, BackfillPosition
+from oneread.evolution.backfill import Backfill
+from oneread.evolution.backfill_position import BackfillPosition
 from oneread.evolution.fence import Fence
 from oneread.transactions.root import BODY
 from tests.simulation.two_schemas import Found, TwoSchemas

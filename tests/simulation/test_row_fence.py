@@ -8,7 +8,8 @@ import os
 import pytest
 
 from oneread.evolution import changing
-from oneread.evolution.backfill import Backfill, BackfillPosition
+from oneread.evolution.backfill import Backfill
+from oneread.evolution.backfill_position import BackfillPosition
 from oneread.evolution.leased_fence import LeasedFence
 from oneread.store.rows import REMOVED
 from oneread.transactions import row_recovery

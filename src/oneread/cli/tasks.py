@@ -19,8 +19,6 @@ from oneread.derivations.pending_tasks import (
     WaitingTask,
     count_set_aside,
     count_waiting,
-    task_lag,
-    waiting_tasks,
 )
 from oneread.plans.progress import Progress
 from oneread.transactions.outbox import BATCH
@@ -72,9 +70,9 @@ def command(
     with writing(db, known, evolve=False) if runs else reading(db, known) as database:
         retried = database.run(database.operations.outbox.retry()) if retry else 0
         batches = _drain(output, database) if runs else 0
-        found = database.run(waiting_tasks(database.operations.catalog, limit))
+        found = database.run(database.operations.waiting(limit))
         lag, aside = (
-            database.run(task_lag(database.operations.catalog)),
+            database.run(database.operations.lag()),
             database.run(count_set_aside()),
         )  # later: no task looks older than all
         waiting = count_waiting(lag)

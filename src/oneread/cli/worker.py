@@ -22,7 +22,7 @@ import typer
 from oneread.cli.options import Invocation, with_shared_options, writing
 from oneread.cli.output import Output, age_of, counted
 from oneread.database._sync.database import Database
-from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, task_lag
+from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting
 from oneread.transactions.outbox import BATCH
 from oneread.transactions.tasks import TaskStepResult
 
@@ -69,7 +69,7 @@ def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = Fal
             _work_once(database, lambda: stopped.is_set() or monotonic() >= until)
         else:
             _watch(output, database, stopped, until)
-        lag, aside = database.run(task_lag(database.operations.catalog)), database.run(count_set_aside())
+        lag, aside = database.run(database.operations.lag()), database.run(count_set_aside())
         output.document(WorkerRun(count_waiting(lag), aside, database.operations.outbox.batches, lag))
     named = f", {counted(aside, 'holder')} set aside: oneread tasks" if aside else ""
     output.text(f"stopped; {counted(count_waiting(lag), 'task')} waiting{age_of(lag)}{named}")
@@ -98,7 +98,7 @@ def _watch(output: Output, database: Database, stopped: threading.Event, until: 
     while not stopped.wait(min(NOTE_SECONDS, max(0.0, until - monotonic()))) and monotonic() < until:
         done = database.operations.outbox.batches
         if done > said:
-            lag = database.run(task_lag(database.operations.catalog))
+            lag = database.run(database.operations.lag())
             waiting = f"{counted(count_waiting(lag), 'task')} waiting{age_of(lag)}"
             output.note(f"{counted(done - said, 'batch', 'batches')} done; {waiting}")
             said = done

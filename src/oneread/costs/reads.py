@@ -11,6 +11,7 @@ from oneread.costs import log_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
+from oneread.derivations.derivation import RowForm
 from oneread.feeds.feed_view import FeedView
 from oneread.store.limits import BUDGET
 from oneread.store.rows import Table
@@ -19,7 +20,8 @@ from oneread.store.rows import Table
 class Reads:
     """Bounds of reads of one schema."""
 
-    def __init__(self, costs: EntityCosts) -> None:
+    def __init__(self, costs: EntityCosts, *, is_one_row: bool = False) -> None:
+        self._is_one_row = is_one_row
         self._costs = costs
         self._catalog = costs.catalog
 
@@ -43,7 +45,7 @@ class Reads:
             if form.found is not None:
                 size, requests = (each.value, 1) if form.found == "read" else (each.row, keys)
                 what = form.one if verb == "get" else form.many
-                rows = keys * form.first
+                rows = keys * form.first * self._shards(form)
                 total.add(form.name, Rows(form.found, form.table, what, form.name), rows, size, requests)
         return total.bound(verb, name)
 
@@ -56,10 +58,12 @@ class Reads:
                 view, view.large.merged, limit, any_of, budget if where or view.has_expiries else None
             )
         expires = view is not None and view.has_expiries
-        skips = where or expires or table == "roots"  # the table of entities has tombstones
+        shards = max((self._shards(each.form) for each in self._view_costs(cls)), default=1)
+        # The table of entities has tombstones, and of a group that is spread over rows the first one is never removed.
+        skips = where or expires or table == "roots" or shards > 1
         requests, rows = scans(limit, any_of, budget if skips else None)
         total = BoundBuilder()
-        total.add("rows", Rows("scan", table, what, cls.__name__), rows, size, requests)
+        total.add("rows", Rows("scan", table, what, cls.__name__), rows * shards, size, requests)
         shown = limit + budget if where else limit
         for each in self._view_costs(cls):
             form = each.form
@@ -94,6 +98,10 @@ class Reads:
                 return each.form.table, each.form.many, each.row
         key = self._costs.key(self._catalog.kinds[cls])
         return "roots", "entities", key.plus(self._entity(cls))
+
+    def _shards(self, form: RowForm) -> int:
+        """The rows of each group; 1 for all else."""
+        return form.shards if self._is_one_row else 1
 
     def _view_costs(self, cls: type) -> Sequence[ViewCost]:
         return self._costs.views.get(cls, ())

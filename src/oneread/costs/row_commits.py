@@ -21,6 +21,9 @@ TOKENS: Final = 8
 """Tokens that a group's row has, at most: one, and one more for each program that ended since its last change."""
 
 ROOT_KEY: Final = Size(KEY_BYTES + 2, 12)
+GROUP_KEY: Final = Size(KEY_BYTES + 4 + HEADER, 14)
+GROUP_TASK: Final = Size(60, 40).plus(ROOT_KEY, GROUP_KEY)
+"""The task of a group, with one cell."""
 MARKER: Final = Size(15 + 8, 15 + 8).plus(ROOT_KEY)
 ROW_CELLS: Final = Size(280, 130)
 """What a root row has besides: its history, and cells that are removed."""
@@ -46,7 +49,8 @@ class RowCommit(NamedTuple):
 
     `puts_pointers` and `puts_claims` say that references and unique values may be new. The sums of the views in
     `likely` are read with the sources. A marker is put in any case where the entity `may_be_new`; `has_task` says that
-    holders may follow; `holds` are the references that forbid the change.
+    holders may follow; `holds` are the references that forbid the change. `groups` are those that it may change and
+    that entities or indexes show; the entity itself shows `totals`.
     """
 
     cost: EntityCost
@@ -59,6 +63,8 @@ class RowCommit(NamedTuple):
     puts: bool = True
     may_be_new: bool = False
     has_task: bool = False
+    groups: int = 0
+    totals: int = 0
 
     def parts(self) -> dict[str, RequestedRows]:
         """What it asks for, by names that are the same in every commit."""
@@ -67,7 +73,7 @@ class RowCommit(NamedTuple):
         views = [each for each in self.own if each.cost.form.table == "views"]
         intents = self._intents()
         has_intents = bool(groups or views or self.has_task)
-        full = full_row(self.root, self.cost.sources)
+        full = full_row(self.root, self.cost.sources + self.totals)
         size = self.cost.key.plus(full, intents)
         parts = {"row": RequestedRows(Rows("read", "roots", self.what, name), 1, full, 1)}
         parts |= self._before(groups, full)
@@ -77,6 +83,9 @@ class RowCommit(NamedTuple):
         parts |= self._behind(views, groups)
         if self.has_task:
             parts["task"] = _one("write", "system", "task", TASK)
+        if self.groups:
+            tasks = Rows("write", "system", "tasks of groups", name)
+            parts["group tasks"] = RequestedRows(tasks, self.groups, GROUP_TASK, int(not self.has_task))
         if has_intents:
             parts["clear"] = RequestedRows(Rows("write", "roots", "intents are cleared", name), 1, ROOT_KEY, 1)
         if "marker" in parts:
@@ -85,7 +94,7 @@ class RowCommit(NamedTuple):
 
     def _intents(self) -> Size:
         rows = [each.cost.row.plus(_INTENT).times(each.rows) for each in self.own]
-        return _SEVERAL.plus(*rows)._replace(open=frozenset())
+        return _SEVERAL.plus(*rows, GROUP_KEY.times(self.groups))._replace(open=frozenset())
 
     def _before(self, groups: Sequence[ViewRows], full: Size) -> dict[str, RequestedRows]:
         """What is asked for before the commit point."""
@@ -102,6 +111,8 @@ class RowCommit(NamedTuple):
             parts[f"source {reference}"] = RequestedRows(sources, count, size, int(is_first))
         early = [ViewRows(each.cost, 1) for each in groups if self.sources and each.cost.form.name in self.likely]
         parts |= _together("likely sums", "read", "counts", early, _sum)
+        spread = [each for each in groups if each.cost.form.shards > 1]
+        parts |= _together("announced", "write", "counts", spread, lambda cost: cost.key.plus(FLAG))
         late = [each for each in groups if each not in early]
         parts |= _together("sums", "read", "counts", late, _sum)
         if self.holds:

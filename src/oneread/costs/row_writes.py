@@ -5,6 +5,7 @@ Each entity is a commit of its own, and so is each holder that follows. See docs
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
@@ -12,12 +13,24 @@ from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import EntityCosts, touched_rows
 from oneread.costs.fan_outs import FollowStep
 from oneread.costs.feed_costs import TASK
-from oneread.costs.row_commits import ROOT_KEY, RequestedRows, RowCommit, add_parts, full_row, greatest_parts
-from oneread.costs.sizes import NOTHING, Size, greatest
+from oneread.costs.row_commits import (
+    GROUP_KEY,
+    GROUP_TASK,
+    MARKER,
+    ROOT_KEY,
+    ROW_CELLS,
+    RequestedRows,
+    RowCommit,
+    add_parts,
+    full_row,
+    greatest_parts,
+)
+from oneread.costs.sizes import FLAG, NOTHING, Size, greatest
 from oneread.costs.writes import ViewRows, WriteCall, Writes
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.counter_fields import ShownCounter
 from oneread.derivations.one_row import refuse_unsupported
+from oneread.derivations.rollups import ShownAggregate
 from oneread.errors import Unsupported
 from oneread.store.limits import KEY_BYTES, ROW_HOLDERS
 
@@ -34,15 +47,13 @@ def _refuse_unpriced(catalog: Catalog) -> None:
                 "feed": bool(view.parts),
                 "watched": view.prefix in catalog.logs,
                 "ttl": view.has_expiries,
-                "index over groups": view.groups is not None,
             },
         )
         for cls, view in catalog.views.items()
     ]
     for cls, each in catalog.entity_types.items():
         kind = each.kind
-        features = {"ttl": kind.prefix in catalog.expiries, "child_of": kind.child_of is not None}
-        declared.append((cls, {**features, "rollup": bool(each.rollups)}))
+        declared.append((cls, {"ttl": kind.prefix in catalog.expiries, "child_of": kind.child_of is not None}))
     for cls, features in declared:
         for feature in [name for name, is_declared in features.items() if is_declared]:
             raise Unsupported(_UNPRICED, declaration=cls, feature=feature)
@@ -75,15 +86,20 @@ class OneRowWrites(Writes):
         levels = self._levels(write)
         parts = self._own_commit(write, has_task=bool(levels)).parts()
         add_parts(total, "", parts, write.entities)
+        if write.verb not in ("patch", "delete"):
+            for shown in self._shown_by(write.cls):
+                self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
+        touched = self._groups_of(self._own_rows(write), write.entities)
         if levels:
-            self._add_followers(total, levels, write)
+            touched.update(self._add_followers(total, levels, write))
+        self._add_totals(total, touched)
         for each in self._own_rows(write):
             total.note_undeclared(each.cost.undeclared)
         return total.bound(name, write.cls.__name__)
 
     def is_bounded(self, write: WriteCall) -> bool:
         try:
-            self._levels(write)
+            self.bound(write, write.verb)
         except Unsupported:
             return False
         return True
@@ -113,6 +129,8 @@ class OneRowWrites(Writes):
             puts=not is_delete,
             may_be_new=write.verb in (*_WHOLE, "upsert"),
             has_task=has_task,
+            groups=sum(self._groups_of(self._own_rows(write), 1).values()),
+            totals=self._totals_of(write.cls),
         )
 
     def _sources(self, write: WriteCall, widest: type) -> dict[str, tuple[int, Size]]:
@@ -131,7 +149,8 @@ class OneRowWrites(Writes):
     def _full(self, cls: type) -> Size:
         """A root row as commits read it, of whichever variant has the key."""
         kind = self._catalog.kinds[cls]
-        return full_row(self._root(cls), max(each.sources for each in self._costs.of_kind(kind)))
+        sources = max(each.sources for each in self._costs.of_kind(kind))
+        return full_row(self._root(cls), sources + self._totals_of(cls))
 
     def _likely(self, cls: type) -> frozenset[str]:
         """Aggregates whose groups are known before sources are read: they take nothing from behind a reference."""
@@ -166,11 +185,17 @@ class OneRowWrites(Writes):
                 return found
         return []
 
-    def _add_followers(self, total: BoundBuilder, levels: list[list[FollowStep]], write: WriteCall) -> None:
-        """Each source is looked up, and its holders follow one after the other; further ones are left to a task."""
+    def _add_followers(
+        self, total: BoundBuilder, levels: list[list[FollowStep]], write: WriteCall, of: str = ""
+    ) -> Counter[ShownAggregate]:
+        """Each source is looked up, and its holders follow one after the other; further ones are left to a task.
+
+        Returns the shown groups that they may touch.
+        """
         sources, usual = write.entities, write.usual_holders
+        touched: Counter[ShownAggregate] = Counter()
         for depth, steps in enumerate(levels):
-            label = f"{depth} "
+            label = f"{of}{depth} "
             because = "copies in " + ", ".join(dict.fromkeys(cls.__name__ for cls, _fields in steps))
             most = self._inline
             if depth == 0 and write.holders is not None:
@@ -185,7 +210,7 @@ class OneRowWrites(Writes):
             if all(self._is_leaf(step) for step in steps):
                 if following:
                     self._add_cells(total, label, steps, sources, following)
-                return
+                return touched
             looked = Rows("read", "roots", "a page of holders", because, usual)
             size = greatest(self._full(cls) for cls, _fields in steps)
             total.add(f"{label}page", looked, following, size, sources)
@@ -194,7 +219,75 @@ class OneRowWrites(Writes):
             parts = greatest_parts(self._following(step, has_task=depth + 1 < len(levels)) for step in steps)
             if following:
                 add_parts(total, label, parts, following)
+            found_here: Counter[ShownAggregate] = Counter()
+            for step in steps:
+                found_here |= self._groups_of(self._touched(step), following)
+            touched.update(found_here)
             sources = following
+        return touched
+
+    def _touched(self, step: FollowStep) -> list[ViewRows]:
+        """The derived rows that one holder touches when it follows."""
+        cls, change = step
+        own = [ViewRows(each, touched_rows(each, change)) for each in self._costs.of[cls].views]
+        return [each for each in own if each.rows]
+
+    # What shows groups.
+
+    def _shown_by(self, cls: type) -> list[ShownAggregate]:
+        """The aggregates whose groups an entity shows."""
+        rollups = [each.shown for each in self._catalog.entity_types[cls].rollups]
+        return list(dict.fromkeys([each for each in rollups if isinstance(each, ShownAggregate)]))
+
+    def _totals_of(self, cls: type) -> int:
+        return max(len(self._shown_by(each)) for each in self._models_of(self._catalog.kinds[cls]))
+
+    def _add_totals(self, total: BoundBuilder, touched: Counter[ShownAggregate]) -> None:
+        """Entities and indexes that show changed groups are committed one after the other, those of low rank first."""
+        if not touched or not self._inline:
+            return
+        done = 0
+        for step in range(len(self._shown) + 1):  # an aggregate may follow itself once for each of its numbers
+            if not touched:
+                break
+            shown = min(touched, key=lambda each: each.rank)
+            groups = min(touched.pop(shown), self._inline)
+            done += groups
+            for kind in shown.kinds:
+                label = f"{step} {kind.cls.__name__} "
+                write = WriteCall("patch", kind.cls, self._fields_showing(kind, shown), groups)
+                levels = self._levels(write)
+                self._add_groups(total, f"groups {label}", shown, groups, groups)
+                add_parts(total, f"shown {label}", self._own_commit(write, has_task=bool(levels)).parts(), groups)
+                touched.update(self._groups_of(self._own_rows(write), groups))
+                if levels:
+                    touched.update(self._add_followers(total, levels, write, f"shown {label}"))
+            if shown.indexed is not None:
+                self._add_listed(total, f"listed {step} ", shown, groups)
+        waiting = Rows("read", "system", "tasks of groups", "holders that followed")
+        if any(term.what == "task" for term in total.terms):
+            total.add("groups waiting", waiting, done, GROUP_TASK.times(self._inline + 1), done)
+        total.add("groups done", Rows("write", "system", "tasks of groups are done", "totals"), done, GROUP_TASK)
+
+    def _add_listed(self, total: BoundBuilder, label: str, shown: ShownAggregate, groups: int) -> None:
+        """The root row of a group that indexes list: its index rows are in its record and in its intents."""
+        assert shown.indexed is not None
+        self._add_groups(total, label, shown, groups, groups)
+        self._add_extrema(total, label, shown.indexed.extrema_names, (shown, groups))
+        costs = [self._costs.views[index.cls][0] for index in shown.indexed.indexes]
+        row = GROUP_KEY.plus(ROW_CELLS, *[cost.row.times(2) for cost in costs])
+        for cost in costs:
+            written = Rows("write", "views", "index rows of groups", cost.form.name)
+            total.add(f"{label}views", written, 2 * groups, cost.row.plus(FLAG), groups)
+        asked = [
+            (Rows("read", "roots", "groups that indexes list", shown.name), row),
+            (Rows("write", "roots", "groups that indexes list", shown.name), row),
+            (Rows("write", "roots", "intents are cleared", shown.name), ROOT_KEY),
+            (Rows("write", "system", "marker", shown.name), MARKER),
+            (Rows("write", "system", "marker is removed", shown.name), MARKER),
+        ]
+        for rows, size in asked:
+            total.add(f"{label}{rows.act} {rows.what}", rows, groups, size, groups)
 
     def _is_leaf(self, step: FollowStep) -> bool:
         """Whether holders get the values in cells; where a model has variants, they may have to be committed."""
@@ -216,8 +309,7 @@ class OneRowWrites(Writes):
         """One holder: whether it still refers to the source, its commit, or that it is set aside."""
         cls, change = step
         cost, name = self._costs.of[cls], cls.__name__
-        own = [ViewRows(each, touched_rows(each, change)) for each in cost.views]
-        own = [each for each in own if each.rows]
+        own = self._touched(step)
         prefix = self._catalog.kinds[cls].prefix
         commit = RowCommit(
             cost,
@@ -228,6 +320,8 @@ class OneRowWrites(Writes):
             holds=self._held_by(prefix, cls) if change.is_deleted else (),
             puts=not change.is_deleted,
             has_task=has_task,
+            groups=sum(self._groups_of(own, 1).values()),
+            totals=self._totals_of(cls),
         )
         looked = RequestedRows(Rows("read", "roots", "holders", name), 1, self._full(cls), 1)
         parts = {"looked": looked, **commit.parts()}

@@ -23,7 +23,6 @@ from oneread.counters.cache_committer import (
     scan_greatest,
 )
 from oneread.counters.reading import names_of
-from oneread.counters.row_cache_first import RowCacheFirst
 from oneread.counters.rows import CHANCES, GREATEST_VALUE, chance_of, greatest_in, name_key, name_of
 from oneread.counters.wanted import CHANCE, check_chance, check_growth, check_limit, check_shards
 from oneread.errors import LimitExceeded, OutcomeUnknown, StoreError, Unavailable
@@ -117,7 +116,13 @@ class CacheFirstPlans:
 
     def __init__(self, system: SystemCommitter, shards: int, *, spans_rows: bool = True) -> None:
         self._shards = shards
-        self.committer: CacheFirstCommitter = NativeCacheFirst(system) if spans_rows else RowCacheFirst()
+        self.committer: CacheFirstCommitter
+        if spans_rows:
+            self.committer = NativeCacheFirst(system)
+        else:
+            from oneread.counters.row_cache_first import RowCacheFirst  # noqa: PLC0415 - only stores of one row need it
+
+            self.committer = RowCacheFirst()
         self.seen = GreatestSeen()
 
     def declared(self, chance: object, shards: object) -> CacheFirstRules:

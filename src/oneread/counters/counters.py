@@ -14,8 +14,6 @@ from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import CounterCommitter, NativeCounters, Once
 from oneread.counters.reading import Reading
-from oneread.counters.row_counters import RowCounters
-from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.counters.rows import SETTINGS, CounterSettings, Sums, WindowSize, kept
 from oneread.counters.sweep import TokenSweeper
 from oneread.counters.wanted import (
@@ -96,6 +94,9 @@ class CounterPlans:
             native = NativeCounters(system)
             self.committer, self.sweeper = native, TokenSweeper(system, native)
         else:
+            from oneread.counters.row_counters import RowCounters  # noqa: PLC0415 - only stores of one row need it
+            from oneread.counters.row_sweep import RowTokenSweeper  # noqa: PLC0415 - only stores of one row need it
+
             self.committer, self.sweeper = RowCounters(), RowTokenSweeper()
 
     def declared(self, shards: object, keep: object) -> CounterSettings:

@@ -33,7 +33,6 @@ from oneread.counters.rows import (
     sums_of,
     window_size_of,
 )
-from oneread.counters.shard_rows import windows_of_rows
 from oneread.counters.wanted import check_chance, check_keep, check_name
 from oneread.errors import InvalidValue
 from oneread.plans.performer import LAST_MILLISECOND
@@ -104,6 +103,8 @@ def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
     windows: dict[WindowSize, list[_DumpedWindow]] = {}
     if settings.windows:
         rows: list[Found] = []
+        from oneread.counters.shard_rows import windows_of_rows  # noqa: PLC0415 - only dumps need it
+
         yield from scan_all("counts", RowRange.under(WINDOWS + key), rows.extend, BATCH)
         found: dict[tuple[WindowSize, int], Sums] = {
             (window_size_of(place), start_of(place)): sums_of(row) for place, row in rows

@@ -6,7 +6,7 @@ See "Pages" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -28,10 +28,11 @@ from oneread.models.references import Ref
 from oneread.models.registry import EntityKind
 from oneread.models.types import Names
 from oneread.plans.plan import Plan
-from oneread.store.keys import number_and_generation
+from oneread.store.keys import VIEW_BYTES, number_and_generation
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.copy_cells import CopyCells
+from oneread.transactions.group_shards import BEHIND_SHARDS, SpreadGroups
 from oneread.transactions.root import BODY
 from oneread.transactions.unit_of_work import VALUE
 
@@ -83,7 +84,8 @@ class Listed(NamedTuple):
     `decoder` is None unless rows hold what they show in one cell; `encoders` encode the
     first 0, 1, ... elements of the key; `plain` are the types of arguments that are the values of as many elements;
     `hashed` elements are digests, which have no order; `feed` is None for what is not a feed; `merged` is None unless
-    its pages merge the items of large groups; `entry` makes what is shown of a stored row, None where that is the row.
+    its pages merge the items of large groups; `entry` makes what is shown of a stored row, None where that is the row;
+    `groups` is None unless its rows are groups of an aggregate, of which each may be spread over several rows.
     """
 
     cls: Any
@@ -105,6 +107,12 @@ class Listed(NamedTuple):
     feed: FeedLimits | None = None
     merged: LargeGroupReader | None = None
     entry: Callable[[Found], Found] | None = None
+    groups: SpreadGroups | None = None
+
+    @property
+    def behind(self) -> bytes:
+        """What makes of the key of a row one that comes directly behind it."""
+        return b"\x00" if self.groups is None else BEHIND_SHARDS
 
     @property
     def width(self) -> int:
@@ -118,9 +126,11 @@ def listed(operations: Operations, cls: Any) -> Listed:
     operations.fence.check(cls)
     if cls in catalog.views:
         found = _of_view(catalog.views[cls], catalog.names)
-        if operations.spans_rows or found.feed is None:
+        if operations.spans_rows:
             return found
-        return found._replace(decoder=None, is_shown=is_entry, entry=entry)
+        if found.table == "counts":
+            return found._replace(is_shown=_has_value, groups=_spread_groups(found, catalog.shards))
+        return found if found.feed is None else found._replace(decoder=None, is_shown=is_entry, entry=entry)
     if cls in catalog.kinds:
         kind = catalog.kinds[cls]
         found = _entities(kind, cls, catalog.names, catalog.expiries.get(kind.prefix))
@@ -158,6 +168,20 @@ def _plain_types(view: CompiledView) -> frozenset[tuple[type, ...]]:
     """The types of arguments that are the values of as many elements; of a feed from the member on."""
     needed = len(view.member_codec.elements) if isinstance(view, FeedView) else 0
     return frozenset(view.key.plain[needed:])
+
+
+def _has_value(found: Found) -> bool:
+    """Whether a group has entities; the rows of one that had some are never removed."""
+    return VALUE in found[1]
+
+
+def _spread_groups(of: Listed, shards: Mapping[bytes, int]) -> SpreadGroups:
+    ends = of.codec.decode_prefix
+
+    def group_of(key: bytes) -> bytes:
+        return key[: ends(key, VIEW_BYTES)[1]]
+
+    return SpreadGroups(shards.get(of.prefix, 1), group_of)
 
 
 def _is_living(found: Found, now: int) -> bool:

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
 from oneread.database.operations import Operations
-from oneread.derivations.one_row import refuse_building, refuse_unsupported
+from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.schema_rows import fence, stored_schema
 from oneread.errors import SchemaMismatch
 from oneread.evolution.changing import change_schema
 from oneread.evolution.declare import DeclaredSchema
 from oneread.evolution.fence import Fence
-from oneread.evolution.leased_fence import LeasedFence
 from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared
 from oneread.evolution.rolling import numbers_of
@@ -32,8 +31,10 @@ from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.store.limits import GRACE
 from oneread.transactions.commit import SystemCommitter
-from oneread.transactions.row_recovery import RowRecovery
-from oneread.transactions.system_rows import NATIVE_SYSTEM
+from oneread.transactions.system_rows import NATIVE_SYSTEM, NativeSystem
+
+if TYPE_CHECKING:
+    from oneread.transactions.row_recovery import RowRecovery
 
 _NEWER: Final = "this store has a newer schema; start the newer program, or go back with `oneread migrate rollback`"
 
@@ -55,7 +56,7 @@ def opened(
     SchemaMismatch, with nothing written, where the schema does not fit the one in the store, or changes it and may not,
     and for a store of another format; Unsupported where a store that changes one row at a time cannot keep the schema.
     """
-    by_row = committer if isinstance(committer, RowRecovery) else None
+    by_row = _recovery_of(committer)
     if by_row is not None:
         refuse_unsupported(schema.unstored())
     read_at = 0.0 if by_row is None else by_row.clock()
@@ -65,8 +66,6 @@ def opened(
     if fitting is None:
         evolved = yield from evolve_schema(declared, stored)
         refuse(evolved)
-        if by_row is not None:
-            refuse_building(schema.views, evolved.stored)
         if not read_only:
             stored = yield from change_schema(committer, partial(_next_schema, declared=declared))
             fitting = _seen_before(stored, declared)
@@ -89,9 +88,21 @@ def opened(
     if by_row is None:
         known = Fence(catalog, fitting.version, fence(stored), building)
     else:
+        from oneread.evolution.leased_fence import LeasedFence  # noqa: PLC0415 - only stores of one row need it
+
         known = LeasedFence(catalog, fitting.version, fence(stored), building, read_at)
         known.clock = by_row.clock
     return Operations(catalog, known, schema, spans_rows=by_row is None, grace=grace)
+
+
+def _recovery_of(committer: SystemCommitter) -> RowRecovery | None:
+    """The committer of a store that changes one row at a time; None for others."""
+    if isinstance(committer, NativeSystem):
+        return None
+    from oneread.transactions.row_recovery import RowRecovery  # noqa: PLC0415 - only stores of one row need it
+
+    assert isinstance(committer, RowRecovery), "a store has one of two committers"
+    return committer
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:

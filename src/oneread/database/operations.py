@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -17,15 +17,15 @@ from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
-from oneread.database.overlays import GroupOverlay, NewOverlay, SpanningOverlay
+from oneread.database.overlays import NewOverlay, SpanningOverlay
 from oneread.database.patches import may_repeat, patching
-from oneread.database.purge import Purge
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.derivations.one_row import refuse_verb
+from oneread.derivations.pending_tasks import TaskLag, WaitingTask, task_lag, waiting_tasks
 from oneread.errors import (
     InvalidKey,
     InvalidQuery,
@@ -37,11 +37,9 @@ from oneread.errors import (
 )
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
-from oneread.evolution.leased_fence import LeasedFence
 from oneread.evolution.schema import Schema
-from oneread.feeds.following import FeedHandler, follower_of
+from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
 from oneread.feeds.own_writes import OwnWrites
-from oneread.feeds.row_following import row_feeds_of
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
@@ -49,7 +47,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import RootKey, kind_part
-from oneread.store.limits import GRACE, ROW_HOLDERS
+from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit, Committer
@@ -59,12 +57,14 @@ from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.row_groups import GroupCommitter
-from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner, TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
 from oneread.transfer.bulk import Batches, BatchOptions
 from oneread.transfer.single_bulk import SingleBatches
+
+if TYPE_CHECKING:
+    from oneread.database.row_parts import RowParts
+    from oneread.feeds.row_following import RowFeeds
 
 R = TypeVar("R")
 
@@ -111,7 +111,7 @@ class Operations:
         self.portable = schema.portable or not spans_rows
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
-        feeds, row_feeds = follower_of(catalog, self.inline), row_feeds_of(catalog)
+        feeds = follower_of(catalog, self.inline)
         self.cells: CopyCells = NO_CELLS if spans_rows else LaidCopies(catalog)
         follow = followers(catalog)._replace(of_views=feeds, logs=catalog.logged, cells=self.cells)
         new_unit = partial(
@@ -124,23 +124,20 @@ class Operations:
         self.committer: Committer
         self.outbox: OutboxRunner
         self.new_overlay: NewOverlay
+        self.own_writes: OwnWrites | RowFeeds
+        self._by_row: RowParts | None = None
         if spans_rows:
             native = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
-            handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
-            if feeds is not None:
-                handlers[FEED] = FeedHandler(feeds)
-            self.committer, self.outbox = native, TaskRunner(native, handlers)
+            follower = FeedFollower((), self.inline) if feeds is None else feeds
+            handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source), FEED: FeedHandler(follower)}
+            self.committer, self.outbox = native, TaskRunner(native, handlers, standing=fence.standing)
             self.new_overlay = partial(SpanningOverlay, native, catalog)
+            self.own_writes = OwnWrites(native, feeds)
         else:
-            inline = min(self.inline, ROW_HOLDERS)
-            recorded = RecordedPointers(catalog.group_of)
-            by_row = GroupCommitter(catalog.name_of, follow, recorded, inline, catalog.claim_facts)
-            assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
-            by_row.lease, by_row.clock = fence, fence.clock
-            by_row.feeds = row_feeds
-            self.committer, self.outbox = by_row, RowTaskRunner(by_row)
-            self.new_overlay = partial(GroupOverlay, by_row)
-        self.own_writes = OwnWrites(self.committer, feeds) if spans_rows else row_feeds
+            from oneread.database.row_parts import row_parts  # noqa: PLC0415 - only stores of one row need it
+
+            self._by_row = row_parts(catalog, fence, follow, self.inline)
+            self.committer, self.outbox, self.new_overlay, self.own_writes = self._by_row
         self.counters = CounterPlans(self.committer, schema.counters, spans_rows=spans_rows)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards, spans_rows=spans_rows)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
@@ -158,8 +155,8 @@ class Operations:
 
     def apply_later(self) -> None:
         """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""
-        if isinstance(self.committer, GroupCommitter):
-            self.committer.applies_later = True
+        if self._by_row is not None:
+            self._by_row.committer.applies_later = True
 
     def commit(
         self,
@@ -197,8 +194,10 @@ class Operations:
             return self.begin_sweep()
         return self._begin_expiry_sweep() if indexes else None
 
-    def _begin_purge(self) -> Purge:
+    def _begin_purge(self) -> SweepSteps:
         """A purge of what was removed, on a store that changes one row at a time."""
+        from oneread.database.purge import Purge  # noqa: PLC0415 - only stores of one row need it
+
         return Purge(self.catalog, RecordedPointers(), self.grace)
 
     def save(
@@ -402,6 +401,14 @@ class Operations:
             ]
 
         return (yield from self.reading(read))
+
+    def lag(self) -> Plan[dict[str, TaskLag]]:
+        """How far the tasks of each kind are behind."""
+        return task_lag(self.catalog, spans_rows=self.spans_rows)
+
+    def waiting(self, limit: int) -> Plan[list[WaitingTask]]:
+        """The first tasks that wait."""
+        return waiting_tasks(self.catalog, limit, spans_rows=self.spans_rows)
 
     def backfill(self, options: BackfillOptions) -> Backfill:
         return Backfill(self.catalog, self.committer, self.outbox, self.fence.version, options)

@@ -26,6 +26,7 @@ from oneread.plans.trace import Cost, HasCost, Trace
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange
+from oneread.transactions.group_shards import SpreadGroups
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -321,20 +322,22 @@ class BoundQuery:
         if cursor is None or not cursor.key:
             return [branch.within for branch in self.branches]
         own = next(number for number, branch in enumerate(self.branches) if cursor.key.startswith(branch.prefix))
-        suffix = cursor.key[len(self.branches[own].prefix) :]
+        suffix, behind = cursor.key[len(self.branches[own].prefix) :], self.of.behind
         ranges: list[RowRange] = []
         for number, branch in enumerate(self.branches):
             # Of the rows with the cursor's suffix, those of earlier branches come before the cursor; its own row is
             # never read again.
             is_before = number < own or (number == own and not cursor.backward)
-            ranges.append(_cut(branch.within, branch.prefix + suffix + b"\x00" * is_before, backward=cursor.backward))
+            ranges.append(
+                _cut(branch.within, branch.prefix + suffix + (behind if is_before else b""), backward=cursor.backward)
+            )
         return ranges
 
     def page(self, rows: PageRows, cost: HasCost) -> Page[Any]:
         """The page with the cursors on both sides of it."""
         cursor, edges = self._cursor, rows.edges
         if edges is None:
-            edges = (b"", b"") if cursor is None or self.backward else (cursor.key + b"\x00", cursor.key)
+            edges = (b"", b"") if cursor is None or self.backward else (cursor.key + self.of.behind, cursor.key)
         first, last = edges
         came_from_here = cursor is not None
         has_previous, has_next = (rows.more, came_from_here) if self.backward else (came_from_here, rows.more)
@@ -413,25 +416,35 @@ def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:
 class _Source:
     """One range of a merged read: rows read ahead, the next one last, and the range behind them."""
 
-    __slots__ = ("branch", "cut", "entry", "rest", "waiting")
+    __slots__ = ("branch", "cut", "entry", "groups", "parts", "rest", "waiting")
 
     def __init__(
-        self, within: RowRange, cut: int, branch: bytes, entry: Callable[[Found], Found] | None = None
+        self,
+        within: RowRange,
+        cut: int,
+        branch: bytes,
+        entry: Callable[[Found], Found] | None = None,
+        groups: SpreadGroups | None = None,
     ) -> None:
         self.rest = None if within.is_empty else within
         self.cut = cut
         self.branch = branch
         self.entry = entry
+        self.groups = groups
+        self.parts: list[Found] = []
         self.waiting: list[Found] = []
 
     def fill(self, within: RowRange, rows: list[Found], size: int, *, backward: bool) -> None:
         """Takes in the next rows of its range, `size` unless it is exhausted."""
-        self.waiting = rows[::-1]
-        if len(rows) < size:
+        is_end = len(rows) < size
+        if is_end:
             self.rest = None
         else:
             last = rows[-1][0]
             self.rest = RowRange(within.start, last) if backward else within.behind(last)
+        if self.groups is not None:
+            rows, self.parts = self.groups.add_up([*self.parts, *rows], backward=backward, is_end=is_end)
+        self.waiting = rows[::-1]
 
     def take(self) -> Found:
         """The next row, as one of the list."""
@@ -446,7 +459,7 @@ def _sources(bound: BoundQuery, now: int) -> Plan[list[_Source]]:
         if bound.of.merged is not None:
             merged = yield from bound.of.merged.ranges(branch.member, len(branch.prefix), within)
             sources += [_Source(items.within, items.cut, branch.prefix, items.entry) for items in merged]
-        sources.append(_Source(within, len(branch.prefix), branch.prefix, bound.of.entry))
+        sources.append(_Source(within, len(branch.prefix), branch.prefix, bound.of.entry, bound.of.groups))
     return sources
 
 
@@ -461,19 +474,18 @@ def _skip_same(sources: list[_Source], key: bytes) -> None:
 
 def _refill(sources: list[_Source], of: Listed, size: int, *, backward: bool) -> Plan[None]:
     """Reads `size` rows ahead in every range that has none waiting and is not exhausted."""
-    wanting = [(source, source.rest) for source in sources if not source.waiting and source.rest is not None]
-    if not wanting:
-        return
-    scans = [Scan(of.table, within, size, backward) for _source, within in wanting]
-    if len(scans) > 1 and of.merged is None:
-        answers = yield from Together([scan.__iter__() for scan in scans])
+    if of.groups is not None:
+        size *= of.groups.shards
+    while wanting := [(source, source.rest) for source in sources if not source.waiting and source.rest is not None]:
+        scans = [Scan(of.table, within, size, backward) for _source, within in wanting]
+        if len(scans) > 1 and of.merged is None:
+            answers = yield from Together([scan.__iter__() for scan in scans])
+        else:  # a snapshot is in this process: nothing to wait for
+            answers = []
+            for scan in scans:
+                answers.append((yield from scan))
         for (source, within), rows in zip(wanting, answers, strict=True):
             source.fill(within, rows, size, backward=backward)
-        return
-    for (source, within), scan in zip(
-        wanting, scans, strict=True
-    ):  # a snapshot is in this process: nothing to wait for
-        source.fill(within, (yield from scan), size, backward=backward)
 
 
 def _next_source(sources: list[_Source], *, backward: bool) -> _Source | None:

@@ -21,7 +21,7 @@ from oneread.store.rows import REMOVED, RowMutation, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.intents import SeenRow, read_root
 from oneread.transactions.row_apply import token_version
-from oneread.transactions.row_commits import RecordedKeys
+from oneread.transactions.row_holds import RecordedKeys
 from oneread.transactions.row_time import LEAST_GRACE
 from oneread.transactions.unit_of_work import VALUE
 

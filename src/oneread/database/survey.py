@@ -23,7 +23,7 @@ from oneread.store.engine import Statistics
 from oneread.store.keys import KIND_BYTES, PREFIX_BYTES, pointer_part
 from oneread.store.requests import Found
 from oneread.store.rows import TABLES, RowRange, Table
-from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
+from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, is_group_root
 from oneread.transactions.root import BODY
 
 BATCH: Final = 2000
@@ -63,7 +63,8 @@ class Survey(msgspec.Struct, frozen=True):
         engine: the engine's own figures; None when it has none.
         parts: rows by model and view, of an exact survey.
         set_aside: holders whose copies could not be updated.
-        lag: how far the tasks of each kind are behind; `follow` are those that give copies their source's values.
+        lag: how far the tasks of each kind are behind; `follow` are those that give copies their source's values. Where
+            a commit changes one row, `total` are those by which entities and indexes show changed groups.
         unswept: by model or index with a ttl, how many seconds ago what waits longest for a sweep has expired.
         feeds: by feed, how far its entries are behind its items and memberships; these tasks are in `lag`, too.
         commits: those that are not finished; None where a transaction spans rows.
@@ -90,7 +91,7 @@ def survey(
     Rows that are written meanwhile may be missed or counted.
     """
     stored = yield from stored_schema()
-    lags = yield from task_lags(catalog)
+    lags = yield from task_lags(catalog, spans_rows=spans_rows)
     aside = yield from count_set_aside()
     unswept = yield from sweep_lags(catalog)
     commits = None if spans_rows else (yield from unfinished_commits(BATCH))
@@ -122,6 +123,8 @@ class _Names:
         if table == "system":
             return prefix.decode("ascii", "replace"), ""
         if table == "roots":
+            if is_group_root(prefix):
+                return "groups that indexes list", ""
             name = self._kinds.get(prefix)
             return (prefix.hex(), "unknown") if name is None else (name, "")
         if table == "views" and prefix in (BACK_REFERENCES, HOLDS):
@@ -133,6 +136,8 @@ def _prefix_of(table: Table, key: bytes) -> bytes:
     """The bytes of a key that name its model, view or kind of row."""
     if table == "system":
         return key.partition(b":")[0]
+    if table == "roots" and is_group_root(key):
+        return key[:1]
     if table == "views" and pointer_part(key) in (BACK_REFERENCES, HOLDS):
         return pointer_part(key)
     return key[: PREFIX_BYTES[table]]

@@ -16,7 +16,6 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from oneread.database.operations import Operations
-from oneread.derivations.pending_tasks import task_lag
 from oneread.errors import Closed, SchemaMismatch
 from oneread.plans.performer import elapsed
 from oneread.plans.sync_driver import SyncDriver
@@ -127,7 +126,7 @@ class Worker:
         meter = self._operations.meter
         if meter is None or not (at_once or elapsed() - self._recorded_at >= RECOVERY_SECONDS):
             return
-        for kind, lag in self._driver.run(task_lag(self._operations.catalog), Trace(self._observers)).items():
+        for kind, lag in self._driver.run(self._operations.lag(), Trace(self._observers)).items():
             meter.note_tasks(kind, lag.waiting, lag.oldest)
         done = self._operations.outbox.batches
         meter.note_batches(done - self._recorded)

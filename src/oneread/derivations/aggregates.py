@@ -43,9 +43,10 @@ from oneread.plans.plan import Plan
 from oneread.store.engine import FirstUnder, LocalReads
 from oneread.store.keys import row_part
 from oneread.store.limits import VALUES_BYTES
-from oneread.store.requests import Found, Read
+from oneread.store.requests import Found
 from oneread.store.rows import Row, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
+from oneread.transactions.group_shards import MOST_SHARDS, read_groups
 from oneread.transactions.unit_of_work import VALUE, GroupNumbers, first_values
 
 MEAN_DIGITS: Final = 28
@@ -89,6 +90,10 @@ class AggregateView:
         self.prefix = prefix
         if hasattr(cls, "unique"):
             raise InvalidDeclaration("unique is for an index; an aggregate has one row a group", view=cls)
+        if type(cls.shards) is not int or not 0 < cls.shards <= MOST_SHARDS:
+            raise InvalidDeclaration(
+                "shards: expected a number of rows", view=cls, shards=cls.shards, least=1, most=MOST_SHARDS
+            )
         self._rules = rules_of(cls)
         self._accesses = accesses
         self._types = field_types(cls, accesses.names)
@@ -278,7 +283,7 @@ class AggregateView:
 
     def find_many(self, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:
         groups = [self.key.codec.encode(values) for values in wanted]
-        counts: Plan[Any] = _counts([self.prefix + group for group in groups])
+        counts: Plan[Any] = _counts([self.prefix + group for group in groups], self.cls.shards)
         if not self.extrema:
             numbers = yield from counts
             return [self.make_row(values, each, {}) for values, each in zip(wanted, numbers, strict=True)]
@@ -343,7 +348,7 @@ class AggregateView:
         )
         groups = RowForm(
             self.cls.__name__, "group", "group", "groups", "counts", key_paths(self.key), summed, "numbers",
-            found="read", paged="rows", numbers=tuple(_numbers_of(folds)),
+            found="read", paged="rows", numbers=tuple(_numbers_of(folds)), shards=self.cls.shards,
         )  # fmt: skip
         return groups, *(each.form for each in self.extrema)
 
@@ -395,8 +400,8 @@ def amounts_in(row: Row | None) -> list[Number]:
     return decode_amounts(None if row is None else row[VALUE].value)
 
 
-def _counts(keys: list[bytes]) -> Plan[list[list[Number]]]:
-    rows = yield from Read("counts", keys)
+def _counts(keys: list[bytes], shards: int) -> Plan[list[list[Number]]]:
+    rows = yield from read_groups(keys, shards)
     return [amounts_in(row) for row in rows]
 
 

@@ -43,7 +43,7 @@ from oneread.models.versions import StoredLayout, StoredSchema
 from oneread.store.keys import VIEW_BYTES, kind_part, view_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.change_log import LoggedAs, log_of
-from oneread.transactions.outbox import FEED, feed_row, kind_of
+from oneread.transactions.outbox import FEED, feed_row, group_of_root, is_group_root, kind_of
 from oneread.transactions.root import NO_ROOT, Root
 from oneread.transactions.sequences import NumberSequence, TakenNumber
 
@@ -109,6 +109,12 @@ class Catalog:
             for prefix in (view.prefix, *view.merged)
         }
         """How changed rows are logged, by their prefixes: those that pages of watched views merge, too."""
+        self.shards = {
+            view.prefix: cls.shards
+            for view in self.views.values()
+            if issubclass(cls := view.cls, Aggregate) and cls.shards > 1
+        }
+        """Over how many rows a store that changes one row at a time spreads each group of aggregates, by prefix."""
         emitted = [view for view in self.views.values() if is_emitted(view)]
         for view in emitted:
             references.add_view(view)
@@ -124,6 +130,9 @@ class Catalog:
         self._references = tuple(each for cls in models for each in self.entity_types[cls].references)
         self._with_hidden = frozenset(each.kind.prefix for each in self.entity_types.values() if each.has_hidden)
         self.counters = rollups.counters
+        self.group_at = rollups.group_at if rollups.shows_groups else None
+        """From a row in `counts` to its group, if entities or indexes show that; None where they show none."""
+        self._rollups = rollups
         self._with_totals = frozenset(each.kind.prefix for each in self.entity_types.values() if each.rollups)
         self._any_type = {self.kinds[cls].prefix: self.entity_types[cls] for cls in reversed(models)}
 
@@ -254,9 +263,11 @@ class Catalog:
         return TakenNumber(NumberSequence(self.group_of(key), kind.prefix), number)
 
     def name_of(self, key: bytes) -> str:
-        """A root row's key for people: `Customer(7)`; of a feed's task, the row that it is about."""
+        """A root row's key for people: `Customer(7)`; of a group, or of a feed's task, the row that it is about."""
         if kind_of(key) == FEED:
             return self._name_of_row(feed_row(key))
+        if is_group_root(key):
+            return self._name_of_row(group_of_root(key))
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
 
@@ -366,6 +377,18 @@ class Catalog:
     def may_lack(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack values of its sources: hidden copies, or fields that older layouts of copies lack."""
         return kind_part(key) in self._with_hidden or self.kind_of(key).layouts.older(body) is not None
+
+    @property
+    def spread_and_shown(self) -> list[type]:
+        """The aggregates of several rows a group whose groups entities or indexes show."""
+        return [
+            view.cls for view in self.views.values() if view.prefix in self.shards and self._rollups.shows(view.cls)
+        ]
+
+    def totals_of(self, names: Collection[str]) -> list[bytes]:
+        """The prefixes in `counts` of the groups that entities of these models show, by their stored names."""
+        kinds = {self.kinds[cls] for cls in self.entity_types if stored_name(cls) in names}
+        return self._rollups.shown_by(kinds)
 
     def may_lack_totals(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack totals that its entity shows: only one of an older layout does."""

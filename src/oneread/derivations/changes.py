@@ -310,13 +310,14 @@ class Patch(_Writing):
         entity_type = self._catalog.type_of(before.entity)
         try:
             known, entity = entity_type.refs(before.entity), self._wanted(before)
-            wanted = entity_type.refs(entity)
+            wanted = entity_type.refs_after(before.entity, known, entity)
         except UsageError:
             if not self._expires:
                 raise
             return ()  # `decide` raises it again, unless the entity has expired
         self._linked = seen, before, entity, wanted
-        links = [key for name, keys in wanted.items() for key in keys if key not in known[name]]
+        new = () if wanted is known else wanted.items()
+        links = [key for name, keys in new for key in keys if key not in known[name]]
         return links + entity_type.stale_sources(before, known) if entity_type.has_hidden or before.unfilled else links
 
     def _differing(self, before: Any, entity: Any) -> frozenset[str] | None:
@@ -566,4 +567,4 @@ def followers(catalog: Catalog) -> FollowChanges:
         # What has expired has no index rows, and so no claims, once it is committed again.
         return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.expiries else None
 
-    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up)
+    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up, catalog.group_at)

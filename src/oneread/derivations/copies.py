@@ -167,7 +167,7 @@ class Reference(msgspec.Struct, frozen=True):
     def write_keys(self, variable: str, scope: dict[str, object]) -> list[str]:
         """Statements that give a variable the `keys` of `e`; what they need is added to the scope."""
         scope |= {f"keys_{variable}": self.keys_of}
-        lines = [f"v = getattr(e, {self.name!r}, None)", f"if v is None: {variable} = []"]
+        lines = [f"v = e.{self.name}", f"if v is None: {variable} = []"]
         if not self.many:
             scope |= {f"copy_{variable}": self.copy, f"known_{variable}": (None, self.access.target)}
             scope |= {f"encode_{variable}": self.kind.codec.encode}
@@ -284,15 +284,13 @@ def compile_refs(cls: type[Model[Any]], references: Sequence[Reference]) -> Call
 
 def compile_taken(cls: type[Model[Any]], tracked: Sequence[Reference]) -> Callable[[Refs], list[bytes]]:
     """The function that finds the sources which must reach an entity, each with the selection that it takes."""
-    sources = ", ".join(
-        f"*[source + {each.selection!r} for source in refs[{each.name!r}]]"
-        if each.many
-        else f"*((refs[{each.name!r}][0] + {each.selection!r},) if refs[{each.name!r}] else ())"
-        for each in tracked
-    )
+    lines = ["found = []"]
+    for each in tracked:
+        taken = f"found.append(source + {each.selection!r})"
+        lines += [f"for source in refs[{each.name!r}]: {taken}"]
     is_once = len({(each.kind.prefix, each.selection) for each in tracked}) == len(tracked)
-    found = f"[{sources}]" if is_once else f"list(dict.fromkeys([{sources}]))"
-    return function("taken", "refs", [f"return {found}"], {}, cls.__qualname__)
+    lines += ["return found" if is_once else "return list(dict.fromkeys(found))"]
+    return function("taken", "refs", lines, {}, cls.__qualname__)
 
 
 class HolderOptions(NamedTuple):

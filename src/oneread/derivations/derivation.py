@@ -87,6 +87,8 @@ class RowForm(NamedTuple):
     """How many rows `get` and a page scan at once, where they scan."""
     numbers: tuple[Path | None, ...] = ()
     """Of a group's row, besides the contributions: the path whose values are summed, None for a count."""
+    shards: int = 1
+    """The rows that a group is spread over on a store that changes one row at a time."""
 
 
 class Compiling(NamedTuple):

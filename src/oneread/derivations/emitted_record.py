@@ -23,7 +23,7 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.store.keys import entity_part, number_and_generation, view_prefix
-from oneread.transactions.deltas import Number, from_wire, to_wire, wire_decoder
+from oneread.transactions.deltas import Number, difference, from_wire, to_wire, wire_decoder
 from oneread.transactions.outbox import BACK_REFERENCES, PRESENT, back_reference_key, hold_key
 from oneread.transactions.root import Root
 from oneread.transactions.unit_of_work import DerivedWrites
@@ -240,6 +240,9 @@ def _diff_rows(diff: _Diff, token: int, old: Contributions, new: Contributions) 
 
 def _diff_sums(diff: _Diff, token: int, old: Contributions, new: Contributions) -> None:
     deltas, prefix = diff.writes.deltas, view_of(token)
+    if len(old) == len(new) == 2 and old[0] == new[0] and len(old[1]) == len(new[1]):  # noqa: PLR2004 - one group
+        deltas.append((prefix + new[0], difference(old[1], new[1]), 1))
+        return
     deltas.extend([(prefix + suffix, amounts, -1) for suffix, amounts in group_amounts(old)])
     deltas.extend([(prefix + suffix, amounts, 1) for suffix, amounts in group_amounts(new)])
 

@@ -380,6 +380,16 @@ class EntityType:
             self._emitter(_NO_TOKENS)
         return self._every_token
 
+    def refs_after(self, before: Any, known: Refs, entity: Any) -> Refs:
+        """The references of an entity that was made from another one, whose own are known: mostly these."""
+        if type(entity) is type(before):
+            for each in self.references:
+                if getattr(entity, each.name) is not getattr(before, each.name):
+                    break
+            else:
+                return known
+        return self.refs(entity)
+
     def likely_sums(self, key: bytes, entity: Model[Any], refs: Refs) -> list[bytes]:
         """The keys in `counts` of sums that an entity adds to, of views that take nothing from behind a reference."""
         try:

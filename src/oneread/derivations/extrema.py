@@ -6,7 +6,6 @@ docs/formats/rows.md and docs/decisions/0058-newest-values.md.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -240,12 +239,12 @@ def _packed_in_digits(value: object) -> Packed:
     The key says the form that most values have. Of others the record keeps a digest.
     """
     doc, _kept = _packed(value)
-    if isinstance(value, float):
-        is_usual = bool(value)
-    else:
-        is_usual = isinstance(value, Decimal) and _SHORTEST(str(value)) is not None
+    is_usual = bool(value) if isinstance(value, float) else isinstance(value, Decimal) and _is_shortest(str(value))
     return doc, SAID_BY_KEY if is_usual else short_hash(doc)
 
 
-_SHORTEST: Final = re.compile(r"(?!-0\Z)-?\d+(\.\d*[1-9])?").fullmatch
-"""The digits of a Decimal without an exponent, a sign of zero, or zeros at the end of a fraction."""
+def _is_shortest(digits: str) -> bool:
+    """Whether a Decimal's digits have no exponent, no sign of zero, and no zeros at the end of a fraction."""
+    if "." in digits:
+        return digits[-1] != "0" and digits[-1].isdigit() and "E" not in digits.upper()
+    return digits != "-0" and digits.removeprefix("-").isdigit()

@@ -5,22 +5,16 @@ See docs/decisions/0074-one-row-at-a-time.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NoReturn
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.views import Feed
-from oneread.errors import Unsupported
-from oneread.models.model import stored_name
-from oneread.models.versions import StoredSchema
+from oneread.errors import InvalidDeclaration, Unsupported
+from oneread.models.types import types_of
 
 _NO_DECLARATION: Final = (
     "a store that changes one row at a time does not keep this yet; leave it out, or use a store that spans rows"
-)
-_NO_BUILDING: Final = (
-    "a store that changes one row at a time cannot build a feed of stored data yet; nothing was changed: declare the"
-    " feed as it was, or dump() the entities into a new store"
 )
 _NO_VERB: Final = "a store that changes one row at a time does not have this verb yet"
 _OTHER_STORE: Final = "use a store that spans rows: lmdb:, or memory: without span=row"
@@ -44,27 +38,36 @@ def refuse_unsupported(catalog: Catalog) -> None:
         raise Unsupported(_NO_DECLARATION, declaration=declaration, feature=feature)
 
 
-def refuse_building(views: Iterable[type], stored: StoredSchema) -> None:
-    """Raises Unsupported for a feed that has to be built: it was added to data, or changed."""
-    feeds = {view.__name__: view for view in views if issubclass(view, Feed)}
-    for view in views:
-        feed = feeds.get(view.__name__.partition(".")[0])  # its own, or of its items, members or expiry
-        if feed is not None and stored.views[stored_name(view)].state == "building":
-            raise Unsupported(_NO_BUILDING, declaration=feed)
-
-
 def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
     for cls, entity_type in catalog.entity_types.items():
-        yield from ((cls, feature) for feature in _of_model(entity_type))
-    for cls, view in catalog.views.items():
+        yield from ((cls, feature) for feature in _of_model(catalog, entity_type))
+    for cls in catalog.views:
         if getattr(cls, "large_group", None) is not None:
             yield cls, "large_group"
-        if getattr(cls, "at_most", None) is not None:
-            yield cls, "at_most"
-        if view.groups is not None:
-            yield cls, "an index over groups"
+    for cls in catalog.spread_and_shown:
+        yield cls, "shards of groups that entities or indexes show"
 
 
-def _of_model(entity_type: EntityType) -> Iterator[str]:
-    if entity_type.rollups:
-        yield "rollup: a total of other entities, or a counter"
+def _of_model(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:
+    if any(each.number is None for each in entity_type.rollups):
+        yield "rollup: a counter"
+    for field in _constrained_totals(catalog, entity_type):
+        yield f"rollup: a total with a constraint, which cannot refuse a commit that was made: {field}"
+
+
+def refuse_unportable(catalog: Catalog) -> None:
+    """Raises InvalidDeclaration for what a store that changes one row at a time can never promise."""
+    for cls, entity_type in catalog.entity_types.items():
+        for field in _constrained_totals(catalog, entity_type):
+            raise InvalidDeclaration(
+                "with portable=True a total has no constraint: a store that changes one row at a time has made the"
+                " commit that would break it; leave the constraint out, or check the total where it is used",
+                model=cls, field=field,
+            )  # fmt: skip
+
+
+def _constrained_totals(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:
+    types = types_of(entity_type.cls, catalog.names)
+    for each in entity_type.rollups:
+        if types[each.field].metadata:
+            yield each.field

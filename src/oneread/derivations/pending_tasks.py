@@ -21,6 +21,7 @@ from oneread.store.requests import Found, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.leases import lease_in
+from oneread.transactions.outbox import group_root
 from oneread.transactions.unit_of_work import VALUE
 
 BATCH: Final = 500
@@ -62,11 +63,15 @@ class TaskLag(msgspec.Struct, frozen=True):
     oldest: float = 0.0
 
 
-def waiting_tasks(catalog: Catalog, limit: int) -> Plan[list[WaitingTask]]:
-    """The first tasks of the outbox. One request and at most `limit` rows."""
+def waiting_tasks(catalog: Catalog, limit: int, *, spans_rows: bool = True) -> Plan[list[WaitingTask]]:
+    """The first tasks of the outbox. One request and at most `limit` rows; another one where groups have tasks."""
     now = yield from Now()
     rows = yield from Scan("system", outbox.TASKS, limit, families="dm")
-    return [_waiting(catalog, key, row, now) for key, row in rows]
+    tasks = [_waiting(catalog, key, row, now) for key, row in rows]
+    if not spans_rows and len(tasks) < limit:
+        groups = yield from Scan("system", outbox.GROUP_TASKS, limit - len(tasks), families="dm")
+        tasks += [_waiting_group(catalog, key, row, now) for key, row in groups if outbox.waiting_cells(row)]
+    return tasks
 
 
 class Lags(NamedTuple):
@@ -76,11 +81,15 @@ class Lags(NamedTuple):
     feeds: dict[str, TaskLag]
 
 
-def task_lags(catalog: Catalog) -> Plan[Lags]:
-    """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of them."""
+def task_lags(catalog: Catalog, *, spans_rows: bool = True) -> Plan[Lags]:
+    """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of them.
+
+    Where a commit changes one row, groups have tasks too.
+    """
     now = yield from Now()
     feeds = _feeds_by_part(catalog)
-    found = Lags(dict.fromkeys(outbox.KINDS, TaskLag()), dict.fromkeys(feeds.values(), TaskLag()))
+    kinds = outbox.KINDS if spans_rows else (*outbox.KINDS, outbox.TOTAL)
+    found = Lags(dict.fromkeys(kinds, TaskLag()), dict.fromkeys(feeds.values(), TaskLag()))
 
     def add(rows: list[Found]) -> None:
         for key, row in rows:
@@ -90,19 +99,34 @@ def task_lags(catalog: Catalog) -> Plan[Lags]:
             if feed is not None:
                 _add_to(found.feeds, feed, row, now)
 
+    def add_groups(rows: list[Found]) -> None:
+        for _key, row in rows:
+            if outbox.waiting_cells(row):  # leases of groups stay
+                _add_to(found.kinds, outbox.TOTAL, row, now)
+
     yield from scan_all("system", outbox.TASKS, add, BATCH)
+    if not spans_rows:
+        yield from scan_all("system", outbox.GROUP_TASKS, add_groups, BATCH)
     return found
 
 
-def task_lag(catalog: Catalog) -> Plan[dict[str, TaskLag]]:
+def task_lag(catalog: Catalog, *, spans_rows: bool = True) -> Plan[dict[str, TaskLag]]:
     """How far the tasks of each kind are behind; a request for each `BATCH` of them."""
-    return (yield from task_lags(catalog)).kinds
+    return (yield from task_lags(catalog, spans_rows=spans_rows)).kinds
 
 
 def _add_to(found: dict[str, TaskLag], name: str, row: Row, now: int) -> None:
     lag = found[name]
     begun = lag.begun + bool(_worker(row, now))
     found[name] = TaskLag(lag.waiting + 1, begun, max(lag.oldest, _age(row, now)))
+
+
+def _waiting_group(catalog: Catalog, key: bytes, row: Row, now: int) -> WaitingTask:
+    try:
+        source = catalog.name_of(group_root(outbox.group_of_task(key)))
+    except Corrupt:
+        return WaitingTask(key.hex(), 0, readable=False)
+    return WaitingTask(source, 0, age=_age(row, now), worker=_worker(row, now))
 
 
 def _feeds_by_part(catalog: Catalog) -> dict[bytes, str]:
@@ -206,7 +230,8 @@ def _waiting(catalog: Catalog, key: bytes, row: Row, now: int) -> WaitingTask:
 def _age(row: Row, now: int) -> float:
     """Seconds since a task was added; 0 under a version ahead of the clock, and for a row without a task."""
     cell = row.get(VALUE)
-    return 0.0 if cell is None else max(0, now - cell.stamp) / 1000
+    stamps = [*outbox.waiting_cells(row).values(), *(() if cell is None else (cell.stamp,))]
+    return max(0, now - min(stamps)) / 1000 if stamps else 0.0
 
 
 def _worker(row: Row, now: int) -> str:

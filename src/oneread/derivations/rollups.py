@@ -6,7 +6,7 @@ So a change of a group is followed by one root row at most. See docs/explanation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from oneread.derivations.access import Accesses, FieldRoute, GroupField
@@ -22,6 +22,7 @@ from oneread.models.model import Model
 from oneread.models.references import is_copied
 from oneread.models.registry import EntityKind
 from oneread.models.types import field_types, types_of, unwrap
+from oneread.store.keys import row_part, view_part
 from oneread.transactions.unit_of_work import Group, GroupNumbers
 
 
@@ -126,6 +127,24 @@ class Rollups:
     def made_of(self, kind: EntityKind) -> tuple[ShownAggregate, ...]:
         """The aggregates of entities of this kind whose groups are shown anywhere, by entities or indexes."""
         return tuple(shown for view, shown in self._shown.items() if self._kinds[self._views[view].model] is kind)
+
+    def shown_by(self, kinds: Collection[EntityKind]) -> list[bytes]:
+        """The prefixes in `counts` of the groups that entities of these kinds show."""
+        return [each.key for each in self._shown.values() if any(kind in kinds for kind in each.kinds)]
+
+    def shows(self, view: type) -> bool:
+        """Whether entities or indexes show groups of an aggregate."""
+        return view in self._shown
+
+    @property
+    def shows_groups(self) -> bool:
+        """Whether entities or indexes show groups of any aggregate."""
+        return bool(self._shown)
+
+    def group_at(self, key: bytes) -> Group | None:
+        """The group with this row in `counts`, if entities or indexes show it."""
+        shown = next((each for each in self._shown.values() if each.key == view_part(key)), None)
+        return None if shown is None else shown.group(row_part(key))
 
     def check_reference(self, cls: type[Model[Any]], reference: Reference) -> None:
         """Refuses a copy of a total of the holder's own kind: each insert would commit all its siblings again."""

@@ -53,7 +53,12 @@ _NEVER_CHANGED: Final = fence(StoredSchema())
 
 def fence_of(row: Row | None) -> bytes:
     """The value of the fence row as it was read."""
-    return _NEVER_CHANGED if row is None or VALUE not in row else row[VALUE].value
+    return fence_in_cell(None if row is None else row.get(VALUE))
+
+
+def fence_in_cell(cell: Cell | None) -> bytes:
+    """The value of the one cell of the fence row."""
+    return _NEVER_CHANGED if cell is None else cell.value
 
 
 def fence_in(schema: Row | None) -> bytes:

@@ -7,7 +7,6 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
 from oneread.transactions.commit import CommittedRows
-from oneread.transactions.root import NO_ROOT, parse_root
 
 
 class SourceCache(msgspec.Struct, frozen=True, gc=False):
@@ -20,8 +19,7 @@ class SourceCache(msgspec.Struct, frozen=True, gc=False):
         rows, catalog = self.rows, self.catalog
         source: Source | None = rows.made.get(key)
         if source is None:
-            row = rows.get(key)
-            source = catalog.source(key, NO_ROOT if row is None else parse_root(row))
+            source = catalog.source(key, rows.root(key))
             if catalog.expiries and catalog.is_expired(key, source.entity, rows.now):
                 source = msgspec.structs.replace(source, expired=True)
             rows.made[key] = source

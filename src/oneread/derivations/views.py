@@ -104,7 +104,14 @@ class Aggregate(View[E], Generic[E], frozen=True):
     Without such rules, from all of them. Each write keeps them exact.
 
     An empty group reads as count and total 0, mean, least and greatest None, and newest values [].
+
+    Class option `shards`: rows that each group is spread over on a store that changes one row at a time, 1 to 64, so
+    that more programs can add to one group at once. It may be changed at any time; a read adds them up. Other stores
+    have one row for each group.
     """
+
+    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"shards"}
+    shards: ClassVar[int] = 1
 
 
 class Feed(View[V], Generic[V], frozen=True):

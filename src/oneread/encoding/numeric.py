@@ -19,6 +19,7 @@ _SIGNED: Final = Struct(">q")
 _TAGGED_DOUBLE: Final = Struct(">BQ")
 _UNSIGNED: Final = Struct(">Q")
 _TAG: Final = [bytes((tag,)) for tag in range(256)]
+_TAG_OF_SIZE: Final = _TAG[framing.INT_ZERO : framing.INT_ZERO + _SHORT + 1]
 
 # One digit is one nibble, raised by one so that nibble 0 is free to end the digits.
 _DIGITS_TO_NIBBLES: Final = str.maketrans("0123456789", "123456789a")
@@ -36,12 +37,11 @@ def _length_of(size: int) -> bytes:
 
 def put_int(value: int, _field: str = "") -> bytes:
     """An int of any size: its tag carries sign and length, so small ones are short."""
-    magnitude = abs(value)
-    size = (magnitude.bit_length() + 7) >> 3
-    body = magnitude.to_bytes(size, "big")
+    size = (value.bit_length() + 7) >> 3
+    if value >= 0 and size <= _SHORT:
+        return _TAG_OF_SIZE[size] + value.to_bytes(size, "big")
+    body = abs(value).to_bytes(size, "big")
     if value >= 0:
-        if size <= _SHORT:
-            return _TAG[framing.INT_ZERO + size] + body
         return _TAG[framing.INT_LONG_POSITIVE] + _length_of(size) + body
     if size <= _SHORT:
         return _TAG[framing.INT_ZERO - size] + body.translate(COMPLEMENT)
@@ -118,8 +118,9 @@ def put_decimal(value: Decimal, field: str = "") -> bytes:
         raise InvalidKey("NaN and infinite Decimals cannot be keys", field=field, value=value)
     if not value:
         return _TAG[framing.DECIMAL_ZERO]
-    # The E format writes every digit and, unlike str(), does not depend on the caller's decimal context.
-    digits = f"{value:E}".partition("E")[0].replace(".", "").lstrip("-").strip("0")
+    digits = str(value).replace(".", "").lstrip("-").strip("0")
+    if not digits.isdigit():  # an exponent, whose form depends on the caller's decimal context; the E format's does not
+        digits = f"{value:E}".partition("E")[0].replace(".", "").lstrip("-").strip("0")
     nibbles = digits.translate(_DIGITS_TO_NIBBLES) + ("0" if len(digits) & 1 else "00")
     exponent = value.adjusted()
     body = (SMALL[exponent] if 0 <= exponent < len(SMALL) else put_int(exponent)) + bytes.fromhex(nibbles)

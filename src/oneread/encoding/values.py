@@ -83,7 +83,7 @@ def _microseconds(span: timedelta) -> int:
 
 
 def _put_datetime(value: datetime, field: str) -> bytes:
-    if value.tzinfo is None or value.utcoffset() is None:
+    if value.tzinfo is not UTC and (value.tzinfo is None or value.utcoffset() is None):
         raise InvalidKey("a naive datetime is not an instant; give it a time zone", field=field, value=value)
     instant = _microseconds(value - _EPOCH)
     if not _FIRST_INSTANT <= instant <= _LAST_INSTANT:

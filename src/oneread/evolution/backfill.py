@@ -12,13 +12,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Reemit
-from oneread.derivations.derivation import Keyspace
+from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.derivations.group_indexes import IndexedGroups, indexed_groups
 from oneread.derivations.schema_rows import fence, fence_unchanged, replace_schema, schema_and_fence, stored_schema
 from oneread.errors import (
@@ -28,6 +28,13 @@ from oneread.errors import (
     OnereadError,
     SchemaMismatch,
     UsageError,
+)
+from oneread.evolution.backfill_position import (
+    BackfillPosition,
+    BackfillRefusal,
+    Phase,
+    encode_position,
+    read_position,
 )
 from oneread.feeds.counting import COUNTED, count_members
 from oneread.feeds.entries import Entries
@@ -44,9 +51,10 @@ from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS, Progress, Report
 from oneread.plans.scans import check_ascending
 from oneread.store.keys import kind_part, row_part, view_part
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Cell, Row, RowRange, Table
-from oneread.transactions.commit import Change, Commit, Committer
+from oneread.store.rows import REMOVED, Cell, Row, RowRange, Table
+from oneread.transactions.commit import Change, Commit, Committer, GroupRefused
 from oneread.transactions.intents import root_row
+from oneread.transactions.native import NativeCommitter
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 from oneread.transactions.tasks import OutboxRunner
@@ -61,12 +69,6 @@ BATCH: Final = 200
 _UNSAVED: Final = 10_000
 """Rows read without a commit, after which the position is saved: a killed backfill reads them again."""
 
-SHOWN_REFUSALS: Final = 20
-"""Refusals stored with their reason; all are counted."""
-
-Phase: TypeAlias = Literal["open", "closed", "ending"]
-"""Older programs may write; they may not, since before this pass began; nothing is missing any more."""
-
 _SWEPT: Final = 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _REFUSALS: Final = (UsageError, Corrupt, LimitExceeded)
@@ -75,44 +77,6 @@ _PHASES: Final[dict[Phase, str]] = {
     "closed": "checking once more, older programs are fenced off",
     "ending": "finishing",
 }
-
-
-class BackfillRefusal(msgspec.Struct, frozen=True):
-    """An entity that cannot be in the views as they are declared."""
-
-    entity: str
-    reason: str
-
-
-class BackfillPosition(msgspec.Struct, frozen=True):
-    """How far the backfill to a `version` of the schema is.
-
-    In pass number `passes`, from 1, `looked` root rows are done, the last at `place`; the pass before had `total`, and
-    `refused` rows of this one could not be written. `recommitted` counts rows written by all passes. `old_place` and
-    `old_version` are the row of this pass that older code committed last, and its version. In the phase "ending",
-    `place` is the last group whose index rows were built, `membership` the last one of a feed whose entries were built,
-    and `refused` counts groups.
-    """
-
-    version: int
-    phase: Phase = "open"
-    passes: int = 1
-    place: bytes = b""
-    looked: int = 0
-    total: int = 0
-    recommitted: int = 0
-    refused: int = 0
-    refusals: tuple[BackfillRefusal, ...] = ()
-    old_place: bytes = b""
-    old_version: int = 0
-    membership: bytes = b""
-
-    def next_pass(self, phase: Phase) -> BackfillPosition:
-        return BackfillPosition(self.version, phase, self.passes + 1, total=self.looked, recommitted=self.recommitted)
-
-    def refusing(self, refusal: BackfillRefusal) -> BackfillPosition:
-        kept = (*self.refusals, refusal)[:SHOWN_REFUSALS]
-        return msgspec.structs.replace(self, refused=self.refused + 1, refusals=kept)
 
 
 class Backfilled(msgspec.Struct, frozen=True):
@@ -164,19 +128,6 @@ class _Overtaken(Conflict):
     """Another backfill moved the position, or the schema changed: this one continues from there."""
 
 
-class _GroupRefused(Exception):
-    """An index cannot show the numbers of a group."""
-
-    def __init__(self, group: bytes, error: OnereadError) -> None:
-        super().__init__(group, error)
-        self.group = group
-        self.error = error
-
-
-_decode = msgspec.msgpack.Decoder(BackfillPosition).decode
-_encode = msgspec.msgpack.Encoder().encode
-
-
 class Lacking(NamedTuple):
     """A root row that must be committed again, and the sources that this will need."""
 
@@ -202,6 +153,7 @@ class Backfill:
         self._saved = 0
         self._waited = 0.0
         self._unfollowed: frozenset[bytes] = frozenset()
+        self._spans_rows = isinstance(committer, NativeCommitter)
 
     def run(self) -> Plan[Backfilled]:
         """Runs until every view is readable, or returns why not; raises SchemaMismatch under an older schema."""
@@ -239,7 +191,7 @@ class Backfill:
 
     def _resume(self, stored: StoredSchema) -> Plan[None]:
         (row,) = yield from Read("system", [BACKFILL_ROW])
-        self._row, found = _read_position(row)
+        self._row, found = read_position(row)
         closed = stored.writers >= self._version
         if found is None or found.version != self._version:
             found = BackfillPosition(self._version)
@@ -337,7 +289,7 @@ class Backfill:
 
     def _move(self, position: BackfillPosition, changes: Sequence[Change] = ()) -> Plan[OnereadError | None]:
         """Commits changes and swaps the position; returns the error of a refused change, with nothing written."""
-        data = _encode(position)
+        data = encode_position(position)
         commit = Commit(changes, self._swaps(data), unfollowed=self._unfollowed)
         try:
             yield from self._committer.commit(commit)
@@ -403,6 +355,7 @@ class Backfill:
     def _end(self, stored: StoredSchema) -> Plan[Backfilled | None]:
         """Makes the views readable; returns the result when groups are refused."""
         yield from self._outbox.finish_waiting()  # tasks added later are of code that knows the views
+        yield from self._committer.follow_groups_of(self._catalog.totals_of(stored.older))
         yield from self._build_group_indexes(stored)
         yield from self._build_feeds(stored)
         if self._at.refused:
@@ -450,7 +403,7 @@ class Backfill:
         while True:
             began = yield from Now()
             within = RowRange.under(indexed.aggregate.prefix).behind(self._at.place)
-            found = yield from Scan("counts", within, BATCH)
+            found = yield from Scan("counts", within, BATCH, families="dm")  # empty groups too, where they have rows
             check_ascending("counts", within, found)
             if not found:
                 return
@@ -463,11 +416,11 @@ class Backfill:
         """Writes the index rows of some groups as they are now, and moves behind them; refused ones are noted."""
         position = msgspec.structs.replace(self._at, place=groups[-1])
         while True:
-            data = _encode(position)
+            data = encode_position(position)
             try:
-                write = partial(_write_rows_of, indexed=indexed, groups=groups)
-                yield from self._committer.together(write, self._swaps(data))
-            except _GroupRefused as refused:
+                write = partial(_write_rows_of, indexed)
+                yield from self._committer.index_groups(write, groups, self._swaps(data))
+            except GroupRefused as refused:
                 groups = [key for key in groups if key != refused.group]
                 values = indexed.aggregate.key.codec.decode(row_part(refused.group))
                 name = f"{indexed.aggregate.cls.__name__}({', '.join(map(repr, values))})"
@@ -482,7 +435,10 @@ class Backfill:
     def _build_feeds(self, stored: StoredSchema) -> Plan[None]:
         """Writes the entries of feeds: older code does not keep them, and the passes over root rows leave them out.
 
-        What commits have written meanwhile is removed first: it is of some memberships and items only.
+        Where a transaction spans rows, what commits have written meanwhile is removed first: it is of some memberships
+        and items only. Elsewhere each commit of the passes has left its task, and what a task puts is right whenever it
+        comes: only what left no task follows here. That are the rows that older code removed, of a part that is built,
+        and all memberships where both parts were there before.
         """
         feeds = self._unfinished_feeds(stored)
         for feed in feeds:
@@ -490,12 +446,17 @@ class Backfill:
             if begun > memberships:
                 continue
             if begun < memberships:
-                for prefix in dict.fromkeys([each.prefix for each in self._keyspaces_of(feed)]):
-                    yield from self._sweep("views", feed.cls.__name__, prefix)
+                if self._spans_rows:
+                    for prefix in dict.fromkeys([each.prefix for each in self._keyspaces_of(feed)]):
+                        yield from self._sweep("views", feed.cls.__name__, prefix)
                 yield from self._move(msgspec.structs.replace(self._at, membership=memberships))
+            building = [each for each in (feed.items, feed.members) if self._is_building(stored, each)]
             if self._at.membership == memberships:
                 yield from self._count_groups(feed)
-            yield from self._build_entries(feed)
+                for part in () if self._spans_rows else building:
+                    yield from self._follow_removed(feed, part)
+            if self._spans_rows or not building:
+                yield from self._build_entries(feed)
         if feeds:
             yield from self._outbox.finish_waiting()
 
@@ -507,6 +468,25 @@ class Backfill:
             each for each in feeds if not building.isdisjoint((each.prefix, each.items.prefix, each.members.prefix))
         ]
         return sorted(found, key=lambda each: each.members.prefix)
+
+    def _is_building(self, stored: StoredSchema, part: CompiledView) -> bool:
+        return stored.views[stored_name(part.cls)].state == "building"
+
+    def _follow_removed(self, feed: FeedView, part: CompiledView) -> Plan[None]:
+        """Lets the removal of rows of items or memberships follow: from the start each time, there are few."""
+        within = RowRange.under(part.prefix)
+        while True:
+            began = yield from Now()
+            found = yield from Scan("views", within, BATCH, families="dm")
+            check_ascending("views", within, found)
+            removed = [key for key, row in found if row[VALUE].value == REMOVED]
+            if removed:
+                yield from self._committer.follow_rows(removed, self._swaps(self._row))
+            if len(found) < BATCH:
+                return
+            within = within.behind(found[-1][0])
+            self._options.progress(Progress(f"removing entries of {feed.cls.__name__}", 0))
+            yield from self._sleep(len(removed), began)
 
     def _keyspaces_of(self, feed: FeedView) -> Sequence[Keyspace]:
         return feed.keyspaces(self._catalog.kinds[feed.model])
@@ -537,16 +517,16 @@ class Backfill:
             if not found:
                 return
             position = msgspec.structs.replace(self._at, membership=found[-1][0])
-            data = _encode(position)
-            keys = [key for key, _row in found]
-            yield from self._committer.together(partial(self._committer.follow_rows, keys=keys), self._swaps(data))
+            data = encode_position(position)
+            keys = [key for key, row in found if row[VALUE].value != REMOVED]
+            yield from self._committer.follow_rows(keys, self._swaps(data))
             self._at, self._row = position, data
             done += len(found)
             self._options.progress(Progress(f"building {feed.cls.__name__}", done))
             yield from self._sleep(len(found), began)
 
 
-def _write_rows_of(store: CountedStore, indexed: IndexedGroups, groups: Sequence[bytes]) -> None:
+def _write_rows_of(indexed: IndexedGroups, store: CountedStore, groups: Sequence[bytes]) -> None:
     """Inside a transaction: writes the index rows of groups as they are. One read, one scan an extremum, one write."""
     written: dict[bytes, Row | None] = {}
     for key, row in zip(groups, store.read("counts", list(groups), "dm"), strict=True):
@@ -559,7 +539,7 @@ def _write_rows_of(store: CountedStore, indexed: IndexedGroups, groups: Sequence
         try:
             shown = indexed.rows(key, GroupNumbers(row[VALUE].value, tuple(extrema)))
         except _REFUSALS as error:
-            raise _GroupRefused(key, error) from error
+            raise GroupRefused(key, error) from error
         written |= {place: {VALUE: Cell(value, row[VALUE].stamp)} for place, value in shown.items()}
     if written:
         store.replace("views", written)
@@ -567,20 +547,3 @@ def _write_rows_of(store: CountedStore, indexed: IndexedGroups, groups: Sequence
 
 def _mark_built(store: CountedStore) -> StoredSchema:
     return replace_schema(store, mark_built(run_plan(store, stored_schema())), store.now())
-
-
-def _read_position(row: Row | None) -> tuple[bytes | None, BackfillPosition | None]:
-    """The row's value and the position it encodes; None for an absent row."""
-    if row is None:
-        return None, None
-    try:
-        data = row[VALUE].value
-        return data, _decode(data)
-    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Corrupt("the position of the backfill is unreadable; repair the store") from error
-
-
-def position() -> Plan[BackfillPosition | None]:
-    """The position of this store's backfill; None when none was begun. One request, one row."""
-    (row,) = yield from Read("system", [BACKFILL_ROW])
-    return _read_position(row)[1]

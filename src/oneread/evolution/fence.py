@@ -10,15 +10,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.schema_rows import fence_of, refuse_overtaken, schema_and_fence, stored_schema
+from oneread.derivations.schema_rows import fence_in_cell, fence_of, refuse_overtaken, schema_and_fence, stored_schema
 from oneread.errors import NotReady, SchemaMismatch
 from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
+from oneread.store.keys import number_and_generation
 from oneread.store.requests import Read
-from oneread.store.rows import Row
+from oneread.store.rows import Cell, Row
 from oneread.transactions.change_log import log_of
+from oneread.transactions.other_feeds import ViewStanding
 from oneread.transactions.system_rows import FENCE_ROW
 
 _NOT_READY: Final = (
@@ -47,16 +49,16 @@ class Fence:
         self.retired: frozenset[type] = frozenset()
         self._unlogged: frozenset[type] = frozenset()
 
-    def check_writable(self, store: CountedStore, fence: Row | None) -> None:
+    def check_writable(self, store: CountedStore, fence: Cell | None) -> None:
         """Raises SchemaMismatch if a newer program has upgraded the store; in every transaction, before it decides.
 
-        `fence` is the fence row, read in this transaction. One request and one row when it has changed: it learns what
-        newer programs write, before anything is decoded, and notes `is_stale`: a transaction that shares its commit
-        with others may be undone, so that everything is read again behind it.
+        `fence` is the cell of the fence row, read in this transaction. One request and one row when it has changed: it
+        learns what newer programs write, before anything is decoded, and notes `is_stale`: a transaction that shares
+        its commit with others may be undone, so that everything is read again behind it.
         """
         if self._newer is not None:
             refuse_overtaken(self._newer, self.version)
-        if fence_of(fence) != self._seen:
+        if fence_in_cell(fence) != self._seen:
             stored = run_plan(store, stored_schema())
             refuse_overtaken(stored, self.version)
             self.is_stale = True
@@ -70,6 +72,14 @@ class Fence:
             self._update(stored)
             self._seen = seen
         self.is_stale = False
+
+    def standing(self, prefix: bytes) -> Plan[ViewStanding]:
+        """What the store's newest schema says of the rows of a view. One request, one row."""
+        stored = yield from stored_schema()
+        if any(each.prefix == prefix for each in stored.views.values()):
+            return ViewStanding.DECLARED
+        number, _generation = number_and_generation(prefix)  # none is given again
+        return ViewStanding.RETIRED if number <= stored.last else ViewStanding.UNKNOWN
 
     def _update(self, stored: StoredSchema) -> None:
         states: dict[bytes, ViewState] = {each.prefix: each.state for each in stored.views.values()}

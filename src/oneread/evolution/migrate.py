@@ -15,7 +15,7 @@ import msgspec
 
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import SchemaMismatch
-from oneread.evolution.backfill import BackfillPosition, position
+from oneread.evolution.backfill_position import BackfillPosition, position
 from oneread.evolution.changing import change_schema
 from oneread.evolution.compare import Difference
 from oneread.evolution.declare import DeclaredModel, DeclaredSchema

@@ -14,6 +14,7 @@ from oneread.derivations.access import Accesses
 from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.expiry import check_view_ttl, expiry_indexes
+from oneread.derivations.one_row import refuse_unportable
 from oneread.derivations.views import Feed, Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
@@ -68,6 +69,8 @@ class Schema:
         self.models += self._added_models()
         self.views += self._added_views()
         self._compiled = self.catalog(self._unstored_numbers())
+        if portable:
+            refuse_unportable(self._compiled)
         for copy in {
             each.copy for entity_type in self._compiled.entity_types.values() for each in entity_type.references
         }:

@@ -46,7 +46,7 @@ _ROWS_OF_A_PART: Final = 5
 class FeedFollower:
     """Lets the feeds of one schema follow what a unit of work changes.
 
-    A commit writes `inline` entries for each changed row at most.
+    A commit writes `inline` entries for each changed row at most. `prefixes` are those of the rows that have tasks.
     """
 
     def __init__(self, feeds: Iterable[Entries], inline: int) -> None:
@@ -59,6 +59,7 @@ class FeedFollower:
         self._of_groups = {each.groups: each for each in large}
         self._trimmed = [each for each in every if each.view.at_most is not None]
         self._prefixes = frozenset((*self._of_items, *self._of_members))
+        self.prefixes = self._prefixes.union(self._of_groups)
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> None:
         """Adds what follows from changed rows of `views` to a unit that is about to be written.
@@ -198,6 +199,7 @@ class FeedHandler:
     """The handler of the tasks that changed items and memberships leave."""
 
     def __init__(self, follower: FeedFollower) -> None:
+        self.views = follower.prefixes
         self._follower = follower
 
     def next_rows(self, step: TaskStep, task: Task, size: int) -> TaskRows:

@@ -1,13 +1,14 @@
 """Entries on a store that changes one row at a time: a cell for each group of the item, and one for each membership.
 
 Each cell has the stamp of the one row that it follows from, so that writing it is blind, and the newest wins whichever
-comes last. A membership shows the item if the item is in the same group. See rule 15 of the commit protocol.
+comes last. A membership shows the item if the item is in the same group. What `at_most` trims is marked, each cell with
+its own stamp. See rule 15 of the commit protocol and docs/decisions/0087-trimming-by-marks.md.
 """
 
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from oneread.feeds.entries import SHOWN_BY, shown_by_cell
 from oneread.store.requests import Found
@@ -20,6 +21,14 @@ ITEM: Final = b"d:i:"
 MEMBERSHIP: Final = b"d:m:"
 """What the column of a membership begins with; the digests of the group and of the membership follow."""
 
+TRIMMED: Final = b"d:t:"
+"""What the column of a mark begins with; the rest of the column of an item or a membership follows.
+
+The mark says up to which stamp that one was trimmed, in a feed of so many entries at most. Both that show an item must
+be marked: one that is newer - the item was changed, the member is back - shows it again.
+"""
+
+_FAMILY: Final = b"d:"
 _DIGEST: Final = 12
 
 
@@ -38,23 +47,61 @@ def _digest(value: bytes) -> bytes:
     return blake2b(value, digest_size=_DIGEST).digest()
 
 
+class _ShowingPair(NamedTuple):
+    """An item and a membership in one group, both there: their columns."""
+
+    item: bytes
+    membership: bytes
+
+
+def _pairs(row: Row) -> list[_ShowingPair]:
+    """What shows the item of an entry."""
+    named: dict[bytes, list[bytes]] = {}
+    items: list[bytes] = []
+    is_trimmed = False
+    for column, cell in row.items():
+        if column.startswith(TRIMMED):
+            is_trimmed = True
+        elif cell.value == REMOVED:
+            continue
+        elif column.startswith(ITEM):
+            items.append(column)
+        elif column.startswith(MEMBERSHIP):
+            named.setdefault(column[len(MEMBERSHIP) :][:_DIGEST], []).append(column)
+    pairs = [_ShowingPair(item, each) for item in items for each in named.get(item[len(ITEM) :], ())]
+    return [each for each in pairs if not all(_is_covered(row, column) for column in each)] if is_trimmed else pairs
+
+
+def _is_covered(row: Row, column: bytes) -> bool:
+    """Whether a cell was there when the entry was trimmed."""
+    mark = row.get(_mark(column))
+    return mark is not None and mark.stamp >= row[column].stamp
+
+
+def _mark(column: bytes) -> bytes:
+    return TRIMMED + column[len(_FAMILY) :]
+
+
+def marks_of_trimming(row: Row) -> Row:
+    """What trims an entry: a mark for each cell that shows its item, with its stamp; empty where nothing does."""
+    return {_mark(column): Cell(b"", row[column].stamp) for pair in _pairs(row) for column in pair}
+
+
+def was_trimmed(row: Row) -> bool:
+    """Whether an entry was ever trimmed."""
+    return any(column.startswith(TRIMMED) for column in row)
+
+
 def entry_row(row: Row) -> Row:
     """An entry as a store that spans rows has it; empty where nothing shows the item."""
-    named: dict[bytes, list[bytes]] = {}
-    items: dict[bytes, Cell] = {}
-    for column, cell in row.items():
-        if cell.value == REMOVED:
-            continue
-        if column.startswith(ITEM):
-            items[column[len(ITEM) :]] = cell
-        elif column.startswith(MEMBERSHIP):
-            named.setdefault(column[len(MEMBERSHIP) :][:_DIGEST], []).append(cell.value)
-    shown = [group for group in items if group in named]
-    if not shown:
+    pairs = _pairs(row)
+    if not pairs:
         return {}
-    newest = max([items[group] for group in shown], key=lambda cell: (cell.stamp, cell.value))
-    pairs = sorted([pair for group in shown for pair in named[group]])
-    return {VALUE: newest, SHOWN_BY: shown_by_cell(pairs, newest.stamp)}
+    newest = max([row[each.item] for each in pairs], key=lambda cell: (cell.stamp, cell.value))
+    return {
+        VALUE: newest,
+        SHOWN_BY: shown_by_cell(sorted([row[each.membership].value for each in pairs]), newest.stamp),
+    }
 
 
 def entry(found: Found) -> Found:

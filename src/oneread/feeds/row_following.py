@@ -18,7 +18,8 @@ from oneread.errors import Corrupt
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.own_writes import MOST_MEMBERSHIPS, is_about
-from oneread.feeds.row_entries import item_column, membership_column
+from oneread.feeds.row_entries import item_column, marks_of_trimming, membership_column
+from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Mutate, Read, Scan
@@ -29,6 +30,9 @@ from oneread.transactions.row_log import RowLogs
 from oneread.transactions.unit_of_work import VALUE
 
 _NO_CLOCK: Final = 0
+
+_SCANNED: Final = 1_000
+"""Entries of one request that looks for those beyond `at_most`."""
 
 
 class RowFeeds:
@@ -50,7 +54,9 @@ class RowFeeds:
         feed = self._feed_of(key)
         group = feed.group_of(key)
         every = RowRange.under((feed.members if view_part(key) == feed.items else feed.items) + group)
-        return (yield from self._give(feed, key, every.behind(cursor) if cursor else every, size))
+        if every.start <= cursor < every.stop:  # else it is of a former generation of the other side
+            every = every.behind(cursor)
+        return (yield from self._give(feed, key, every, size))
 
     def include(self, feed: Entries, member: bytes, tasks: Sequence[bytes], size: int) -> Plan[None]:
         """Makes this member's entries right for those of these tasks that are about them: of a group the newest `size`.
@@ -76,6 +82,8 @@ class RowFeeds:
             rows = of_own(feed, key, row[VALUE], partners)
             if rows:
                 yield from Mutate("views", rows)
+                if feed.view.at_most is not None and row[VALUE].value != REMOVED:
+                    rows += yield from _trim(feed, rows)
                 if feed.prefix in self.logged:
                     yield from self.logs.add({self.logged[feed.prefix].log: [each.key[VIEW_BYTES:] for each in rows]})
         return partners[-1][0] if len(partners) == size else None
@@ -115,6 +123,38 @@ def _both(feed: Entries, group: bytes, item: Found, membership: Found) -> RowMut
     pair = Cell(member.membership, membership[1][VALUE].stamp)
     cells = {item_column(group): feed.shown(given, member), membership_column(group, member.membership): pair}
     return RowMutation(feed.prefix + member.member + given.tail, cells)
+
+
+def _trim(feed: Entries, put: Sequence[RowMutation]) -> Plan[list[RowMutation]]:
+    """Trims the feeds of the members of new entries, which were put before; returns the marks.
+
+    A scan for each member, and one more for 1,000 rows; a write where there are too many. Of several that put entries
+    at the same time the last one finds those of all.
+    """
+    members = dict.fromkeys([feed.member_in(each.key) for each in put])
+    found = yield from Together([_beyond(feed, member) for member in members])
+    marks = [each for one in found for each in one]
+    if marks:
+        yield from Mutate("views", marks)
+    return marks
+
+
+def _beyond(feed: Entries, member: bytes) -> Plan[list[RowMutation]]:
+    """The marks of a member's entries beyond the newest."""
+    left, within = feed.view.at_most, feed.entries_of(member)
+    assert left is not None, "asked only of feeds with at_most"
+    marks: list[RowMutation] = []
+    while True:
+        found = yield from Scan("views", within, _SCANNED)
+        for key, row in found:
+            made = marks_of_trimming(row)
+            if made and left:
+                left -= 1
+            elif made:
+                marks.append(RowMutation(key, made))
+        if len(found) < _SCANNED:
+            return marks
+        within = within.behind(found[-1][0])
 
 
 def row_feeds_of(catalog: Catalog) -> RowFeeds:

@@ -6,11 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from oneread.plans.trace import Trace, bytes_of, bytes_of_found
 from oneread.store.engine import Engine, RowTransaction
 from oneread.store.requests import Found, Read, Replace, Scan
-from oneread.store.rows import Families, Row, RowRange, Table, rows_of_values
+from oneread.store.rows import (
+    VALUE,
+    Cell,
+    EntityRow,
+    Families,
+    Row,
+    RowRange,
+    Table,
+    as_entity_row,
+    row_of_root,
+    rows_of_values,
+    values_of_rows,
+)
 
 
 class CountedStore:
@@ -38,6 +51,43 @@ class CountedStore:
         if trace.observers:
             trace.show(Read(table, keys, families), found)
         trace.count(len(keys), bytes_of(found))
+        return found
+
+    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
+        """`Read` of rows of `roots`: those that have just the cells of a living entity as `EntityRow`."""
+        found = self._rows.read_roots(keys)
+        trace = self._trace
+        if trace.observers:
+            trace.show(Read("roots", keys, "dm"), [*map(row_of_root, found)])
+        size = 0
+        for root in found:
+            if root is not None:
+                size += _size_of_root(root)
+        trace.count(len(keys), size)
+        return found
+
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
+        """`Replace` of rows of `roots`."""
+        self._rows.replace_roots(roots)
+        trace = self._trace
+        if trace.observers:
+            trace.show(Replace("roots", {key: row_of_root(root) for key, root in roots.items()}), None)
+        size = 0
+        for key, root in roots.items():
+            size += len(key) + _size_of_root(root)
+        trace.count(len(roots), size)
+
+    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
+        """`Read` of rows that have `VALUE` alone: their cells."""
+        found = self._rows.read_values(table, keys)
+        trace = self._trace
+        if trace.observers:
+            trace.show(Read(table, keys, "dm"), [None if cell is None else {VALUE: cell} for cell in found])
+        size = 0
+        for cell in found:
+            if cell is not None:
+                size += len(cell.value)
+        trace.count(len(keys), size)
         return found
 
     def scan(
@@ -72,6 +122,16 @@ class CountedStore:
         trace.count(len(values), size)
 
 
+def _size_of_root(root: EntityRow | Row) -> int:
+    """The bytes of all cells."""
+    if not isinstance(root, EntityRow):
+        return bytes_of((root,))
+    return _VERSION_BYTES + len(root.body or b"") + len(root.emitted or b"")
+
+
+_VERSION_BYTES: Final = 8
+
+
 class SingleRequests:
     """The rows of an engine outside of a transaction: each read is by itself."""
 
@@ -91,6 +151,16 @@ class SingleRequests:
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         """Raises Unsupported."""
         self._engine.answer(Replace(table, rows))
+
+    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
+        return [*map(as_entity_row, self.read("roots", keys, "dm"))]
+
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
+        """Raises Unsupported."""
+        self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
+
+    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
+        return values_of_rows(self.read(table, keys, "dm"))
 
     def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
         """Raises Unsupported."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from oneread.errors import Closed, Unavailable, Unsupported, UsageError
+from oneread.plans.clock import wall_clock
 from oneread.plans.counted import CountedStore, SingleRequests
 from oneread.plans.effects import Atomically, Now, Separately, Sleep, Snapshot
 from oneread.plans.plan import drive
@@ -25,11 +26,6 @@ LAST_MILLISECOND: Final = 253_402_300_799_999
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Performer")
-
-
-def wall_clock() -> int:
-    """Whole milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def elapsed() -> float:

@@ -13,7 +13,7 @@ import msgspec
 
 from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Read, Request, Scan
-from oneread.store.rows import Families, Row, RowRange, Table
+from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table
 
 T = TypeVar("T")
 
@@ -47,6 +47,18 @@ def read_by(rows: RowReads, asked: Read | Scan) -> Any:
 
 class RowTransaction(RowReads, Protocol):
     """The rows inside one transaction; reads see its own writes."""
+
+    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
+        """The cells of rows that have `VALUE` alone: of each what `read` of both families shows of that column."""
+        ...
+
+    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
+        """Rows of `roots`, both families: those that have just the cells of a living entity as `EntityRow`."""
+        ...
+
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
+        """`replace` of rows of `roots`, each in the form that `read_roots` gives it."""
+        ...
 
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         """What `Replace` does."""

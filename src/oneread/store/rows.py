@@ -7,7 +7,7 @@ architecture page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -50,9 +50,64 @@ Row: TypeAlias = dict[bytes, Cell]
 """Column name (family included, as in `b"d:b"`) to cell. An absent row is None, never an empty dict."""
 
 
+class EntityRow(msgspec.Struct, frozen=True, gc=False):
+    """One root row. Version 0 means it was never written; without a body the entity was never saved, or is deleted.
+
+    `emitted` is the record, `own` the own version, 0 without a body.
+    """
+
+    version: int = 0
+    body: bytes | None = None
+    emitted: bytes | None = None
+    own: int = 0
+
+
+VERSION: Final = b"d:v"
+EMITTED: Final = b"m:e"
+"""The columns of a root row besides `VALUE`, which has the body."""
+
+
+def cells_of_entity(root: EntityRow) -> Row:
+    """The cells of a root row: the body is stamped with the own version, the others with the row's."""
+    version = root.version
+    row = {VERSION: Cell(version.to_bytes(8, "big"), version)}
+    if root.body is not None:
+        row[VALUE] = Cell(root.body, root.own)
+    if root.emitted is not None:
+        row[EMITTED] = Cell(root.emitted, version)
+    return row
+
+
+def as_entity_row(row: Row | None) -> EntityRow | Row | None:
+    """The root row of a living entity, if these are just its cells; any other row as it is."""
+    if row is None or row.keys() != _OF_AN_ENTITY:
+        return row
+    body, emitted, version = row[VALUE], row[EMITTED], row[VERSION]
+    root = EntityRow(version.stamp, body.value, emitted.value, body.stamp)
+    return root if emitted.stamp == version.stamp and version.value == version.stamp.to_bytes(8, "big") else row
+
+
+def row_of_root(root: EntityRow | Row | None) -> Row | None:
+    """The cells of what `as_entity_row` made."""
+    return cells_of_entity(root) if isinstance(root, EntityRow) else root
+
+
+_OF_AN_ENTITY: Final = {VALUE, VERSION, EMITTED}
+
+
+def later_than(cell: Cell, now: int) -> int:
+    """A stamp newer than that of a cell; `now` unless the clock was set back."""
+    return now if cell.stamp < now else min(MAX_STAMP, cell.stamp + 1)
+
+
 def rows_of_values(values: Mapping[bytes, bytes | None], stamp: int) -> dict[bytes, Row | None]:
     """Rows that have `VALUE` alone, all with this stamp; None for those without a value."""
     return {key: None if value is None else {VALUE: Cell(value, stamp)} for key, value in values.items()}
+
+
+def values_of_rows(rows: Iterable[Row | None]) -> list[Cell | None]:
+    """The cells of rows that have `VALUE` alone; None for absent ones."""
+    return [None if row is None else row.get(VALUE) for row in rows]
 
 
 def living(row: Row) -> Row | None:

@@ -29,6 +29,8 @@ from oneread.testing.feed_audit import check_entries
 from oneread.testing.feed_rows_audit import FeedOffence, check_rows, keyspaces_of
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
+from oneread.transactions.group_shards import add_up
+from oneread.transactions.outbox import group_root
 from oneread.transactions.root import BODY, Root, parse_root
 from oneread.transactions.unit_of_work import VALUE, FirstRows, GroupNumbers, counter_numbers
 from oneread.transactions.unit_of_work import DerivedWrites as Derived
@@ -72,7 +74,7 @@ class Audit:
     def __init__(self, engine: TableReads, operations: Operations) -> None:
         self._engine = engine
         self._catalog = operations.catalog
-        self._has_cells = not operations.spans_rows
+        self._spans_rows = operations.spans_rows
         self._known: dict[tuple[bytes, Root], _Entity] = {}
         self._indexed = indexed_groups(self._catalog.views.values())
         self._feeds = [Entries(view) for view in self._catalog.views.values() if isinstance(view, FeedView)]
@@ -112,6 +114,19 @@ class Audit:
         if not self.pending:
             self._check_copies(entities, roots)
 
+    def check_totals(self) -> None:
+        """Checks the totals that entities show, as the stored groups make them; raises Offence for one that differs."""
+        places, counts, aside = sorted(self.stored["views"]), self.stored["counts"], self.set_aside()
+        for key, entity in self.entities().items():
+            for each in self._catalog.type_of(entity).rollups:
+                group = each.shown.group(entity_part(key))
+                if each.number is None or (group_root(group.key), key) in aside:
+                    continue
+                sums = counts[group.key][VALUE].value if group.key in counts else None
+                value = each.read(GroupNumbers(sums, tuple([self._first(places, first) for first in group.extrema])))
+                if getattr(entity, each.field) != value:
+                    raise Offence(f"{self._catalog.name_of(key)}.{each.field} is not the group's {value}")
+
     def entities(self) -> dict[bytes, Any]:
         """Every living entity of the last check, by the key of its root row."""
         states = ((key, self._catalog.state(key, parse_root(row))) for key, row in self.stored["roots"].items())
@@ -124,7 +139,20 @@ class Audit:
 
     def _read_tables(self) -> Stored:
         answer = self._engine.answer
-        return {table: dict(answer(Scan(table, _WHOLE, _EVERYTHING, families="dm"))) for table in TABLES}
+        found: Stored = {table: dict(answer(Scan(table, _WHOLE, _EVERYTHING, families="dm"))) for table in TABLES}
+        if not self._spans_rows:
+            found["counts"] = self._added_up(found["counts"])
+        return found
+
+    def _added_up(self, rows: dict[bytes, Row]) -> dict[bytes, Row]:
+        """The rows of groups, each with its shards added up."""
+        views = [view for view in self._catalog.views.values() if view.table == "counts"]
+        ends = {view.prefix: view.key.codec.decode_prefix for view in views}
+        shards: dict[bytes, list[Row]] = {}
+        for key, found in rows.items():
+            end = ends.get(key[:VIEW_BYTES])
+            shards.setdefault(key if end is None else key[: end(key, VIEW_BYTES)[1]], []).append(found)
+        return {key: row for key, each in shards.items() if (row := add_up(each)) is not None}
 
     def _check_versions(self, before: dict[bytes, Root], after: dict[bytes, Root]) -> None:
         for key, old in before.items():
@@ -142,7 +170,7 @@ class Audit:
 
     def _has_cells_alone(self, old: Root, new: Root) -> bool:
         """Whether a row was not committed, and its document reads otherwise: only newer copies may, in cells."""
-        return self._has_cells and (new.version, new.own, new.emitted) == (old.version, old.own, old.emitted)
+        return (not self._spans_rows) and (new.version, new.own, new.emitted) == (old.version, old.own, old.emitted)
 
     def _own(self, key: bytes, root: Root) -> object:
         """An entity without copies and totals, which follow at the same own version."""

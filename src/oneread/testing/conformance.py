@@ -30,9 +30,10 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Engine, LocalReads, RowReads, RowTransaction, Snapshots
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
-from oneread.store.rows import MAX_STAMP, REMOVED, Cell, Row, RowMutation, RowRange, Table
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange, Table
 from oneread.testing.local_conformance import ALL, Ask, LocalReadsConformance, put
 from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose
+from oneread.testing.transaction_conformance import TransactionConformance, require
 
 OpenEngine: TypeAlias = Callable[[], Engine]
 """Opens a new and empty store."""
@@ -50,12 +51,6 @@ def snapshots(engine: Engine) -> Snapshots:
     return engine
 
 
-def require(engine: Engine, capability: str) -> None:
-    """Skips the test when the engine does not declare the capability."""
-    if not getattr(engine.capabilities, capability):
-        pytest.skip(f"the engine does not declare {capability}")
-
-
 def show_removed(engine: Engine) -> None:
     """Skips the test when removed cells are nothing special: where transactions span rows, rows are deleted."""
     if engine.capabilities.spans_rows:
@@ -66,7 +61,7 @@ def number(value: int) -> bytes:
     return b"%d" % value
 
 
-class EngineConformance(LocalReadsConformance):
+class EngineConformance(LocalReadsConformance, TransactionConformance):
     """Everything an engine has to do; extend it and define the fixture `open_engine`.
 
     Every test runs by the synchronous driver and by the asynchronous one.
@@ -383,21 +378,6 @@ class EngineConformance(LocalReadsConformance):
         assert outside == ([old], None)
         assert inside == ([old, (b"b", row)], [row, None])
         assert last == [(b"b", {b"d:b": Cell(b"4", 2)})]
-
-    def test_values_alone_are_stored_as_their_rows_are(self, engine: Engine) -> None:
-        require(engine, "spans_rows")
-        values: dict[bytes, bytes | None] = {b"a": b"", b"b": b"\x00" * 300, b"c": None, b"d": b"4"}
-
-        def run(rows: RowTransaction) -> list[Any]:
-            rows.replace("views", {b"c": {b"d:b": Cell(b"3", 1)}, b"d": {b"d:b": Cell(b"5", 9), b"m:s": Cell(b"6", 9)}})
-            rows.replace_values("views", values, 7)
-            rows.replace_values("counts", {b"a": b"1"}, MAX_STAMP)
-            return rows.scan("views", ALL, 10, families="dm")
-
-        expected = [(key, {b"d:b": Cell(value, 7)}) for key, value in values.items() if value is not None]
-        assert engine.transaction(run, 5) == expected
-        assert engine.answer(Scan("views", ALL, 10, families="dm")) == expected
-        assert engine.answer(Read("counts", [b"a"])) == [{b"d:b": Cell(b"1", MAX_STAMP)}]
 
     def test_transactions_of_many_threads_count_exactly(self, engine: Engine) -> None:
         require(engine, "spans_rows")

@@ -139,6 +139,7 @@ class Proof:
             found = self.database.find(variant, *key_of(entity))
             check_same(f"{variant.__name__}{key_of(entity)}", look(entity), look(found))
         self._audit.check()
+        self._audit.check_totals()
         check_waiting(self.oracle, self._audit, self.database.operations)
 
     def _rows(self, view: Any, equal: tuple[Any, ...]) -> list[Any]:
@@ -150,7 +151,8 @@ class Proof:
         self.oracle.delete_with_sources()
 
     def _has_tasks(self) -> bool:
-        return bool(self.database.run(Scan("system", outbox.TASKS, 1).__iter__()))
+        ranges = outbox.TASKS, outbox.GROUP_TASKS
+        return any(self.database.run(Scan("system", within, 1).__iter__()) for within in ranges)
 
     def close(self) -> None:
         self.database.close()

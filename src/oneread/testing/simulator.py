@@ -29,7 +29,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Engine, RowReads, RowTransaction, Snapshots, read_by
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Families, Row, RowRange, Table
+from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.comparison import (
     Disagreement,
@@ -127,6 +127,18 @@ class _FaultyRows:
         self._meet()
         self._rows.replace(table, rows)
 
+    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
+        self._meet()
+        return self._rows.read_roots(keys)
+
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
+        self._meet()
+        self._rows.replace_roots(roots)
+
+    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
+        self._meet()
+        return self._rows.read_values(table, keys)
+
     def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
         self._meet()
         self._rows.replace_values(table, values, stamp)
@@ -205,8 +217,8 @@ class Simulation:
         self._check_at_rest()
 
     def _check_at_rest(self) -> None:
-        self.oracle.now = self.now
-        self.audit.clock = max(self.audit.clock, self.now)
+        # What has expired by any clock may be gone, so all clocks have got there.
+        self.now = self.oracle.now = self.audit.clock = max(self.audit.clock, self.now)
         self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
         self.oracle.delete_with_sources()
         self._check(lambda: check_waiting(self.oracle, self.audit, self.operations))

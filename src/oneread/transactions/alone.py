@@ -11,33 +11,45 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from oneread.plans.counted import CountedStore
-from oneread.store.rows import VALUE, Cell, Row
+from oneread.store.rows import EntityRow, Row, cells_of_entity, later_than, rows_of_values
 from oneread.transactions.commit import Change, Decision
-from oneread.transactions.deltas import deltas_by_row
-from oneread.transactions.root import Root, encode_root, parse_root
+from oneread.transactions.deltas import add_to_row, amounts_by_row
+from oneread.transactions.root import Root, encode_root
 from oneread.transactions.sequences import keep_sequences
-from oneread.transactions.unit_of_work import RowCache, later
+from oneread.transactions.unit_of_work import RowCache
 
 
 class RowsAlone(NamedTuple):
-    """The rows that follow from one decision, by table; `version` is the stamp of those of views."""
+    """The rows that follow from one decision, by table.
 
-    roots: dict[bytes, Row | None]
+    `version` is the stamp of the rows of views; each sum has a stamp of its own, since it is newer than the sum before.
+    """
+
+    roots: dict[bytes, EntityRow | Row]
     views: dict[bytes, bytes | None]
-    counts: dict[bytes, Row | None]
+    sums: dict[bytes, bytes | None]
+    stamps: dict[bytes, int]
     version: int
 
     def write(self, store: CountedStore) -> None:
         """One request a table."""
         if self.roots:
-            store.replace("roots", self.roots)
+            store.replace_roots(self.roots)
         if self.views:
             store.replace_values("views", self.views, self.version)
-        if self.counts:
-            store.replace("counts", self.counts)
+        if self.sums:
+            self._write_sums(store)
+
+    def _write_sums(self, store: CountedStore) -> None:
+        stamps = set(self.stamps.values())
+        if len(stamps) == 1:  # the clock, unless a row is ahead of it
+            store.replace_values("counts", self.sums, stamps.pop())
+        else:
+            rows = {key: rows_of_values({key: value}, self.stamps[key])[key] for key, value in self.sums.items()}
+            store.replace("counts", rows)
 
 
-_NOTHING: Final = RowsAlone({}, {}, {}, 0)
+_NOTHING: Final = RowsAlone({}, {}, {}, {}, 0)
 
 
 def load_alone(store: CountedStore, change: Change, now: int) -> tuple[Root, RowCache]:
@@ -45,12 +57,27 @@ def load_alone(store: CountedStore, change: Change, now: int) -> tuple[Root, Row
     rows = RowCache()
     rows.now = now
     wanted = list(dict.fromkeys([change.key, *change.hints()]))
-    rows.update(zip(wanted, store.read("roots", wanted, "dm"), strict=True))
-    seen = parse_root(rows[change.key])
-    links = [key for key in dict.fromkeys(change.links(seen)) if key not in rows]
+    _take(rows, wanted, store.read_roots(wanted))
+    seen = rows.root(change.key)
+    links = [key for key in dict.fromkeys(change.links(seen)) if key not in rows.plain and key not in rows]
     if links:
-        rows.update(zip(links, store.read("roots", links, "dm"), strict=True))
+        _take(rows, links, store.read_roots(links))
     return seen, rows
+
+
+def _take(rows: RowCache, keys: list[bytes], found: list[EntityRow | Row | None]) -> None:
+    for key, row in zip(keys, found, strict=True):
+        if isinstance(row, EntityRow):
+            rows.plain[key] = row
+        else:
+            rows[key] = row
+
+
+def spelled_out(rows: RowCache) -> RowCache:
+    """The rows that were read, as a unit of work has them: plain root rows with their cells."""
+    rows.update({key: cells_of_entity(root) for key, root in rows.plain.items()})
+    rows.plain = {}
+    return rows
 
 
 def is_alone(decision: Decision) -> bool:
@@ -75,23 +102,15 @@ def writes_alone(store: CountedStore, key: bytes, decision: Decision, rows: RowC
     root, writes = decision.root, decision.operations
     if root is None:
         return _NOTHING
-    new, before = encode_root(root), rows[key]
     views: dict[bytes, bytes | None] = dict.fromkeys(writes.deletes)
     views.update(writes.puts)
-    return RowsAlone(
-        {key: new if before is None else keep_sequences(new, before)},
-        views,
-        _sums(store, decision, rows.now) if writes.deltas else {},
-        root.version,
-    )
-
-
-def _sums(store: CountedStore, decision: Decision, now: int) -> dict[bytes, Row | None]:
-    """The rows of the groups whose sums change."""
-    deltas = deltas_by_row(decision.operations.deltas)
-    found: dict[bytes, Row | None] = {}
-    if deltas:
-        for (key, delta), row in zip(deltas.items(), store.read("counts", [*deltas], "dm"), strict=True):
-            shown = delta.onto(None if row is None else row[VALUE].value)
-            found[key] = None if shown is None else {VALUE: Cell(shown, later(row, now))}
-    return found
+    before = rows.get(key)
+    new = root if before is None else keep_sequences(encode_root(root), before)
+    sums: dict[bytes, bytes | None] = {}
+    stamps: dict[bytes, int] = {}
+    added = amounts_by_row(writes.deltas) if writes.deltas else None
+    if added:
+        for (place, amounts), cell in zip(added.items(), store.read_values("counts", [*added]), strict=True):
+            sums[place] = add_to_row(None if cell is None else cell.value, amounts)
+            stamps[place] = rows.now if cell is None else later_than(cell, rows.now)
+    return RowsAlone({key: new}, views, sums, stamps, root.version)

@@ -16,7 +16,7 @@ import msgspec
 from oneread.errors import OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.rows import Row, RowRange, Table
+from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.outbox import SetAside
@@ -157,6 +157,8 @@ class FollowChanges(NamedTuple):
 
     None for an entity that does not expire.
     """
+    group_at: Callable[[bytes], Group | None] | None = None
+    """From the key of a row in `counts`: its group, if entities or indexes show that."""
     of_views: ViewFollower | None = None
     """Makes the entries of feeds that follow from other derived rows; None without feeds."""
     logs: Mapping[bytes, LoggedAs] = NO_LOGS
@@ -182,7 +184,8 @@ class Commit:
     a `basis` the changes were decided before, one after the other: they are decided again in that way, and only while
     the rows they were decided on are unchanged. `is_deciding` is the committer's note of how far it is: an error raised
     while it is true comes from the changes themselves, any other from the store. Nothing follows from rows of `views`
-    with a prefix of `unfollowed`: feeds that are built afterwards are made of them then.
+    with a prefix of `unfollowed`: feeds that are built afterwards are made of them then. Where one row is changed at a
+    time what follows is left to tasks, as always.
     """
 
     __slots__ = ("basis", "beside", "changes", "is_deciding", "swaps", "unfollowed")
@@ -206,8 +209,8 @@ class Commit:
 class WriteFence(Protocol):
     """What refuses commits of a program that a newer one has replaced. See docs/decisions/0016-the-fence.md."""
 
-    def check_writable(self, store: CountedStore, fence: Row | None) -> None:
-        """Raises SchemaMismatch unless this program may still write; `fence` is the row of `FENCE_ROW`."""
+    def check_writable(self, store: CountedStore, fence: Cell | None) -> None:
+        """Raises SchemaMismatch unless this program may still write; `fence` is the value of `FENCE_ROW`."""
         ...
 
 
@@ -266,6 +269,15 @@ class SystemCommitter(Protocol):
         ...
 
 
+class GroupRefused(Exception):
+    """An index cannot show the numbers of a group."""
+
+    def __init__(self, group: bytes, error: OnereadError) -> None:
+        super().__init__(group, error)
+        self.group = group
+        self.error = error
+
+
 class Committer(SystemCommitter, Protocol):
     """Commits of one open database."""
 
@@ -306,10 +318,32 @@ class Committer(SystemCommitter, Protocol):
         """
         ...
 
-    def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:
-        """Inside `together`: makes the entries right that follow from these rows of `views`, as they are now."""
+    def follow_rows(self, keys: Sequence[bytes], swaps: Sequence[Swap]) -> Plan[None]:
+        """Makes the entries right that follow from these rows of `views`, as they are now, and swaps system rows.
+
+        On a store that changes one row at a time the swaps come last, and removed rows follow, too.
+        """
         ...
 
     def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:
         """Inside `together`: gives the entities that show these groups their numbers as they are now."""
+        ...
+
+    def index_groups(
+        self, write: Callable[[CountedStore, Sequence[bytes]], None], keys: Sequence[bytes], swaps: Sequence[Swap]
+    ) -> Plan[None]:
+        """Writes the index rows of the groups with these rows in `counts` by a function, and swaps system rows.
+
+        On a store that changes one row at a time not by that: each group is committed by itself.
+
+        Raises:
+            GroupRefused: an index cannot show one of them.
+        """
+        ...
+
+    def follow_groups_of(self, aggregates: Sequence[bytes]) -> Plan[None]:
+        """Gives what shows groups of these aggregates, by their prefixes in `counts`, the numbers as they are now.
+
+        Nothing is to be done where older programs are refused in the transaction in which they write.
+        """
         ...

@@ -26,9 +26,11 @@ Covers every float, and bounds the digits of a sum.
 """
 
 _EXACT = Context(prec=2 * MAGNITUDE + 100, Emax=999_999, Emin=-999_999, traps=[Inexact, Overflow, InvalidOperation])
+_add_exactly: Final = _EXACT.add
 _ONE: Final = Decimal(1)
 _BIG: Final = 1
 _INT64: Final = 1 << 63
+_LEAST, _MOST = -_INT64, _INT64 - 1
 
 
 def exact_number(number: Any) -> Number | None:
@@ -127,6 +129,16 @@ def encode_amounts(amounts: Sequence[Number]) -> bytes:
     return _encode(to_wire(amounts))
 
 
+def add_to_row(data: bytes | None, amounts: Sequence[Number], *, is_part: bool = False) -> bytes | None:
+    """The new value of a counts row to which amounts are added; None when no entity contributes any more.
+
+    One row of a group that has several may say that as many entities left as others say came: with `is_part` it is
+    None when all numbers are 0.
+    """
+    total = to_wire(amounts) if data is None else _add_to_row(data, amounts)
+    return _encode(total) if total and (total[0] or (is_part and any(from_wire(total)))) else None
+
+
 def _add_to_row(data: bytes, amounts: Sequence[Number]) -> list[Any]:
     """The numbers of a counts row with amounts added, as msgpack stores them; only those that change are parsed."""
     try:
@@ -135,20 +147,60 @@ def _add_to_row(data: bytes, amounts: Sequence[Number]) -> list[Any]:
             wire += [0] * (len(amounts) - len(wire))
         for place, number in enumerate(amounts):
             here = wire[place]
-            if type(here) is int is type(number):
-                total: Number = here + number
-                wire[place] = total if -_INT64 <= total < _INT64 else _to_wire(total)
+            if type(number) is int and type(here) is int:
+                total = here + number
+                wire[place] = total if _LEAST <= total <= _MOST else _to_wire(total)
+            elif type(number) is Decimal and type(here) is str:
+                wire[place] = str(_add_exactly(Decimal(here), number))
+            elif type(number) is int and number == 0 and here is not None:
+                continue
             else:
                 old = _from_wire(here)
-                total = _sum(0 if old is None else old, number)
-                wire[place] = str(total) if type(total) is Decimal else to_wire([total])[0]
+                wire[place] = to_wire([_sum(0 if old is None else old, number)])[0]
     except (msgspec.MsgspecError, InvalidOperation, ValueError) as error:
         raise Corrupt("this counts row is unreadable; repair the store") from error
-    return [0 if number is None else number for number in wire] if None in wire else wire
+    if len(wire) > len(amounts) and None in wire:
+        return [0 if number is None else number for number in wire]
+    return wire
 
 
 def _sum(here: Number, number: Number) -> Number:
     return here + number if type(here) is int is type(number) else _EXACT.add(here, number)
+
+
+def _added(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> list[Number]:
+    """Amounts with others added (sign 1) or subtracted (sign -1): `onto` itself, or new ones if it has none."""
+    if not onto and sign < 0:
+        return [
+            0 if number is None else -number if type(number) is int else _EXACT.subtract(0, number)
+            for number in amounts
+        ]
+    if not onto:
+        for number in amounts:  # not `None in amounts`: a Decimal takes long to find that it is not None
+            if number is None:
+                break
+        else:
+            return list(amounts)  # type: ignore[arg-type]
+    _add(onto, amounts, sign)
+    return onto
+
+
+def difference(before: Sequence[Any], after: Sequence[Any]) -> list[Number]:
+    """What turns the amounts of one contribution into those of another, both as the record has them; equal ones are 0.
+
+    They are as many.
+    """
+    return [0 if was == now else _difference(was, now) for was, now in zip(before, after, strict=True)]
+
+
+def _difference(before: Any, after: Any) -> Number:
+    was, now = _number(before), _number(after)
+    return now - was if type(was) is int is type(now) else _EXACT.add(_EXACT.subtract(0, was), now)
+
+
+def _number(wire: Any) -> Number:
+    number = wire if type(wire) is int else _from_wire(wire)
+    return 0 if number is None else number
 
 
 def _add(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> None:
@@ -172,14 +224,7 @@ class Delta:
 
     def add(self, amounts: Sequence[Number | None], sign: int) -> None:
         """Adds (sign 1) or subtracts (sign -1) a contribution."""
-        if not self.amounts and sign > 0:
-            for number in amounts:  # not `None in amounts`: a Decimal takes long to find that it is not None
-                if number is None:
-                    break
-            else:
-                self.amounts = list(amounts)  # type: ignore[arg-type]
-                return
-        _add(self.amounts, amounts, sign)
+        self.amounts = _added(self.amounts, amounts, sign)
 
     def copy(self) -> Delta:
         """A copy that can be added to by itself."""
@@ -187,18 +232,14 @@ class Delta:
         other.amounts = list(self.amounts)
         return other
 
-    def onto(self, data: bytes | None) -> bytes | None:
-        """The row's new value; None when no entity contributes any more."""
-        total = to_wire(self.amounts) if data is None else _add_to_row(data, self.amounts)
-        return _encode(total) if total and total[0] else None
+    def onto(self, data: bytes | None, *, is_part: bool = False) -> bytes | None:
+        """The row's new value, as `add_to_row`."""
+        return add_to_row(data, self.amounts, is_part=is_part)
 
 
-def deltas_by_row(contributions: Iterable[tuple[bytes, Sequence[Number | None], int]]) -> dict[bytes, Delta]:
+def amounts_by_row(contributions: Iterable[tuple[bytes, Sequence[Number | None], int]]) -> dict[bytes, list[Number]]:
     """What contributions (row, amounts, sign) add to each counts row; a row to which they add 0 is left out."""
-    deltas: dict[bytes, Delta] = {}
+    found: dict[bytes, list[Number]] = {}
     for key, amounts, sign in contributions:
-        delta = deltas.get(key)
-        if delta is None:
-            delta = deltas[key] = Delta()
-        delta.add(amounts, sign)
-    return {key: delta for key, delta in deltas.items() if any(delta.amounts)}
+        found[key] = _added(found.get(key) or [], amounts, sign)
+    return {key: amounts for key, amounts in found.items() if any(amounts)}

@@ -71,7 +71,8 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `puts` and `removed` are rows of `views`; `deltas` the amounts that rows of `counts` gain. `task` says that holders
     follow. Each changed row of `views` with a prefix of `fed` leaves a task, which makes entries of feeds follow;
-    those with a prefix of `logs` are added to a change log. `children` are other rows of the entity group.
+    those with a prefix of `logs` are added to a change log. `children` are other rows of the entity group. `groups` are
+    the rows of `counts` whose groups entities or indexes show, which follow.
     """
 
     version: int
@@ -82,6 +83,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     fed: list[bytes] = []
     logs: dict[bytes, bytes] = {}
     children: list[ChildRow] = []
+    groups: list[bytes] = []
 
     def logged(self) -> dict[bytes, list[bytes]]:
         """The keys that are added to change logs, without prefixes; those of removed rows come first."""
@@ -101,7 +103,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return {outbox.version_key(source, self.version): source for source in sources}
 
     def __bool__(self) -> bool:
-        return bool(self.puts or self.removed or self.deltas or self.task or self.children)
+        return bool(self.puts or self.removed or self.deltas or self.task or self.children or self.groups)
 
     def sources(self, root: bytes) -> list[bytes]:
         """The keys of the entities whose holders follow, of the group of a root."""
@@ -200,8 +202,13 @@ def used_cell(used: Mapping[bytes, int], version: int) -> Cell:
     return Cell(_encode(used) if used else REMOVED, version)
 
 
+def _is_in_cell(taken: bytes) -> bool:
+    """Whether a key of the versions used is of a source whose values come in cells; it may be of a group as well."""
+    return is_in_cell(taken) and not outbox.is_group_root(taken)
+
+
 def _used_cells(used: Mapping[bytes, int], version: int) -> Row:
-    in_cells = {taken: each for taken, each in used.items() if is_in_cell(taken)}
+    in_cells = {taken: each for taken, each in used.items() if _is_in_cell(taken)}
     others = {taken: each for taken, each in used.items() if taken not in in_cells}
     return {USED: used_cell(others, version), USED_BY_CELLS: used_cell(in_cells, version)}
 
@@ -214,7 +221,7 @@ def committed_cells(seen: SeenRow, root: Root, intents: Intents, used: Mapping[b
     cells[EMITTED] = Cell(b"" if root.emitted is None else root.emitted, version)
     cells[INTENTS] = Cell(_encode(intents) if intents else REMOVED, version)
     cells |= _used_cells(used, version)
-    if cells[USED_BY_CELLS].value == REMOVED and not any(map(is_in_cell, seen.used)):
+    if cells[USED_BY_CELLS].value == REMOVED and not any(map(_is_in_cell, seen.used)):
         del cells[USED_BY_CELLS]
     return cells
 

@@ -18,15 +18,15 @@ from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
 from oneread.store.keys import holder_part
 from oneread.store.limits import INLINE_HOLDERS, PROBES
-from oneread.store.rows import RowRange
+from oneread.store.rows import VALUE, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.alone import is_alone, load_alone, writes_alone
+from oneread.transactions.alone import is_alone, load_alone, spelled_out, writes_alone
 from oneread.transactions.commit import Change, Commit, Decision, FollowChanges, WriteFence
 from oneread.transactions.loading import check_unchanged, load_rows, refuse_referenced, wanted_rows
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, Root, encode_root, next_version, parse_root
 from oneread.transactions.sequences import keep_sequences, last_number, raised
-from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, swap
+from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, Swap, swap
 from oneread.transactions.unit_of_work import (
     Group,
     HoldersRefused,
@@ -129,7 +129,7 @@ class NativeCommitter(NativeSystem):
         same rows, by the same requests. Else a unit takes what was read and decided.
         """
         commit.is_deciding = False
-        change, fence = commit.changes[0], store.read("system", [FENCE_ROW], "dm")[0]
+        change, fence = commit.changes[0], store.read_values("system", [FENCE_ROW])[0]
         self._fence.check_writable(store, fence)
         now = store.now()
         commit.is_deciding = True
@@ -143,8 +143,8 @@ class NativeCommitter(NativeSystem):
                 run(store)
             return []
         unit = self.new_unit(store)
-        unit.adopt(rows)
-        unit.known("system")[FENCE_ROW] = fence
+        unit.adopt(spelled_out(rows))
+        unit.known("system")[FENCE_ROW] = None if fence is None else {VALUE: fence}
         cascade = self.cascade(unit, now)
         if decision is None:
             cascade.commit(commit.changes)
@@ -246,10 +246,12 @@ class NativeCommitter(NativeSystem):
 
         return _until_written(attempt)
 
-    def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:
+    def follow_rows(self, keys: Sequence[bytes], swaps: Sequence[Swap]) -> Plan[None]:
         """One unit of work, which writes these rows again."""
-        unit = self.new_unit(store)
-        now = store.now()
+        yield from self.together(partial(self._write_again, keys=keys), swaps)
+
+    def _write_again(self, store: CountedStore, keys: Sequence[bytes]) -> None:
+        unit, now = self.new_unit(store), store.now()
         unit.load("views", keys)
         for key in keys:
             row = unit.get("views", key)
@@ -259,8 +261,7 @@ class NativeCommitter(NativeSystem):
 
     def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:
         """One unit of work."""
-        unit = self.new_unit(store)
-        now = store.now()
+        unit, now = self.new_unit(store), store.now()
         self.cascade(unit, now).show_groups(groups)
         unit.flush(now)
 
@@ -270,7 +271,8 @@ class NativeCommitter(NativeSystem):
 
     def check_writable(self, unit: UnitOfWork) -> None:
         """Raises SchemaMismatch unless this program may still write."""
-        self._fence.check_writable(unit.store, unit.load_one("system", FENCE_ROW))
+        row = unit.load_one("system", FENCE_ROW)
+        self._fence.check_writable(unit.store, None if row is None else row.get(VALUE))
 
 
 class TaskStep:

@@ -17,7 +17,7 @@ from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Read
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions.leases import LEASE, Lease, encode_lease
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork, later
 
@@ -29,6 +29,9 @@ HOLDS: Final = b"\xff\xff"
 
 TASKS: Final = RowRange(b"task:", b"task;")
 """The range of tasks in the `system` table."""
+
+GROUP_TASKS: Final = RowRange(b"roll:", b"roll;")
+"""The range of the tasks of groups in the `system` table, on a store that changes one row at a time."""
 
 SET_ASIDE: Final = RowRange(b"aside:", b"aside;")
 """The range of holders in the `system` table that could not follow their source."""
@@ -44,6 +47,7 @@ _MESSAGE: Final = 500
 
 _BUCKETS: Final = 64
 _VERSION_BYTES: Final = 8
+_BY_SOURCE: Final = b"d:p:"
 
 FOLLOW: Final = "follow"
 """The kind of task that a changed source leaves: the holders of its copies follow it."""
@@ -52,6 +56,9 @@ FEED: Final = "feed"
 """The kind of task that a changed item or membership of a feed leaves: the entries follow it."""
 
 KINDS: Final = (FOLLOW, FEED)
+
+TOTAL: Final = "total"
+"""The kind of task that a changed group leaves on a store that changes one row at a time: what shows it follows."""
 """All kinds of tasks."""
 
 _OF_FEED: Final = b"\xff"
@@ -248,6 +255,60 @@ def add_feed_task(unit: UnitOfWork, task: Task, now: int) -> None:
 def is_task_of(key: bytes, task: Task) -> bool:
     """Whether a task is stored under its own key."""
     return task_key(task.source) == key
+
+
+# Tasks of groups, on a store that changes one row at a time: a cell for each row whose commits changed the group.
+
+
+def group_task(group: bytes) -> bytes:
+    """The key of the task of a group with this row in `counts`."""
+    return GROUP_TASKS.start + bytes([zlib.crc32(group) % _BUCKETS]) + group
+
+
+def is_group_task(key: bytes) -> bool:
+    return key.startswith(GROUP_TASKS.start)
+
+
+def group_of_task(key: bytes) -> bytes:
+    """The row in `counts` of the group that a task is about."""
+    return key[len(GROUP_TASKS.start) + 1 :]
+
+
+def source_column(source: bytes) -> bytes:
+    """The column of a root row in the tasks of groups: two rows may have one version."""
+    return _BY_SOURCE + blake2b(source, digest_size=16).digest()
+
+
+def group_task_rows(done: Iterable[tuple[bytes, int, Iterable[bytes]]]) -> list[RowMutation]:
+    """What commits put into the tasks of the groups that they changed: of each its root row, version and groups."""
+    rows: dict[bytes, dict[bytes, Cell]] = {}
+    for source, version, groups in done:
+        for each in groups:
+            rows.setdefault(group_task(each), {})[source_column(source)] = Cell(source, version)
+    return [RowMutation(key, cells) for key, cells in rows.items()]
+
+
+def waiting_cells(row: Row | None) -> dict[bytes, int]:
+    """The cells of the commits that changed a group, with their stamps, from the row of its task."""
+    return {column: cell.stamp for column, cell in (row or {}).items() if column.startswith(_BY_SOURCE)}
+
+
+_GROUP: Final = b"\xfe"
+"""What the root row of a group begins with, and no entity's does: kinds are numbered to 7fff."""
+
+
+def group_root(group: bytes) -> bytes:
+    """The root row of a group that indexes list; root rows name by it which numbers of a group they show."""
+    return _GROUP + group
+
+
+def is_group_root(key: bytes) -> bool:
+    return key.startswith(_GROUP)
+
+
+def group_of_root(root: bytes) -> bytes:
+    """The row in `counts` of the group with this root row."""
+    return root[len(_GROUP) :]
 
 
 # What could not follow.

@@ -8,16 +8,16 @@ docs/decisions/0045-the-own-version.md.
 
 from __future__ import annotations
 
-from typing import Final
-
-import msgspec
+from typing import Final, TypeAlias
 
 from oneread.errors import Corrupt
-from oneread.store.rows import MAX_STAMP, Cell, Row
+from oneread.store.rows import EMITTED as ROW_EMITTED
+from oneread.store.rows import MAX_STAMP, VALUE, EntityRow, Row, cells_of_entity
+from oneread.store.rows import VERSION as ROW_VERSION
 
-VERSION: Final = b"d:v"
-BODY: Final = b"d:b"
-EMITTED: Final = b"m:e"
+VERSION: Final = ROW_VERSION
+BODY: Final = VALUE
+EMITTED: Final = ROW_EMITTED
 
 AHEAD_MILLISECONDS: Final = 60_000
 """`verify` reports a version further ahead of the clock than this: it was written under a wrong clock."""
@@ -26,17 +26,7 @@ LAST_VERSION: Final = MAX_STAMP
 """The greatest stamp of a row. No clock that a driver accepts comes near it."""
 
 
-class Root(msgspec.Struct, frozen=True, gc=False):
-    """One root row. Version 0 means it was never written; without a body the entity was never saved, or is deleted.
-
-    `own` is the own version, 0 without a body.
-    """
-
-    version: int = 0
-    body: bytes | None = None
-    emitted: bytes | None = None
-    own: int = 0
-
+Root: TypeAlias = EntityRow
 
 NO_ROOT: Final = Root()
 
@@ -57,15 +47,8 @@ def parse_root(row: Row | None) -> Root:
     )
 
 
-def encode_root(root: Root) -> Row:
-    """The cells of a root row: the body is stamped with the own version, the others with the row's."""
-    version = root.version
-    row = {VERSION: Cell(version.to_bytes(8, "big"), version)}
-    if root.body is not None:
-        row[BODY] = Cell(root.body, root.own)
-    if root.emitted is not None:
-        row[EMITTED] = Cell(root.emitted, version)
-    return row
+encode_root: Final = cells_of_entity
+"""The cells of a root row."""
 
 
 def next_version(now: int, seen: int) -> int:

@@ -33,7 +33,7 @@ from oneread.transactions.intents import (
     read_root,
 )
 from oneread.transactions.outbox import Task
-from oneread.transactions.root import VERSION, next_version
+from oneread.transactions.root import NO_ROOT, VERSION, Root, next_version
 from oneread.transactions.row_log import RowLogs
 from oneread.transactions.row_system import WRITES, RowSystem
 from oneread.transactions.unit_of_work import VALUE
@@ -55,13 +55,14 @@ class Committed(NamedTuple):
     """A commit behind its commit point: what is still to be applied.
 
     `shards` are the rows of `counts` that it adds to, as they were before the commit; `markers` the versions of the
-    markers that were put for it.
+    markers that were put for it. `root` is what the row holds since, where that is known.
     """
 
     key: bytes
     intents: Intents
     shards: Mapping[bytes, Row | None]
     markers: Sequence[int]
+    root: Root = NO_ROOT
 
 
 class RowApplier(RowSystem):
@@ -130,7 +131,7 @@ class RowApplier(RowSystem):
         deltas: dict[bytes, list[_AddedDelta]] = {}
         logged: dict[bytes, list[bytes]] = {}
         children: list[RowMutation] = []
-        for key, intents, _shards, _markers in done:
+        for key, intents, *_rest in done:
             version = intents.version
             rows += [RowMutation(each, {VALUE: Cell(value, version)}) for each, value in intents.puts.items()]
             rows += [RowMutation(each, {VALUE: Cell(REMOVED, version)}) for each in intents.removed]
@@ -148,6 +149,7 @@ class RowApplier(RowSystem):
             yield from Together(together)
         yield from self.logs.add(logged)
         tasks = [_task_row(*each, made.version) for key, made, *_rest in done for each in made.tasks(key).items()]
+        tasks += outbox.group_task_rows((key, made.version, made.groups) for key, made, *_rest in done)
         if tasks:
             yield from Mutate("system", tasks)
         cleared = [_cleared(key, intents.version) for key, intents, *_rest in done if intents]
@@ -156,7 +158,7 @@ class RowApplier(RowSystem):
             self._note_spent(tokens)
         markers = [
             RowMutation(place, deletes={MARKED: intents.version})
-            for key, intents, _shards, versions in done
+            for key, intents, _shards, versions, _root in done
             for place in dict.fromkeys(journal_key(key, each) for each in sorted(versions))
         ]
         if markers:
@@ -252,7 +254,7 @@ def _sum_with(
     delta = Delta()
     for each in several:
         delta.add(decode_amounts(each.amounts), 1)
-    value = delta.onto(None if held is None or held.value == REMOVED else held.value)
+    value = delta.onto(None if held is None or held.value == REMOVED else held.value, is_part=True)
     cells = {
         VALUE: Cell(REMOVED if value is None else value, stamp),
         WRITES: Cell(encode_version(stamp), stamp),
@@ -292,9 +294,14 @@ def _until_answered(request: Request[T]) -> Plan[T]:
 
 
 def left_tasks(done: Committed) -> list[bytes]:
-    """What a commit that is not applied yet leaves: itself, and the task of its holders."""
+    """What a commit that is not applied yet leaves: itself, and the tasks of its holders and of groups."""
     key, intents = done.key, done.intents
-    return [pending_key(key, intents.version), *intents.tasks(key)] if intents else []
+    return [pending_key(key, intents.version), *intents.tasks(key), *group_tasks(done)] if intents else []
+
+
+def group_tasks(done: Committed) -> list[bytes]:
+    """The tasks of the groups that a commit changed, which entities or indexes show."""
+    return [outbox.group_task(each) for each in done.intents.groups]
 
 
 def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> None:
@@ -308,7 +315,7 @@ def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> 
 def reserve(key: bytes, intents: Intents, markers: Collection[int]) -> Reserve:
     """What the commit point and all behind it may cost, but for holders and entries that follow."""
     rows, sums, after = len(intents.puts) + len(intents.removed), len(intents.deltas), bool(intents)
-    tasks, logs, children = len(intents.tasks(key)), 2 * len(intents.logs), len(intents.children)
+    tasks, logs, children = len(intents.tasks(key)) + len(intents.groups), 2 * len(intents.logs), len(intents.children)
     return Reserve(
         1 + bool(rows) + bool(children) + sums + logs + bool(tasks) + after + bool(markers),
         1 + rows + children + sums + logs + tasks + after + len(markers),

@@ -12,14 +12,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from oneread.errors import (
     Conflict,
     LimitExceeded,
-    NotUnique,
     OnereadError,
-    OutcomeUnknown,
     SchemaMismatch,
     StillReferenced,
     Unsupported,
@@ -29,13 +27,14 @@ from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
-from oneread.store.keys import holder_part, pointer_part, source_part
+from oneread.store.keys import pointer_part, source_part
 from oneread.store.limits import INLINE_HOLDERS
-from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
+from oneread.store.requests import Mutate, Read, Request
+from oneread.store.rows import Cell, Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Commit, Decision, FollowChanges
-from oneread.transactions.deltas import deltas_by_row, encode_amounts
+from oneread.transactions.deltas import amounts_by_row, encode_amounts
+from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.intents import (
     INTENTS,
     MARK,
@@ -44,27 +43,24 @@ from oneread.transactions.intents import (
     SeenRow,
     committed_cells,
     decode_version,
-    encode_version,
     fence_cells,
     put_mark,
     read_pending,
     read_root,
     root_row,
 )
-from oneread.transactions.outbox import SetAside
+from oneread.transactions.outbox import SetAside, is_group_root
 from oneread.transactions.root import BODY, VERSION, Root, next_version
-from oneread.transactions.row_apply import Committed, check_sums, left_tasks, new_commit, reserve, surely
+from oneread.transactions.row_apply import Committed, check_sums, group_tasks, left_tasks, new_commit, reserve, surely
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
-from oneread.transactions.row_pointers import put_cell, put_pointers, refers, taken, taken_by
-from oneread.transactions.row_recovery import PAGE, RowRecovery
+from oneread.transactions.row_holds import HeldRows, RecordedKeys
+from oneread.transactions.row_pointers import put_pointers, refers, taken, taken_by
+from oneread.transactions.row_shown_groups import RowsAndGroups, has_extrema, read_groups
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import (
-    VALUE,
     ClaimFacts,
     Group,
-    RowCache,
     UnitOfWork,
-    later,
     no_claim_facts,
 )
 
@@ -86,26 +82,6 @@ NO_ROOTS: Final[Mapping[bytes, Root]] = {}
 SEVERAL: Final = "this store changes one row at a time: it cannot do this, which needs a transaction over several"
 
 _POINTERS: Final = (outbox.BACK_REFERENCES, outbox.HOLDS)
-
-
-class RecordedKeys(Protocol):
-    """What a root row's record says that its entity has."""
-
-    def pointers(self, key: bytes, root: Root, /) -> Collection[bytes]:
-        """The keys in `views` of its back-references and holds."""
-        ...
-
-    def claims(self, root: Root, /) -> Collection[bytes]:
-        """The keys in `counts` of its unique values."""
-        ...
-
-    def covered(self, root: Root, /) -> Collection[int]:
-        """What the record is about, whether or not the entity has any of it: the same for all commits of a program."""
-        ...
-
-    def group(self, key: bytes, /) -> bytes:
-        """The key of the root row of its entity group, which commits compare and set."""
-        ...
 
 
 class GroupPart(NamedTuple):
@@ -131,12 +107,16 @@ class Ready(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What a commit writes into its own row: `intents` are in `cells` too."""
+    """What a commit writes into its own row: `intents` are in `cells` too.
+
+    `announced` is what is to be said before of the groups that it adds to.
+    """
 
     root: Root
     intents: Intents
     cells: Row
     commit: bytes
+    announced: Sequence[RowMutation] = ()
 
 
 class LostRace(Exception):
@@ -155,7 +135,7 @@ class _Unfollowed(Exception):
         self.pointers = pointers
 
 
-class RowCommitter(RowRecovery):
+class RowCommitter(HeldRows):
     """Commits of one open database on a store that changes one row at a time: see `Committer`.
 
     With `applies_later` a commit returns at its commit point, and the worker applies it.
@@ -169,13 +149,12 @@ class RowCommitter(RowRecovery):
         inline: int = INLINE_HOLDERS,
         claim_facts: ClaimFacts = no_claim_facts,
     ) -> None:
-        super().__init__(name_of)
+        super().__init__(name_of, recorded, claim_facts)
         self.feeds: FollowRows = NoFeeds()
+        self.shards = GroupShards()
         self._followers = followers
         self._cells = followers.cells
-        self._recorded = recorded
         self._inline = inline
-        self._claim_facts = claim_facts
         self.applies_later = False
         self._later: deque[Committed] = deque()
 
@@ -192,11 +171,11 @@ class RowCommitter(RowRecovery):
 
     def _commit_one(self, commit: Commit, change: Change) -> Plan[list[bytes]]:
         commit.is_deciding = True
-        done = yield from self._until_won(partial(self._attempt, change, None), change)
+        done = yield from self._until_won(partial(self._attempt, change, None), change.key)
         commit.is_deciding = False
-        return [] if done is None else (yield from self._complete(done))
+        return [] if done is None else (yield from self._complete(done, [change]))
 
-    def _until_won(self, attempt: Callable[[bool], Plan[Committed | None]], change: Change) -> Plan[Committed | None]:
+    def _until_won(self, attempt: Callable[[bool], Plan[Committed | None]], key: bytes) -> Plan[Committed | None]:
         has_caught_up = False
         has_learned = self.lease is None
         for number in range(ATTEMPTS):
@@ -216,7 +195,7 @@ class RowCommitter(RowRecovery):
                     raise
                 has_learned = True
                 yield from self.lease.learn()
-        raise Conflict("others change this entity all the time; try again", key=self.name_of(change.key))
+        raise Conflict("others change this entity all the time; try again", key=self.name_of(key))
 
     def step(self, run: Callable[[Any], None]) -> Plan[None]:  # noqa: ARG002 - of the contract
         raise Unsupported(SEVERAL)
@@ -229,9 +208,6 @@ class RowCommitter(RowRecovery):
 
     def follow(self, store: CountedStore, source: bytes, holder: bytes) -> SetAside | None:  # noqa: ARG002 - of the contract
         raise Unsupported(SEVERAL, source=source, holder=holder)
-
-    def follow_rows(self, store: CountedStore, keys: Sequence[bytes]) -> None:  # noqa: ARG002 - of the contract
-        raise Unsupported(SEVERAL, rows=len(keys))
 
     def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:  # noqa: ARG002 - of the contract
         raise Unsupported(SEVERAL, groups=len(groups))
@@ -278,24 +254,37 @@ class RowCommitter(RowRecovery):
 
     def _sources(
         self, change: Change, seen: SeenRow, put: set[bytes], version: int
-    ) -> Plan[tuple[RowCache, dict[bytes, Row | None]]]:
-        """The root rows that a decision needs, read after the back-references to them are there, and likely sums."""
+    ) -> Plan[tuple[RowsAndGroups, dict[bytes, Row | None]]]:
+        """The root rows that a decision needs, read after the back-references to them are there, and likely sums.
+
+        The numbers of groups that it needs as well: after its own row (rules R2 and R3).
+        """
         lacking = [each for each in change.pointers(seen.root) if each not in put]
         if lacking:
             yield from surely(put_pointers(lacking, version))
         wanted = [key for key in dict.fromkeys([*change.hints(), *change.links(seen.root)]) if key != seen.key]
+        groups = change.groups(seen.root)
         if not wanted:
-            return RowCache(), {}
-        return (yield from self.read_sources(wanted, list(change.likely_sums((yield from Now())))))
+            rows, shards = RowsAndGroups(), dict[bytes, "Row | None"]()
+        else:
+            sums = self.likely_shards(change, seen.key, (yield from Now()))
+            rows, shards = yield from self.read_sources(wanted, sums)
+        if groups:
+            yield from read_groups(rows, change.key, groups)
+        return rows, shards
+
+    def likely_shards(self, change: Change, root: bytes, now: int) -> list[bytes]:
+        """The rows of `counts` that the commit of a root row probably adds to."""
+        return [self.shards.row_of(group, root) for group in change.likely_sums(now)]
 
     def read_sources(
         self, wanted: Sequence[bytes], sums: list[bytes] | None = None
-    ) -> Plan[tuple[RowCache, dict[bytes, Row | None]]]:
+    ) -> Plan[tuple[RowsAndGroups, dict[bytes, Row | None]]]:
         """Root rows that have back-references already, and sums; rows of children after those of their roots."""
         groups = {key: self._recorded.group(key) for key in wanted}
         children = [key for key, group in groups.items() if group != key]
         of_children = {groups[key] for key in children}
-        rows, first = RowCache(), list(dict.fromkeys(groups.values()))
+        rows, first = RowsAndGroups(), list(dict.fromkeys(groups.values()))
         reads = [Read("roots", first, "dm"), *([Read("counts", sums, "dm")] if sums else [])]
         found, *counted = yield from Together([surely(each) for each in reads])
         for key, row in zip(first, found, strict=True):
@@ -314,7 +303,7 @@ class RowCommitter(RowRecovery):
         """A root row as it was read, with the newer values of its cells in its document."""
         return None if row is None else self._cells.lay(key, row)
 
-    def _check_followed(self, change: Change, seen: SeenRow, sources: RowCache) -> None:
+    def _check_followed(self, change: Change, seen: SeenRow, sources: RowsAndGroups) -> None:
         """Raises _Unfollowed where a back-reference to a source moves: it is under another selection of fields now.
 
         What follows the source may have seen neither place. Where a program of other declarations wrote the entity,
@@ -345,12 +334,13 @@ class RowCommitter(RowRecovery):
         return {source_part(each): seen.used.get(each, 0) for each in found if not self._cells.declares(each, seen.key)}
 
     def _used(
-        self, seen: SeenRow, root: Root | None, sources: Mapping[bytes, Row | None], takes: Callable[[bytes, Row], bool]
+        self, seen: SeenRow, root: Root | None, sources: RowsAndGroups, takes: Callable[[bytes, Row], bool]
     ) -> dict[bytes, int]:
         """The versions of the sources that an entity's copies were taken from, by source and selection.
 
-        `takes` says of which sources the values were taken again though the reference is the same. A new reference
-        takes those of its source; one that another program wrote under another selection keeps what it had.
+        With them the changes of the groups that it shows. `takes` says of which sources the values were taken again
+        though the reference is the same. A new reference takes those of its source; one that another program wrote
+        under another selection keeps what it had.
         """
         assert root is not None, "a decision that changes nothing is not written"
         recorded = {*self._recorded.pointers(seen.key, seen.root)}, {*self._recorded.pointers(seen.key, root)}
@@ -365,6 +355,9 @@ class RowCommitter(RowRecovery):
                 used[each] = decode_version(row[VERSION].value)
             else:
                 used[each] = seen.used.get(each, left.get(source, 0))
+        if root.body is not None:  # rule R4
+            used |= {key: writes for key, writes in seen.used.items() if is_group_root(key)}
+            used |= sources.shown.get(seen.key, {})
         return used
 
     def _prepare(self, ready: Ready) -> Plan[Prepared]:
@@ -375,7 +368,11 @@ class RowCommitter(RowRecovery):
         """
         root, key = ready.decision.root, ready.seen.key
         assert root is not None, "a decision that changes nothing is not written"
-        intents = noted(_intents(root.version, ready.decision, ready.group), self.feeds)
+        added = {
+            self.shards.row_of(group, key): encode_amounts(amounts)
+            for group, amounts in amounts_by_row(ready.decision.operations.deltas).items()
+        }
+        intents = noted(_intents(ready, added), self.feeds)
         commit = yield from new_commit()
         cells = committed_cells(ready.seen, root, intents, ready.used, commit) | dict(ready.group.counts)
         size = len(cells[INTENTS].value)
@@ -383,13 +380,14 @@ class RowCommitter(RowRecovery):
             raise LimitExceeded(
                 "too many rows follow from this entity", key=self.name_of(key), bytes=size, limit=INTENTS_BYTES
             )
-        return Prepared(root, intents, cells, commit)
+        announced = self.shards.announce(group for group, _amounts, _sign in ready.decision.operations.deltas)
+        return Prepared(root, intents, cells, commit, announced)
 
     def _write(self, ready: Ready) -> Plan[Committed]:
         """What must be there before the commit point, and the commit point."""
         seen, decision, _used, markers, known, _group = ready
         key = seen.key
-        root, intents, cells, commit = yield from self._prepare(ready)
+        root, intents, cells, commit, announced = yield from self._prepare(ready)
         claims = [self._claim(each, owner, root.version) for each, owner in decision.operations.claimed.items()]
         if claims:
             yield from Together(claims)
@@ -397,16 +395,20 @@ class RowCommitter(RowRecovery):
         lacking = [each for each in intents.deltas if each not in known]
         if lacking:
             before.append(Read("counts", lacking, "dm"))
-        if root.version not in markers and (intents or self._may_lack(seen.root, root)):
+        may_lack = not is_group_root(key) and self._may_lack(seen.root, root)
+        if root.version not in markers and (intents or may_lack):
             markers = [*markers, root.version]
             before.append(put_mark(key, root.version))
+        if announced:
+            before.append(Mutate("counts", list(announced)))
         found = (yield from Together([surely(each) for each in before])) if before else []
+        self.shards.note_announced(announced)
         shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
         check_sums(intents.deltas, shards)
         yield from reserve(key, intents, markers)
         if not (yield from self._swap_root(seen, cells, commit)):
             raise LostRace
-        return Committed(key, intents or Intents(root.version), shards, markers)
+        return Committed(key, intents or Intents(root.version), shards, markers, root)
 
     def _may_lack(self, before: Root, after: Root) -> bool:
         """Whether the row may lack by this commit what a newer program declares: then it has a marker (rule F3)."""
@@ -449,111 +451,30 @@ class RowCommitter(RowRecovery):
                 )
         return marked
 
-    def _living_holder(self, within: RowRange, made: Mapping[bytes, Root]) -> Plan[bytes | None]:
-        """The first entity with a hold in a range; attempts to commit others are ended."""
-        rest = within
-        while True:
-            holds = yield from Scan("views", rest, PAGE)
-            for place, row in holds:
-                holder = holder_part(place[len(within.start) :])
-                if holder in made:
-                    is_living = place in self._recorded.pointers(holder, made[holder])
-                else:
-                    is_living = yield from self._has_pointer(holder, place, row[VALUE].stamp)
-                if is_living:
-                    return holder
-            if len(holds) < PAGE:
-                return None
-            rest = within.behind(holds[-1][0])
-
-    def _has_pointer(self, holder: bytes, place: bytes, stamp: int) -> Plan[bool]:
-        """Whether an entity refers as a back-reference or hold says.
-
-        One that does not is removed, once no attempt that put it can be committed any more.
-        """
-        while True:
-            seen, root = yield from self._settled(holder)
-            if place in self._recorded.pointers(holder, root):
-                return True
-            if seen.version >= stamp:
-                yield from Mutate("views", [put_cell(place, VALUE, REMOVED, seen.version)])
-                return False
-            yield from self.fence(seen, stamp)
-
-    def _settled(self, key: bytes) -> Plan[tuple[SeenRow, Root]]:
-        """The root row of an entity's group, without intents, and what the entity's own row holds at its version.
-
-        The row of a child is read after its root's (rule G1).
-        """
-        group = self._recorded.group(key)
-        while True:
-            seen = yield from self._finished(group)
-            if group == key:
-                return seen, seen.root
-            child = read_root(key, (yield from Read("roots", [key], "dm"))[0]).root
-            if child.version <= seen.version:
-                return seen, child
-
     # Unique values.
-
-    def _claim(self, claim: bytes, key: bytes, version: int) -> Plan[None]:
-        """Takes a unique value for a commit at a version; never given back, but taken over.
-
-        Raises:
-            NotUnique: another entity has it.
-        """
-        while True:
-            (row,) = yield from Read("counts", [claim], "dm")
-            held = None if row is None else row[VALUE].value
-            if held is not None:
-                owner, since = held[8:], decode_version(held[:8])
-                if owner == key and since >= version:
-                    return
-                if owner != key:
-                    yield from self._refuse_held(claim, owner, since)
-            stamp = later(row, version)
-            mutation = RowMutation(claim, {VALUE: Cell(encode_version(version) + key, stamp)})
-            try:
-                if (yield from CheckAndMutate("counts", VALUE, held, mutation)):
-                    return
-            except OutcomeUnknown:
-                continue
-
-    def _refuse_held(self, claim: bytes, owner: bytes, since: int) -> Plan[None]:
-        """Raises NotUnique when the owner of a claim has the value; else ends its attempts to get it."""
-        while True:
-            seen, root = yield from self._settled(owner)
-            if claim in self._recorded.claims(root):
-                if (yield from self._has_expired(owner)):
-                    continue
-                error = NotUnique(
-                    "this value is declared unique, and another entity has it",
-                    **self._claim_facts(claim),
-                    owner=self.name_of(owner),
-                )
-                error.holder = owner
-                raise error
-            if seen.version >= since or (yield from self.fence(seen, since)):
-                return
 
     def _has_expired(self, owner: bytes) -> Plan[bool]:
         """Lets an entity give up what has expired of it; whether there was something."""
         change = self._followers.of_expired(owner)
         if change is None:
             return False
-        done = yield from self._until_won(partial(self._attempt, change, None), change)
+        done = yield from self._until_won(partial(self._attempt, change, None), change.key)
         if done is not None:
             yield from self._apply_now(done)
         return done is not None
 
     # Behind the commit point.
 
-    def _complete(self, done: Committed) -> Plan[list[bytes]]:
-        """Applies a commit, at once or later; returns what is left to do, as tasks."""
+    def _complete(self, done: Committed, changes: Sequence[Change]) -> Plan[list[bytes]]:
+        """Applies a commit of these changes, at once or later; returns what is left to do, as tasks."""
         if self.applies_later and len(self._later) < LATER:
             self._later.append(done)
             return left_tasks(done)
-        return (yield from self._apply_now(done))
+        return (yield from self._settle(done, changes))
+
+    def _settle(self, done: Committed, changes: Sequence[Change]) -> Plan[list[bytes]]:  # noqa: ARG002 - for totals
+        """Applies a commit, and lets follow what follows from it; returns what is left to do, as tasks."""
+        return self._apply_now(done)
 
     def _apply_now(self, *done: Committed) -> Plan[list[bytes]]:
         """Applies commits, and lets their holders follow where they are few; returns what is left to do, as tasks.
@@ -567,6 +488,7 @@ class RowCommitter(RowRecovery):
                 for source in each.intents.sources(each.key):
                     tasks += yield from self._follow_few(source, each.intents.version)
                 tasks += yield from follow_feeds(self.feeds, each, self._inline)
+                tasks += group_tasks(each)
         except OnereadError as error:
             names = [self.name_of(each.key) for each in done]
             _log.warning("commits are not applied yet, which recovery will do: %s: %s", names, error)
@@ -586,7 +508,7 @@ class RowCommitter(RowRecovery):
         (row,) = yield from surely(Read("roots", [done.key], "dm"))
         seen = read_root(done.key, row)
         if not done.intents or (seen.intents is not None and seen.version == done.intents.version):
-            yield from self._apply_now(done)
+            yield from self._settle(done, ())
 
     def has_applied(self, pending: Collection[bytes]) -> Plan[bool]:
         """Whether the commits among these tasks are applied. One request for each."""
@@ -612,10 +534,13 @@ class RowCommitter(RowRecovery):
         raise NotImplementedError
 
 
-def _intents(version: int, decision: Decision, group: GroupPart) -> Intents:
-    """What follows from a decision, but for what is written before the commit point."""
+def _intents(ready: Ready, added: dict[bytes, bytes]) -> Intents:
+    """What follows from a decision, but for what is written before the commit point; `added` to rows of `counts`."""
+    decision, group = ready.decision, ready.group
+    assert decision.root is not None, "a decision that changes nothing is not written"
     operations = decision.operations
     puts = {key: value for key, value in operations.puts.items() if pointer_part(key) not in _POINTERS}
     puts.update(group.pointers)
-    added = {key: encode_amounts(delta.amounts) for key, delta in deltas_by_row(operations.deltas).items()}
-    return Intents(version, puts, operations.deletes, added, decision.fans_out, children=list(group.children))
+    changed = [each.key for each in decision.groups if each.key in added or has_extrema(each)]
+    children, version = list(group.children), decision.root.version
+    return Intents(version, puts, operations.deletes, added, decision.fans_out, children=children, groups=changed)

@@ -67,8 +67,12 @@ def follow_feeds(feeds: FollowRows, done: Committed, size: int) -> Plan[list[byt
     tasks = {key: outbox.feed_row(source) for key, source in found if outbox.kind_of(source) == outbox.FEED}
     if not tasks:
         return []
-    cursors = yield from Together([feeds.follow(row, b"", size + 1) for row in tasks.values()])
-    left = [key for key, cursor in zip(tasks, cursors, strict=True) if cursor is not None]
+    removed = {key: row for key, row in tasks.items() if row in done.intents.removed}
+    left: list[bytes] = []
+    for part in (removed, {key: row for key, row in tasks.items() if key not in removed}):  # who gives finds room
+        if part:
+            cursors = yield from Together([feeds.follow(row, b"", size + 1) for row in part.values()])
+            left += [key for key, cursor in zip(part, cursors, strict=True) if cursor is not None]
     ended = [RowMutation(key, deletes={VALUE: done.intents.version}) for key in tasks if key not in left]
     if ended:
         yield from Mutate("system", ended)

@@ -27,8 +27,10 @@ from oneread.transactions.row_apply import Committed, check_sums, surely
 from oneread.transactions.row_commits import Prepared, Ready, RowCommitter
 from oneread.transactions.row_feeds import follow_all
 from oneread.transactions.row_pointers import taken_by
+from oneread.transactions.row_shown_groups import RowsAndGroups
 from oneread.transactions.row_time import OPERATION
-from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, RowCache, later
+from oneread.transactions.system_rows import Swap
+from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, later
 
 PAGE: Final = 100
 """Holders that follow at once, at most."""
@@ -185,6 +187,7 @@ class FollowingCommitter(RowCommitter):
                 continue
             is_alone = any(self._recorded.group(each) != each for each in (key, *wanted))  # a child, or of one
             lacks_pointers = any(place not in recorded for place in change.pointers(seen.root))
+            is_alone = is_alone or bool(change.groups(seen.root))
             if row is None or seen.intents is not None or key in wanted or is_alone or lacks_pointers:
                 page.leave(key)
                 continue
@@ -213,7 +216,7 @@ class FollowingCommitter(RowCommitter):
     def _decide(self, source: bytes, holder: _Holder, rows: Mapping[bytes, Row | None], now: int) -> Ready | None:
         """What one holder commits; None when it has the source's values."""
         seen = holder.seen
-        sources = RowCache()
+        sources = RowsAndGroups()
         sources.now = now
         for key in holder.wanted:
             if key not in rows:
@@ -242,10 +245,14 @@ class FollowingCommitter(RowCommitter):
         ]
         if markers:
             before.append(Mutate("system", markers))
+        announced = list({each.key: each for _holder, made in ready for each in made.announced}.values())
+        if announced:
+            before.append(Mutate("counts", announced))
         sums = list(dict.fromkeys(shard for _holder, made in ready for shard in made.intents.deltas))
         if sums:
             before.append(Read("counts", sums, "dm"))
         answers = (yield from Together([surely(each) for each in before])) if before else []
+        self.shards.note_announced(announced)
         shards: dict[bytes, Row | None] = dict(zip(sums, answers[-1], strict=True)) if sums else {}
         ready = [each for each in ready if self._can_add(each, shards, page)]
         swaps = [self._has_swapped(holder.seen, made) for holder, made in ready]
@@ -254,7 +261,8 @@ class FollowingCommitter(RowCommitter):
         for (holder, made), was_first in zip(ready, swapped, strict=True):
             if was_first:
                 versions = [made.root.version] if holder.seen.key in marked else []
-                done.append(Committed(holder.seen.key, made.intents or Intents(made.root.version), shards, versions))
+                intents = made.intents or Intents(made.root.version)
+                done.append(Committed(holder.seen.key, intents, shards, versions, made.root))
             else:
                 page.alone[holder.place] = None
         return done
@@ -276,6 +284,16 @@ class FollowingCommitter(RowCommitter):
         except StoreError:
             return False
 
+    def follow_rows(self, keys: Sequence[bytes], swaps: Sequence[Swap]) -> Plan[None]:
+        """One row after the other, in pages. A removed one removes its cells: older code has left no task of it."""
+        for key in keys:
+            cursor: bytes | None = b""
+            while cursor is not None:
+                yield from self.renew_lease()
+                cursor = yield from self.feeds.follow(key, cursor, outbox.BATCH)
+        for each in swaps:
+            yield from self.swap(each)
+
     # One holder alone.
 
     def follow_pointer(self, source: bytes, place: bytes, stamp: int) -> Plan[list[bytes]]:
@@ -288,7 +306,7 @@ class FollowingCommitter(RowCommitter):
             return []
         change = self._followers.of_source(source, holder)
         try:
-            done = yield from self._until_won(partial(self._attempt, change, source), change)
+            done = yield from self._until_won(partial(self._attempt, change, source), change.key)
         except (StoreError, *NOT_REFUSALS):
             raise
         except OnereadError as error:
@@ -318,6 +336,10 @@ class FollowingCommitter(RowCommitter):
                     yield from in_time(self.follow_pointer(source, place, seen.version), self.clock, OPERATION)
         elif not (yield from follow_all(self.feeds, outbox.feed_row(source))):
             return
+        yield from self.end_aside(key, before)
+
+    def end_aside(self, key: bytes, before: Row | None) -> Plan[None]:
+        """Removes the note of what could not follow, unless it was noted again meanwhile."""
         if before is not None and before[VALUE].value != REMOVED:
             done = RowMutation(key, {VALUE: Cell(REMOVED, before[VALUE].stamp + 1)})
             yield from CheckAndMutate("system", VALUE, before[VALUE].value, done)

@@ -39,9 +39,10 @@ from oneread.transactions.row_commits import (
 )
 from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_pointers import put_pointers, refers, taken_by
+from oneread.transactions.row_shown_groups import RowsAndGroups, read_groups
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.sequences import counted, keep_sequences, last_number
-from oneread.transactions.unit_of_work import DerivedWrites, RowCache
+from oneread.transactions.unit_of_work import DerivedWrites
 
 _TWO_GROUPS: Final = "a store that changes one row at a time commits one entity group at a time, and these are two"
 _CHANGED: Final = "the entity group that this transaction read was changed meanwhile"
@@ -58,7 +59,7 @@ class GroupDraft:
     def __init__(self, seen: SeenRow, row: Row | None, clock: int, now: int) -> None:
         self.seen = seen
         self.version = next_version(now, seen.version)
-        self.rows = RowCache()
+        self.rows = RowsAndGroups()
         self.rows.now = clock
         self.stored: dict[bytes, SeenRow] = {}
         self.made: dict[bytes, Root] = {}
@@ -127,6 +128,7 @@ class GroupDraft:
         """The same rows with nothing decided, over the root as a delete that begins has marked it."""
         again = GroupDraft(marked, None, self.rows.now, now)
         again.rows.update(self.rows)
+        again.rows.groups, again.rows.shown = self.rows.groups, self.rows.shown
         for key, seen in self.stored.items():
             again._add(seen, self._found[key])
         row = self._found[marked.key]
@@ -197,9 +199,9 @@ class GroupCommitter(FollowingCommitter):
     def _commit_group(self, commit: Commit, group: bytes, changes: Sequence[Change]) -> Plan[list[bytes]]:
         commit.is_deciding = True
         attempt = partial(self._attempt_group, group, changes, commit.basis, None)
-        done = yield from self._until_won(attempt, changes[0])
+        done = yield from self._until_won(attempt, changes[0].key)
         commit.is_deciding = False
-        return [] if done is None else (yield from self._complete(done))
+        return [] if done is None else (yield from self._complete(done, changes))
 
     def group(self, change: Change) -> bytes:
         """The root row of the entity group that a change is in."""
@@ -283,7 +285,8 @@ class GroupCommitter(FollowingCommitter):
         wanted = [*(each.key for each in changes), *(key for each in changes for key in each.hints())]
         children = self._children(draft, wanted)
         if children:
-            likely = [] if put is None else [key for each in changes for key in each.likely_sums(draft.rows.now)]
+            root, now = draft.seen.key, draft.rows.now
+            likely = [] if put is None else [key for each in changes for key in self.likely_shards(each, root, now)]
             reads = [Read("roots", children, "dm"), *([Read("counts", likely, "dm")] if likely else [])]
             found, *counts = yield from Together([surely(each) for each in reads])
             for key, row in zip(children, found, strict=True):
@@ -296,6 +299,10 @@ class GroupCommitter(FollowingCommitter):
         sources = [key for key in dict.fromkeys(wanted) if key not in draft.rows]
         if sources:
             draft.rows.update((yield from self.read_sources(sources))[0])
+        for each in changes:
+            groups = each.groups(draft.root_of(each))
+            if not draft.rows.have_shown(each.key, groups):
+                yield from read_groups(draft.rows, each.key, groups)
         return sums
 
     def read_children(self, draft: GroupDraft, wanted: Iterable[bytes]) -> Plan[None]:
@@ -354,7 +361,8 @@ class GroupCommitter(FollowingCommitter):
             children.append(ChildRow(key, held.body, held.emitted or b"", held.own, used, key in fanning))
         operations = draft.operations()
         pointers = {key: value for key, value in operations.puts.items() if _is_own(key, group)}
-        decision = Decision(root, operations, group in fanning)
+        shown = list(dict.fromkeys(each for _key, decision in draft.decided for each in decision.groups))
+        decision = Decision(root, operations, group in fanning, groups=shown)
         used = self._used(draft.seen, root, draft.rows, takes)
         return Ready(draft.seen, decision, used, markers, {}, GroupPart(children, pointers, draft.counts))
 

@@ -12,7 +12,21 @@ from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.plans.scans import check_ascending
 from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table, living, rows_of_values
+from oneread.store.rows import (
+    REMOVED,
+    Cell,
+    EntityRow,
+    Families,
+    Row,
+    RowMutation,
+    RowRange,
+    Table,
+    as_entity_row,
+    living,
+    row_of_root,
+    rows_of_values,
+    values_of_rows,
+)
 from oneread.transactions.intents import encode_version
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE, later
@@ -57,6 +71,15 @@ class _BufferedRows:
                 self.written[table, key] = row
             if key == SCHEMA_ROW and row is not None and fence is not None:
                 self.written[table, key] = {**row, FENCE: fence[VALUE]}
+
+    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
+        return [*map(as_entity_row, self.read("roots", keys, "dm"))]
+
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
+        self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
+
+    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
+        return values_of_rows(self.read(table, keys, "dm"))
 
     def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
         self.replace(table, rows_of_values(values, stamp))

@@ -14,12 +14,14 @@ import msgspec
 from oneread.errors import Corrupt, StaleCopies
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
-from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
+from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.intents import decode_version, read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
-from oneread.transactions.row_followers import FollowingCommitter
+from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
+from oneread.transactions.outbox import group_root
+from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE, later
 
@@ -43,13 +45,19 @@ _decode = msgspec.msgpack.Decoder(TaskLease).decode
 
 
 class RowTaskRunner:
-    """Does the tasks of one open database. `batches` counts what was done."""
+    """Does the tasks of one open database; `standing` asks for feeds of others. `batches` counts what was done."""
 
-    def __init__(self, committer: FollowingCommitter, leases: LeaseHolder | None = None) -> None:
+    def __init__(
+        self,
+        committer: TotalsCommitter,
+        leases: LeaseHolder | None = None,
+        standing: AskStanding = unknown_standing,
+    ) -> None:
         self.leases = LeaseHolder() if leases is None else leases
         self.batches = 0
         self._committer = committer
         self._looked = -LOOK_SECONDS
+        self._other_feeds = OtherFeeds(committer.feeds.prefixes, standing)
 
     def step(self, batch: int) -> Plan[TaskStepResult]:
         """One batch of the first task that no other worker has; now and then, recovers what other programs left."""
@@ -64,10 +72,17 @@ class RowTaskRunner:
         while True:
             found = yield from Scan("system", within, 1, families="dm")
             if not found:
-                held = held or self._committer.has_waiting_markers
+                result = yield from self._committer.next_group(self.leases)
+                if result is TaskStepResult.DONE:
+                    self.batches += 1
+                    return result
+                held = held or result is TaskStepResult.HELD or self._committer.has_waiting_markers
                 return TaskStepResult.HELD if held else TaskStepResult.IDLE
             key, row = found[0]
             newest = yield from self._newest(key)
+            if newest is not None and (yield from self._other_feeds.is_newer(newest[0])):
+                within = within.behind(newest[0])
+                continue
             done = yield from self._advance(newest, batch) if newest is not None else self._drop(key, row)
             if done:
                 self.batches += 1
@@ -119,6 +134,8 @@ class RowTaskRunner:
         """Lets the next holders of a source, or entries of a feed's row, follow; the last one, None at the end."""
         committer = self._committer
         if outbox.kind_of(source) == outbox.FEED:
+            if (yield from self._other_feeds.is_over(outbox.task_key(source))):
+                return None
             try:
                 return (yield from committer.feeds.follow(outbox.feed_row(source), cursor, batch))
             except Corrupt as error:
@@ -162,10 +179,15 @@ class RowTaskRunner:
         for task in tasks:
             if read_pending(task) is not None:
                 continue
-            # A newer task of the same source takes the place of an older one: copies are right when none is left.
-            if (yield from Scan("system", RowRange.under(outbox.unversioned(task)), 1)):
-                return False
-            source = outbox.unversioned(outbox.source_of(task))
+            if outbox.is_group_task(task):
+                if outbox.waiting_cells((yield from Read("system", [task]))[0]):
+                    return False
+                source = group_root(outbox.group_of_task(task))
+            else:
+                # A newer task of the same source takes the place of an older one: copies are right when none is left.
+                if (yield from Scan("system", RowRange.under(outbox.unversioned(task)), 1)):
+                    return False
+                source = outbox.unversioned(outbox.source_of(task))
             found = yield from Scan("system", outbox.aside_of(source), 1)
             entries = [outbox.read_aside(row).shown for row in found]
             for each in entries:

@@ -119,5 +119,15 @@ class NativeSystem:
         """Nothing: a transaction reads the fence with all else, so none that comes after it is of an older program."""
         yield from ()
 
+    def index_groups(
+        self, write: Callable[[CountedStore, Sequence[bytes]], None], keys: Sequence[bytes], swaps: Sequence[Swap]
+    ) -> Plan[None]:
+        """One transaction."""
+        return self.together(lambda store: write(store, keys), swaps)
+
+    def follow_groups_of(self, aggregates: Sequence[bytes]) -> Plan[None]:  # noqa: ARG002 - of the contract
+        """Nothing, as in `end_older`."""
+        yield from ()
+
 
 NATIVE_SYSTEM: Final = NativeSystem()

@@ -9,7 +9,7 @@ docs/decisions/0030-holders-are-set-aside.md and docs/decisions/0056-leases.md.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from oneread.errors import (
@@ -32,6 +32,7 @@ from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.leases import ANY_LEASE, Lease, LeaseHolder, lease_in
 from oneread.transactions.native import NativeCommitter, TaskStep
+from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
 from oneread.transactions.outbox import AsideEntry, SetAside, Task
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transactions.system_rows import FENCE_ROW
@@ -71,7 +72,13 @@ _NO_ROWS: Final = TaskRows((), more=False)
 
 
 class TaskHandler(Protocol):
-    """Does the tasks of one kind: something for each row of a range of `views`, one after the other."""
+    """Does the tasks of one kind: something for each row of a range of `views`, one after the other.
+
+    `views` are the prefixes of the rows that it knows of those that tasks are about; empty for tasks of root rows.
+    """
+
+    @property
+    def views(self) -> Collection[bytes]: ...
 
     def next_rows(self, step: TaskStep, task: Task, size: int) -> TaskRows:
         """The rows behind a task's cursor, about as many as `size`."""
@@ -131,6 +138,8 @@ class OutboxRunner(Protocol):
 class FollowHandler:
     """The handler of the task that a changed source leaves: the holders of its copies follow it (rules 13 and 14)."""
 
+    views: Collection[bytes] = ()
+
     def __init__(self, read_source: Callable[[bytes, Root], object]) -> None:
         self._read_source = read_source  # raises Corrupt for an unreadable one
 
@@ -166,18 +175,23 @@ class FollowHandler:
 
 
 class TaskRunner:
-    """Does the tasks of one open database, with a handler for each kind.
+    """Does the tasks of one open database, with a handler for each kind; `standing` asks for feeds of other programs.
 
     Each step is of another task, so that a large task does not delay small ones. `batches` counts what was done.
     """
 
     def __init__(
-        self, committer: NativeCommitter, handlers: Mapping[str, TaskHandler], leases: LeaseHolder | None = None
+        self,
+        committer: NativeCommitter,
+        handlers: Mapping[str, TaskHandler],
+        leases: LeaseHolder | None = None,
+        standing: AskStanding = unknown_standing,
     ) -> None:
         self.leases = LeaseHolder() if leases is None else leases
         self.batches = 0
         self._committer = committer
         self._handlers = handlers
+        self._other_feeds = OtherFeeds({each for one in handlers.values() for each in one.views}, standing)
         self._last = b""
         self._moved: set[bytes] = set()  # in this turn of all tasks
 
@@ -218,6 +232,8 @@ class TaskRunner:
         while True:
             rows, unreadable = yield from _tasks(within, size)
             for key, row in rows:
+                if (yield from self._other_feeds.is_newer(key)):
+                    continue
                 lease = lease_in(row)
                 if self.leases.may_take(key, lease, now):
                     return (key, lease), held
@@ -230,6 +246,9 @@ class TaskRunner:
 
     def _advance(self, key: bytes, batch: int, seen: Lease | None) -> Plan[None]:
         """One batch of a task; of one part where it cannot be written in one transaction."""
+        if (yield from self._other_feeds.is_over(key)):
+            yield from self._committer.step(lambda step: self._remove(step, key))
+            return
         error = yield from _refusal(lambda: self.task_batch(key, batch, seen))
         if error is None:
             return
@@ -239,6 +258,10 @@ class TaskRunner:
             raise error
         else:
             yield from self._committer.step(lambda step: self._skip(step, key, error, seen))
+
+    def _remove(self, step: TaskStep, key: bytes) -> None:
+        step.begin()
+        step.unit.remove("system", key)
 
     def task_batch(self, key: bytes, batch: int, seen: Lease | None) -> Plan[None]:
         """One batch of a task, in one transaction; nothing when the task has another lease than was seen."""

@@ -29,10 +29,11 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import MAX_STAMP, Cell, Row, RowRange, Table
 from oneread.store.rows import VALUE as ROW_VALUE
+from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table, later_than
 from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
+from oneread.transactions.root import parse_root
 
 VALUE: Final = ROW_VALUE
 """The one column of rows that are not root rows: index rows, sums, claims, tasks."""
@@ -132,18 +133,24 @@ class Group(NamedTuple):
 class RowCache(dict[bytes, "Row | None"]):
     """Rows by key; `made` caches an object decoded from a row until that row changes.
 
+    `plain` are root rows that were read as such, and are not among the rows: those of a commit without a unit of work.
     `now` is the clock of the commit that decides on them, in milliseconds since 1970; `groups` are the groups that were
     read for the decision that is next. `going` collects, by deleted source, holders that go with it once every
     change is decided; with None, they go at once.
     """
 
-    __slots__ = ("going", "groups", "made", "now")
+    __slots__ = ("going", "groups", "made", "now", "plain")
 
     def __init__(self) -> None:
+        self.plain: dict[bytes, EntityRow] = {}
         self.made: dict[bytes, Any] = {}
         self.groups: dict[bytes, GroupNumbers] = {}
         self.going: dict[bytes, dict[bytes, None]] | None = None
         self.now = 0
+
+    def root(self, key: bytes) -> EntityRow:
+        """A root row; one that was not read counts as absent."""
+        return self.plain.get(key) or parse_root(self.get(key))
 
 
 class HoldersRefused(Exception):
@@ -655,7 +662,7 @@ class UnitOfWork:
             return None
 
     def _contributing(self, group: bytes) -> list[bytes]:
-        """Root keys of the logged commits that add to a group or subtract from it."""
+        """EntityRow keys of the logged commits that add to a group or subtract from it."""
         return [owner for owner, each in self._applied if any(key == group for key, _amounts, _sign in each.deltas)]
 
     def _apply_claims(self, now: int, refused: dict[bytes, Exception]) -> None:
@@ -697,9 +704,4 @@ def _value_of(row: Row | None) -> bytes | None:
 
 def later(row: Row | None, now: int) -> int:
     """A stamp newer than those of the row before, even when the clock was set back."""
-    if row is None:
-        return now
-    for cell in row.values():
-        if cell.stamp >= now:
-            now = min(MAX_STAMP, cell.stamp + 1)
-    return now
+    return max([later_than(cell, now) for cell in row.values()], default=now) if row else now

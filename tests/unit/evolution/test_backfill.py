@@ -13,7 +13,8 @@ from oneread.derivations.emitted_record import LAST_VALUES, ROWS, SUMS, UNIQUE, 
 from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import AlreadyExists, Corrupt, LimitExceeded, NotReady, SchemaMismatch, StoreError, UsageError
-from oneread.evolution.backfill import Backfilled, BackfillOptions, position
+from oneread.evolution.backfill import Backfilled, BackfillOptions
+from oneread.evolution.backfill_position import position
 from oneread.models.versions import Retired
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically, Now, Sleep

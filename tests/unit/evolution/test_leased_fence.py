@@ -11,7 +11,7 @@ from oneread.database.open import opened
 from oneread.derivations.schema_rows import stored_schema
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import NotReady, OutcomeUnknown, SchemaMismatch, Unavailable, Unsupported
-from oneread.evolution.backfill import position
+from oneread.evolution.backfill_position import position
 from oneread.plans.effects import Sleep
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace

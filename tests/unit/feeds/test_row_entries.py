@@ -1,7 +1,7 @@
 """The cells of entries on a store that changes one row at a time: as docs/formats/rows.md has them, and what shows."""
 
 from oneread.feeds.entries import SHOWN_BY, shown_by
-from oneread.feeds.row_entries import entry_row, item_column, membership_column
+from oneread.feeds.row_entries import entry_row, item_column, marks_of_trimming, membership_column, was_trimmed
 from oneread.store.rows import REMOVED, Cell
 from oneread.transactions.unit_of_work import VALUE
 
@@ -38,3 +38,18 @@ def test_the_newest_of_several_groups_is_shown():
     row[membership_column(b"b", b"b1")] = Cell(b"b1", 1)
     assert entry_row(row)[VALUE].value == b"new"
     assert shown_by({SHOWN_BY: entry_row(row)[SHOWN_BY]}) == [b"a1", b"b1"]
+
+
+def test_what_was_trimmed_is_marked_and_shown_again_when_either_side_is_newer():
+    row = {ITEM: Cell(b"doc", 5), FIRST: Cell(b"a1", 3), OTHER: Cell(b"doc", 5)}
+    marks = marks_of_trimming(row)
+    assert marks == {b"d:t:" + ITEM[2:]: Cell(b"", 5), b"d:t:" + FIRST[2:]: Cell(b"", 3)}
+    assert not was_trimmed(row)
+    trimmed = row | marks
+    assert was_trimmed(trimmed)
+    assert entry_row(trimmed) == {}
+    assert marks_of_trimming(trimmed) == {}
+    assert entry_row(trimmed | {ITEM: Cell(b"new", 6)})[VALUE].value == b"new"
+    assert shown_by(entry_row(trimmed | {FIRST: Cell(b"a1", 4)})) == [b"a1"]
+    assert shown_by(entry_row(trimmed | {SECOND: Cell(b"a2", 1)})) == [b"a2"]  # whatever the stamp of another one
+    assert entry_row(trimmed | {ITEM: Cell(b"doc", 5), FIRST: Cell(b"a1", 3)}) == {}  # put again, by a late task

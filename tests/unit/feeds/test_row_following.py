@@ -11,6 +11,12 @@ from oneread.transactions.unit_of_work import VALUE
 from tests.unit.feeds.community import Group, Home, Member, Membership, Post, membership, post, posts
 
 URL = "memory://?span=row"
+
+
+class Few(Home):
+    at_most = 3
+
+
 SCHEMA = Schema(Member, Group, Membership, Post, Home)
 
 
@@ -112,3 +118,25 @@ def test_an_index_of_the_feed_of_another_schema_is_set_aside(db):
     put(db, "system", outbox.version_key(source, 7), outbox.encode_task(outbox.Task(source)), 7)
     db.drain()
     assert [each.error for each in db.set_aside()] == ["Corrupt"]
+
+
+def numbers(db, member):
+    return [entry.source.key[0] for entry in db.page(Few, member)]
+
+
+def test_a_feed_of_few_entries():
+    """A scan for each member beside the 12 requests of a publish to 100, and a write where feeds are full."""
+    with connect(URL, Schema(Member, Group, Membership, Post, Few), workers=0, clock=Clock()) as db:
+        joined_by(db, 100)
+        published = [db.save(post(number, hours=-number)) for number in range(1, 5)]
+        assert [db.cost(each).requests for each in published] == [112, 112, 112, 113]
+        assert [numbers(db, member) for member in (1, 50, 100)] == [[4, 3, 2]] * 3
+        db.delete(Post, 4)
+        assert numbers(db, 1) == [3, 2]  # what was trimmed does not come back
+        db.patch(Post, 1, title="new")
+        assert numbers(db, 1) == [3, 2, 1]
+        db.delete(Membership, 1, 1)
+        assert numbers(db, 1) == []
+        db.save(membership(1, 1))
+        assert numbers(db, 1) == [3, 2, 1]
+        assert tasks(db) == []

@@ -11,9 +11,9 @@ from oneread.costs.budgets import budget
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Closed, Conflict, Unsupported, UsageError
 from oneread.plans.async_driver import AsyncDriver
+from oneread.plans.clock import wall_clock
 from oneread.plans.effects import Atomically, Now, Random, Separately, Sleep, Snapshot, Together
 from oneread.plans.inside import run_plan
-from oneread.plans.performer import wall_clock
 from oneread.plans.retry import backoff, retrying
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Trace

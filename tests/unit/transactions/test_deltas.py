@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oneread.errors import Corrupt, LimitExceeded
-from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts, exact_number, from_wire, to_wire
+from oneread.transactions.deltas import (
+    Delta,
+    add_to_row,
+    amounts_by_row,
+    decode_amounts,
+    difference,
+    encode_amounts,
+    exact_number,
+    from_wire,
+    to_wire,
+)
 
 numbers = (
     st.integers(-(2**80), 2**80)
@@ -55,6 +65,23 @@ def test_a_row_that_is_added_to_has_the_sums_of_all(contributions):
         whole.add([1, *amounts], 1)
         row = delta.onto(row)
         assert decode_amounts(row) == whole.amounts
+
+
+@given(st.lists(st.tuples(numbers | st.none(), numbers | st.none(), numbers), max_size=4), st.booleans())
+def test_a_difference_adds_what_both_contributions_add(values, has_same):
+    before, after, others = [1], [1], [7]
+    for was, now, stored in values:
+        before.append(was)
+        after.append(was if has_same else now)
+        others.append(stored)
+    recorded = msgspec.msgpack.decode(msgspec.msgpack.encode(to_wire(before)))
+    one = amounts_by_row([(b"k", difference(recorded, to_wire(after)), 1)])
+    both = amounts_by_row([(b"k", before, -1), (b"k", after, 1)])
+    assert one == both
+    assert bool(one) <= (not has_same)
+    row = encode_amounts(others)
+    for added in one.values():
+        assert decode_amounts(add_to_row(row, added)) == decode_amounts(add_to_row(row, both[b"k"]))
 
 
 def test_a_number_that_cannot_be_read_is_not_added_to():

@@ -34,7 +34,7 @@ from oneread.transactions.sequences import SEQUENCE
 
 KEY = b"\x00\x01key"
 CHILD = ChildRow(b"\x00\x02child", b"body", b"record", 7, {b"s": 5}, fans_out=True)
-INTENDED = Intents(7, {b"v": b"1"}, [b"w"], {b"c": b"2"}, task=True, children=[CHILD])
+INTENDED = Intents(7, {b"v": b"1"}, [b"w"], {b"c": b"2"}, task=True, children=[CHILD], groups=[b"g"])
 
 
 UNSEEN, ROOT = SeenRow(KEY), Root(7, b"body", b"record", 7)

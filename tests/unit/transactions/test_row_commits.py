@@ -25,7 +25,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
-from oneread.transactions import outbox, row_commits, row_recovery
+from oneread.transactions import outbox, row_commits, row_holds, row_recovery
 from oneread.transactions.commit import Commit
 from oneread.transactions.copy_cells import NO_CELLS
 from oneread.transactions.intents import INTENTS, JOURNAL, MARK, read_root
@@ -420,7 +420,6 @@ def test_what_needs_several_rows_is_refused():
         lambda: committer.decide(None, [], 0),
         lambda: committer.refusals([]),
         lambda: committer.follow(None, b"s", b"h"),
-        lambda: committer.follow_rows(None, []),
         lambda: committer.show_groups(None, []),
         lambda: committer.step(None),
     ]
@@ -484,7 +483,7 @@ def test_a_delete_that_is_refused_leaves_no_mark(workshop):
 
 def test_a_delete_goes_through_all_holds(workshop, monkeypatch):
     """Those of attempts that were not committed, and of things that refer to another one now."""
-    monkeypatch.setattr(row_commits, "PAGE", 2)
+    monkeypatch.setattr(row_holds, "PAGE", 2)
     for number in range(2, 7):
         workshop.fail = failing(is_commit, Unavailable)
         with pytest.raises(Unavailable):

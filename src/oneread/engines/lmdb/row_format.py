@@ -17,12 +17,25 @@ import msgspec
 from oneread.engines import embedded
 from oneread.errors import Corrupt
 from oneread.store.engine import Column
-from oneread.store.rows import MAX_STAMP, VALUE, Cell, Families, Row, Table, rows_of_values
+from oneread.store.rows import (
+    EMITTED,
+    MAX_STAMP,
+    VALUE,
+    VERSION,
+    Cell,
+    EntityRow,
+    Families,
+    Row,
+    Table,
+    as_entity_row,
+    row_of_root,
+    rows_of_values,
+)
 
 BODY: Final = VALUE
 """The column that most rows have alone. An entity's row has the next two as well, an entry of a feed the third."""
-_VERSION: Final = b"d:v"
-_RECORD: Final = b"m:e"
+_VERSION: Final = VERSION
+_RECORD: Final = EMITTED
 _SHOWN_BY: Final = b"m:s"
 _OF_A_ROOT: Final = (BODY, _VERSION, _RECORD)
 
@@ -39,8 +52,12 @@ _ONE: Final = struct.Struct(">HI")
 _ROOT: Final = struct.Struct(">Q")
 _TWO: Final = struct.Struct(">QHI")  # the last two are the other stamp: of BODY in OWN, of SHOWN_BY in ENTRY
 _MORE: Final = struct.Struct(">QHIH")  # the last is the length of RECORD
+_pack_root: Final = _ROOT.pack
 _unpack_one, _unpack_root, _unpack_two, _unpack_more = (each.unpack_from for each in (_ONE, _ROOT, _TWO, _MORE))
 _HEAD_OF_ONE: Final = ONE << 45
+_HEAD_OF_ROOT: Final = ROOT << 45
+_ROOT_SIZE: Final = _ROOT.size
+_ONE_SIZE: Final = _ONE.size
 
 _Cells: TypeAlias = list[tuple[bytes, Annotated[int, msgspec.Meta(ge=0, le=MAX_STAMP)], bytes]]
 _decode_cells: Final = msgspec.msgpack.Decoder(_Cells).decode
@@ -70,13 +87,17 @@ def encode_values(
 ) -> None:
     """`encode_rows` of rows that have `VALUE` alone, all with this stamp."""
     longest, largest = embedded.MAX_KEY, embedded.MAX_VALUE
-    if not (0 <= stamp < _STAMPS and all(0 < len(key) <= longest for key in values)):
+    if not 0 <= stamp < _STAMPS:
         encode_rows(table, rows_of_values(values, stamp), written)
         return
     head = (_HEAD_OF_ONE | stamp).to_bytes(6, "big")
     for key, value in values.items():
-        if value is None or len(value) <= largest:
-            written[key] = None if value is None else head + value
+        if not 0 < len(key) <= longest:
+            embedded.check_key(table, key)
+        if value is None:
+            written[key] = None
+        elif len(value) <= largest:
+            written[key] = head + value
         else:
             written[key] = _encode(table, key, {BODY: Cell(value, stamp)})
 
@@ -133,7 +154,7 @@ def _encode_root(table: Table, key: bytes, row: Row, body: Cell) -> bytes | None
     if len(emitted) > embedded.MAX_VALUE:
         return None
     if own == stamp:
-        return b"".join((_ROOT.pack(_head(ROOT, stamp, len(value))), value, emitted))
+        return _pack_root(_head(ROOT, stamp, len(value))) + value + emitted
     return b"".join((_TWO.pack(_head(OWN, stamp, len(value)), own >> 32, own & _LOW), value, emitted))
 
 
@@ -176,6 +197,53 @@ def decode_rows(
         except _TORN as failure:
             raise corrupt(table, keys[len(rows)], value) from failure
     return rows
+
+
+def decode_roots(keys: Sequence[bytes], values: Iterable[bytes | None]) -> list[EntityRow | Row | None]:
+    """Rows of `roots`: those that have just the cells of a living entity as `EntityRow`."""
+    roots: list[EntityRow | Row | None] = []
+    for value in values:
+        if value is None:
+            roots.append(None)
+        elif len(value) >= _ROOT_SIZE and value[0] >> _IN_FIRST_BYTE == ROOT:
+            (head,) = _unpack_root(value)
+            stop, stamp = _ROOT_SIZE + (head & _SIZE), head >> 16 & _STAMP
+            if stop > len(value):
+                raise corrupt("roots", keys[len(roots)], value)
+            roots.append(EntityRow(stamp, value[_ROOT_SIZE:stop], value[stop:], stamp))
+        else:
+            roots.append(as_entity_row(decode("roots", keys[len(roots)], value, "dm")))
+    return roots
+
+
+def encode_roots(roots: Mapping[bytes, EntityRow | Row], written: dict[bytes, bytes | None]) -> None:
+    """`encode_rows` of root rows, each in the form that `decode_roots` gives it."""
+    longest, largest = embedded.MAX_KEY, embedded.MAX_VALUE
+    for key, root in roots.items():
+        if isinstance(root, EntityRow):
+            version, body, emitted = root.version, root.body, root.emitted
+            if (
+                body is not None and emitted is not None and root.own == version and 0 <= version < _STAMPS
+                and len(body) < _SIZES and len(emitted) <= largest and 0 < len(key) <= longest
+            ):  # fmt: skip
+                written[key] = _pack_root((_HEAD_OF_ROOT | version) << 16 | len(body)) + body + emitted
+                continue
+        encode_rows("roots", {key: row_of_root(root)}, written)
+
+
+def decode_values(table: Table, keys: Sequence[bytes], values: Iterable[bytes | None]) -> list[Cell | None]:
+    """The cells of `BODY` of rows that have it alone, None for those that are absent."""
+    cells: list[Cell | None] = []
+    for value in values:
+        if value is None:
+            cells.append(None)
+        elif len(value) >= _ONE_SIZE and value[0] >> _IN_FIRST_BYTE == ONE:
+            high, low = _unpack_one(value)
+            cells.append(Cell(value[_ONE_SIZE:], (high << 32 | low) & _STAMP))
+        else:
+            row = decode(table, keys[len(cells)], value, "dm")
+            cells.append(None if row is None else row.get(BODY))
+    return cells
 
 
 def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> tuple[bytes, int] | None:
@@ -263,7 +331,7 @@ def _decode_spelled(value: bytes, families: Families) -> Row | None:
 
 def _decode_one(value: bytes, _families: Families) -> Row:
     high, low = _unpack_one(value)
-    return {BODY: Cell(value[_ONE.size :], (high << 32 | low) & _STAMP)}
+    return {BODY: Cell(value[_ONE_SIZE:], (high << 32 | low) & _STAMP)}
 
 
 def _decode_entry(value: bytes, families: Families) -> Row:
@@ -279,10 +347,10 @@ def _decode_entry(value: bytes, families: Families) -> Row:
 
 def _decode_root(value: bytes, families: Families) -> Row:
     (head,) = _unpack_root(value)
-    stop, stamp = _ROOT.size + (head & _SIZE), head >> 16 & _STAMP
+    stop, stamp = _ROOT_SIZE + (head & _SIZE), head >> 16 & _STAMP
     if stop > len(value):
         raise _Torn
-    row = {BODY: Cell(value[_ROOT.size : stop], stamp), _VERSION: Cell(stamp.to_bytes(8, "big"), stamp)}
+    row = {BODY: Cell(value[_ROOT_SIZE:stop], stamp), _VERSION: Cell(stamp.to_bytes(8, "big"), stamp)}
     if families == "dm":
         row[_RECORD] = Cell(value[stop:], stamp)
     return row

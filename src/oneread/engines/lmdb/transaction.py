@@ -23,7 +23,7 @@ from oneread.engines.lmdb.writer import Job
 from oneread.errors import OutcomeUnknown, StoreReplaced
 from oneread.store.engine import Column, FirstUnder
 from oneread.store.requests import Found, Read, Request, Scan
-from oneread.store.rows import Families, Row, RowRange, Table
+from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table, as_entity_row, values_of_rows
 
 LmdbCursor: TypeAlias = "lmdb.Cursor[bytes]"
 Database: TypeAlias = "lmdb._Database"  # noqa: SLF001 - py-lmdb has no public name for it
@@ -164,6 +164,33 @@ class Attempt(embedded.RowWrites):
                 return row_format.decode_rows(table, keys, values, families)
             found = map(self._transaction.get, keys, repeat(None), repeat(self._tables[table]))
             return row_format.decode_rows(table, keys, found, families)
+        except lmdb.Error as failure:
+            raise translate(failure, self._path) from failure
+
+    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
+        if self._job.abandoned:
+            raise _Abandoned
+        try:
+            if "roots" in self._written:
+                return [*map(as_entity_row, self.read("roots", keys, "dm"))]
+            found = map(self._transaction.get, keys, repeat(None), repeat(self._tables["roots"]))
+            return row_format.decode_roots(keys, found)
+        except lmdb.Error as failure:
+            raise translate(failure, self._path) from failure
+
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
+        if self._job.abandoned:
+            raise _Abandoned
+        row_format.encode_roots(roots, self._written.setdefault("roots", {}))
+
+    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
+        if self._job.abandoned:
+            raise _Abandoned
+        try:
+            if table in self._written:
+                return values_of_rows(self.read(table, keys, "dm"))
+            found = map(self._transaction.get, keys, repeat(None), repeat(self._tables[table]))
+            return row_format.decode_values(table, keys, found)
         except lmdb.Error as failure:
             raise translate(failure, self._path) from failure
 

@@ -1,0 +1,66 @@
+"""What a transaction reads and decides on, on a store that changes one row at a time: one entity group."""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from oneread.errors import Conflict
+from oneread.plans.plan import Plan
+from oneread.store.rows import Cell, Row
+from oneread.transactions.commit import Basis, Change
+from oneread.transactions.intents import encode_version
+from oneread.transactions.root import VERSION
+from oneread.transactions.row_commits import LostRace
+from oneread.transactions.row_groups import GroupCommitter, GroupDraft
+
+T = TypeVar("T")
+
+_MEANWHILE: Final = "the entity group that this transaction read was changed meanwhile"
+
+
+class GroupOverlay:
+    """That of stores that change one row at a time: one entity group, as of the version at which its root was read.
+
+    Children of a later version show that the group was changed meanwhile; all others are what it held then. So the
+    commit compares the root's version alone.
+    """
+
+    def __init__(self, committer: GroupCommitter) -> None:
+        self.is_lost = False
+        self._committer = committer
+        self._draft: GroupDraft | None = None
+
+    def has(self, key: bytes) -> bool:
+        return self._draft is not None and key in self._draft.stored
+
+    def _open(self, group: bytes, now: int) -> Plan[GroupDraft]:
+        if self._draft is None:
+            self._draft = yield from self._committer.open(group, now)
+        return self._draft
+
+    def _unless_lost(self, plan: Plan[T]) -> Plan[T]:
+        try:
+            return (yield from plan)
+        except LostRace:
+            self.is_lost = True
+            raise Conflict(_MEANWHILE) from None
+
+    def read(self, key: bytes, now: int) -> Plan[Row | None]:
+        draft = yield from self._open(self._committer.group_of(key), now)
+        yield from self._unless_lost(self._committer.read_children(draft, [key]))
+        return draft.rows[key]
+
+    def decide(self, change: Change, now: int) -> Plan[None]:
+        draft = yield from self._open(self._committer.group(change), now)
+        yield from self._unless_lost(self._committer.load(draft, [change], None))
+        draft.decide(change)
+
+    def basis(self, now: int) -> Basis:
+        if self._draft is None:
+            return Basis(now, {})
+        seen = self._draft.seen
+        return Basis(now, {seen.key: {VERSION: Cell(encode_version(seen.version), seen.version)}})
+
+    def check(self, now: int) -> Plan[None]:  # noqa: ARG002 - part of the contract
+        """What was read is of one moment, or the attempt is lost."""
+        yield from ()

@@ -1,0 +1,340 @@
+"""What shows groups follows them, on a store that changes one row at a time: entities with totals, indexes over groups.
+
+A commit that changes groups leaves a task of each, and does them itself before it returns: the entity that shows a
+group is committed again with the group's numbers, read after its root row. So is the root row of a group that indexes
+list, which has no other use. See rules R1 to R5 of the commit protocol, and docs/decisions/0090-totals-on-one-row.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from oneread.errors import OnereadError, StoreError
+from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Now, Sleep
+from oneread.plans.in_time import in_time
+from oneread.plans.plan import Plan
+from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
+from oneread.store.rows import Cell, Row, RowMutation, RowRange
+from oneread.transactions import outbox
+from oneread.transactions.commit import Change, Decision, GroupRefused
+from oneread.transactions.intents import SeenRow, read_pending, read_root
+from oneread.transactions.leases import LEASE, Lease, LeaseHolder, encode_lease, lease_in
+from oneread.transactions.outbox import group_of_root, group_root, is_group_root
+from oneread.transactions.root import NO_ROOT, Root, next_version
+from oneread.transactions.row_apply import Committed, surely
+from oneread.transactions.row_commits import Finished, LostRace, Ready
+from oneread.transactions.row_groups import GroupCommitter, GroupDraft
+from oneread.transactions.row_pointers import taken_by
+from oneread.transactions.row_shown_groups import (
+    RowsAndGroups,
+    decode_listed,
+    encode_listed,
+    listed_digests,
+    read_groups,
+)
+from oneread.transactions.row_time import OPERATION
+from oneread.transactions.system_rows import Swap
+from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.unit_of_work import NOT_REFUSALS, DerivedWrites, Group, GroupIndexes, later
+
+_log = logging.getLogger(__name__)
+
+_WHOLE: Final = b""
+"""Stands for the holder of a group that is set aside because an index cannot list it."""
+
+_GROUPS: Final = 200
+"""Groups of one scan."""
+
+Waiting: TypeAlias = dict[bytes, dict[bytes, int]]
+"""Tasks of groups: key to the cells that are removed once it is done, with their stamps."""
+
+
+class TotalsCommitter(GroupCommitter):
+    """Commits of one open database, after which entities and indexes show the groups as they are."""
+
+    def _settle(self, done: Committed, changes: Sequence[Change]) -> Plan[list[bytes]]:
+        """Applies a commit, and does the tasks of groups that it leaves, but for those that many leave.
+
+        Nothing raises here: the commit is made. What could not be done is left to workers.
+        """
+        tasks = yield from self._apply_now(done)
+        if not any(map(outbox.is_group_task, tasks)):
+            return tasks
+        waiting: Waiting = {}
+        try:
+            left = yield from self._note(done, tasks, waiting)
+            left += yield from self._do(waiting, changes)
+        except OnereadError as error:
+            _log.warning("totals are not shown yet, which workers will do: %s: %s", self.name_of(done.key), error)
+            return tasks
+        return left
+
+    def _note(self, done: Committed, tasks: Collection[bytes], waiting: Waiting) -> Plan[list[bytes]]:
+        """Adds the tasks of groups that a commit left, with the cells of now; returns the other tasks.
+
+        Where something is not applied, all are left: recovery may put a cell that was removed here before, in vain.
+        """
+        if any(map(read_pending, tasks)):
+            return list(tasks)
+        groups = list(dict.fromkeys(filter(outbox.is_group_task, tasks)))
+        if groups and done.intents.sources(done.key):  # holders that followed have cells of their own
+            yield from self._note_cells(groups, waiting)
+        else:
+            for task in groups:
+                waiting.setdefault(task, {})[outbox.source_column(done.key)] = done.intents.version
+        return [task for task in tasks if not outbox.is_group_task(task)]
+
+    def _note_cells(self, groups: list[bytes], waiting: Waiting) -> Plan[None]:
+        """Adds tasks with the cells that they have; those without any are done."""
+        for task, row in zip(groups, (yield from Read("system", groups)), strict=True):
+            cells = outbox.waiting_cells(row)
+            if cells:
+                waiting.setdefault(task, {}).update(cells)
+
+    def _do(self, waiting: Waiting, changes: Sequence[Change]) -> Plan[list[bytes]]:
+        """Does tasks of groups, of the lowest rank first, and what they leave; returns the tasks that are left."""
+        left: list[bytes] = []
+        cells: Waiting = {}
+        while waiting:
+            known = {task: self.group_at(outbox.group_of_task(task)) for task in waiting}
+            groups = _of_lowest_rank(known, self._inline - len(cells))
+            if not groups:
+                left += waiting
+                break
+            noted = {task: waiting.pop(task) for task in groups}
+            for done in (yield from self.follow_groups(list(groups.values()))):
+                left += yield from self._note(done, (yield from self._apply_now(done)), waiting)
+                for change in changes:
+                    root = _root_in(done, change.key)
+                    if root is not None:
+                        change.followed(root)
+            cells |= {task: cells.get(task, {}) | each for task, each in noted.items()}
+        if cells:
+            yield from Mutate("system", [RowMutation(task, deletes=each) for task, each in cells.items()])
+        return left
+
+    def group_at(self, key: bytes) -> Group | None:
+        """The group with this row in `counts`, if this program knows it."""
+        return None if self._followers.group_at is None else self._followers.group_at(key)
+
+    def include(self, pending: Collection[bytes]) -> Plan[None]:
+        """As for other commits; then does the tasks of groups among these that wait, and what they leave."""
+        yield from super().include(pending)
+        groups = list(filter(outbox.is_group_task, pending))
+        if groups:
+            waiting: Waiting = {}
+            yield from self._note_cells(groups, waiting)
+            yield from self._do(waiting, ())
+
+    def follow_groups(self, groups: Sequence[Group]) -> Plan[list[Committed]]:
+        """Commits what shows groups again, with their numbers; what refuses them is set aside.
+
+        Raises:
+            StoreError: what shows them cannot be read or written.
+        """
+        found: list[Committed] = []
+        for holder in dict.fromkeys([key for each in groups for key in each.holders]):
+            shown = [each for each in groups if holder in each.holders]
+            found += yield from in_time(self._show_all(holder, shown), self.clock, OPERATION)
+        for each in groups:
+            if each.indexes is not None:
+                listing = self._tried(each, _WHOLE, partial(self._list, each, each.indexes))
+                found += yield from in_time(listing, self.clock, OPERATION)
+        return found
+
+    def _show_all(self, holder: bytes, groups: Sequence[Group]) -> Plan[list[Committed]]:
+        """Gives an entity the numbers of groups in one commit; in one for each where that is refused."""
+        change = self._followers.of_groups(holder, groups)
+        attempt = partial(self._show, change, groups, set[int]())
+        if len(groups) == 1:
+            return (yield from self._tried(groups[0], holder, attempt))
+        try:
+            done = yield from self._until_won(attempt, holder)
+        except (StoreError, *NOT_REFUSALS):
+            raise
+        except OnereadError:
+            found: list[Committed] = []
+            for each in groups:
+                found += yield from self._show_all(holder, [each])
+            return found
+        return [] if done is None else [done]
+
+    def _tried(
+        self, group: Group, holder: bytes, attempt: Callable[[bool], Plan[Committed | None]]
+    ) -> Plan[list[Committed]]:
+        try:
+            done = yield from self._until_won(attempt, holder or group_root(group.key))
+        except (StoreError, *NOT_REFUSALS):
+            raise
+        except OnereadError as error:
+            yield from self.set_aside(group_root(group.key), holder, error)
+            return []
+        return [] if done is None else [done]
+
+    def _read_whole(self, key: bytes) -> Plan[tuple[SeenRow, Row | None]]:
+        """A root row without intents."""
+        (found,) = yield from surely(Read("roots", [key], "dm"))
+        row = self.laid(key, found)
+        seen = read_root(key, row)
+        if seen.intents is not None:
+            yield from self.finish(seen)
+            raise Finished
+        return seen, row
+
+    def _show(
+        self, change: Change, groups: Sequence[Group], fenced: set[int], _has_caught_up: bool  # noqa: FBT001 - called by `_until_won` only
+    ) -> Plan[Committed | None]:  # fmt: skip
+        """One attempt to give an entity the numbers of groups; None where it has them, or is not there.
+
+        An entity that is made at the same time may have read them before they changed: a fence ends that attempt, and
+        one that begins afterwards reads them as they are. `fenced` are the versions that were seen without it. All of
+        this is the group's root for a child.
+        """
+        seen, row = yield from self._read_whole(self.group(change))
+        now = yield from Now()
+        draft = GroupDraft(seen, row, now, now)
+        yield from self.read_children(draft, [change.key])
+        if draft.root_of(change).body is None:
+            if fenced - {seen.version} or (yield from self.fence(seen, 0)):
+                return None
+            fenced.add(seen.version)
+            raise LostRace
+        yield from self.load(draft, [change], set())
+        used, shown = draft.stored[change.key].used, draft.rows.shown[change.key]
+        if not any(each.extrema for each in groups) and used.items() >= shown.items():
+            return None
+        draft.decide(change)
+        if not draft.decided:  # others may be about to show other numbers, read before: this ends their attempts
+            draft.write_again(change.key)
+        return (yield from self._write(self._ready(draft, taken_by([change], None), ())))
+
+    def _list(
+        self, group: Group, indexes: GroupIndexes, _has_caught_up: bool, *, writes_all: bool = False  # noqa: FBT001 - called by `_until_won` only
+    ) -> Plan[Committed | None]:  # fmt: skip
+        """One attempt to give a group the index rows of its numbers; None where it has them.
+
+        It has those of its record, or the record is wrong and it `writes_all`.
+        """
+        key = group_root(group.key)
+        seen, _row = yield from self._read_whole(key)
+        listed = group._replace(extrema=tuple(indexes.extrema(group.key)))
+        sources = RowsAndGroups()
+        yield from read_groups(sources, key, [listed])
+        shown, writes = indexes.rows(group.key, sources.groups[group.key]), sources.shown[key]
+        before, now = decode_listed(seen.root.emitted), listed_digests(shown)
+        if not writes_all and not listed.extrema and before == now and seen.used.items() >= writes.items():
+            return None
+        puts = {place: shown[place] for place in shown if writes_all or before.get(place) != now[place]}
+        derived = DerivedWrites(puts, [place for place in before if place not in now])
+        version = next_version((yield from Now()), seen.version)
+        root = Root(version, None, encode_listed(now))
+        return (yield from self._write(Ready(seen, Decision(root, derived), writes, (), {})))
+
+    def index_groups(
+        self,
+        write: Callable[[CountedStore, Sequence[bytes]], None],  # noqa: ARG002 - of the contract
+        keys: Sequence[bytes],
+        swaps: Sequence[Swap],
+    ) -> Plan[None]:
+        """A commit of each group's root row, with all index rows: the store may lack what its record has."""
+        for key in keys:
+            group = self.group_at(key)
+            if group is not None and group.indexes is not None:
+                attempt = partial(self._list, group, group.indexes, writes_all=True)
+                try:
+                    done = yield from in_time(self._until_won(attempt, group_root(key)), self.clock, OPERATION)
+                except (StoreError, *NOT_REFUSALS):
+                    raise
+                except OnereadError as error:
+                    raise GroupRefused(key, error) from error
+                if done is not None:
+                    yield from self._apply_now(done)
+        for each in swaps:
+            yield from self.swap(each)
+
+    def follow_groups_of(self, aggregates: Sequence[bytes]) -> Plan[None]:
+        """Programs that do not know what shows a group write until their lease is over, and leave no tasks."""
+        for prefix in aggregates:
+            within = RowRange.under(prefix)
+            while found := (yield from Scan("counts", within, _GROUPS, families="dm")):
+                for key, _row in found:
+                    group = self.group_at(key)
+                    if group is not None:
+                        for done in (yield from self.follow_groups([group])):
+                            yield from self._apply_now(done)
+                within = within.behind(found[-1][0])
+                yield from Sleep(0.0)
+
+    def retry_aside(self, source: bytes, holder: bytes) -> Plan[None]:
+        """As for the holders of copies; the source may be a group."""
+        if not is_group_root(source):
+            yield from super().retry_aside(source, holder)
+            return
+        key = outbox.aside_key(source, holder)
+        (before,) = yield from Read("system", [key], "dm")
+        group = self.group_at(group_of_root(source))
+        if group is None:
+            return
+        for done in (yield from self.follow_groups([group])):
+            yield from self._apply_now(done)
+        yield from self.end_aside(key, before)
+
+    def next_group(self, leases: LeaseHolder) -> Plan[TaskStepResult]:
+        """Does the first task of a group that no other worker has."""
+        if self._followers.group_at is None:
+            return TaskStepResult.IDLE
+        within, held = outbox.GROUP_TASKS, False
+        while True:
+            found = yield from Scan("system", within, 1)
+            if not found:
+                return TaskStepResult.HELD if held else TaskStepResult.IDLE
+            task = found[0][0]
+            (row,) = yield from Read("system", [task], "dm")
+            group = self.group_at(outbox.group_of_task(task))
+            if group is not None and row is not None:
+                now = yield from Now()
+                if leases.may_take(task, lease_in(row), now):
+                    yield from self._work(task, group, row, leases)
+                    return TaskStepResult.DONE
+                held = True
+            within = within.behind(task)
+
+    def _work(self, task: bytes, group: Group, row: Row, leases: LeaseHolder) -> Plan[None]:
+        """Does a task under a lease, which is freed afterwards and never removed: its key comes again (rule R5)."""
+        now = yield from Now()
+        mine = leases.renew(task, lease_in(row), now)
+        taken = _lease_cell(mine, row.get(LEASE), now)
+        if not (yield from _swap(row.get(LEASE), RowMutation(task, {LEASE: taken}))):
+            return
+        for done in (yield from self.follow_groups([group])):
+            yield from self._apply_now(done)
+        freed = _lease_cell(leases.left(task, mine), taken, now)
+        yield from _swap(taken, RowMutation(task, {LEASE: freed}, outbox.waiting_cells(row)))
+
+
+def _root_in(done: Committed, key: bytes) -> Root | None:
+    """What a commit has made of the row of an entity; None for an entity that it leaves alone."""
+    if done.key == key:
+        return None if done.root is NO_ROOT else done.root
+    child = next((each for each in done.intents.children if each.key == key), None)
+    return None if child is None else Root(done.intents.version, child.body, child.emitted, child.own)
+
+
+def _of_lowest_rank(known: Mapping[bytes, Group | None], most: int) -> dict[bytes, Group]:
+    """The first groups that settle, by their tasks; not those that this program does not know."""
+    groups = {task: group for task, group in known.items() if group is not None}
+    rank = min([each.rank for each in groups.values()], default=0)
+    return dict([each for each in groups.items() if each[1].rank == rank][:most])
+
+
+def _lease_cell(lease: Lease, before: Cell | None, now: int) -> Cell:
+    return Cell(encode_lease(lease), later(None if before is None else {LEASE: before}, now))
+
+
+def _swap(before: Cell | None, wanted: RowMutation) -> CheckAndMutate:
+    """Takes or frees the lease of a task."""
+    return CheckAndMutate("system", LEASE, ABSENT if before is None else before.value, wanted)

@@ -1,0 +1,107 @@
+"""Groups that entities and indexes show, on a store that changes one row at a time: their rows, and their root rows.
+
+The first are of aggregates; a root row is there for a group that indexes list. See rules R2 to R5 of the commit
+protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from oneread.errors import Corrupt
+from oneread.plans.effects import Together
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Request, Scan
+from oneread.store.rows import REMOVED, Row
+from oneread.transactions.intents import decode_version
+from oneread.transactions.outbox import group_root
+from oneread.transactions.row_apply import surely
+from oneread.transactions.row_system import WRITES
+from oneread.transactions.unit_of_work import VALUE, Group, GroupNumbers, RowCache, values_of
+
+
+class RowsAndGroups(RowCache):
+    """Root rows, and the groups that were read for them.
+
+    `shown` says of each entity, and of each group that is listed, how often the row of each of its groups was changed
+    when it was read, by `group_root`.
+    """
+
+    __slots__ = ("shown",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: dict[bytes, dict[bytes, int]] = {}
+
+    def have_shown(self, key: bytes, groups: Sequence[Group]) -> bool:
+        """Whether the numbers of all these groups were read for an entity."""
+        shown = self.shown.get(key, {})
+        return all(group_root(each.key) in shown for each in groups)
+
+    def take_groups(self, key: bytes, groups: Sequence[Group], answers: Iterator[Any]) -> None:
+        """Keeps the answers to `_requests` of these groups."""
+        shown = self.shown.setdefault(key, {})
+        for each, row in zip(groups, next(answers), strict=True):
+            extrema = tuple([values_of(next(answers)) for _first in each.extrema])
+            self.groups[each.key] = _numbers(row, extrema)
+            shown[group_root(each.key)] = writes_of(row)
+
+
+def read_groups(rows: RowsAndGroups, key: bytes, groups: Sequence[Group]) -> Plan[None]:
+    """Reads the numbers of groups that an entity or the root row of a group shows, after its row was read.
+
+    One request, and one for each least, greatest or newest value.
+    """
+    answers = yield from Together([surely(each) for each in _requests(groups)])
+    rows.take_groups(key, groups, iter(answers))
+
+
+def has_extrema(group: Group) -> bool:
+    """Whether entities or indexes show a least, greatest or newest value of a group, which no sum shows."""
+    return bool(group.extrema or (group.indexes is not None and group.indexes.extrema(group.key)))
+
+
+def _requests(groups: Sequence[Group]) -> list[Request[Any]]:
+    firsts = [first for each in groups for first in each.extrema]
+    return [
+        Read("counts", [each.key for each in groups], "dm"),
+        *[Scan("views", first.within, first.most) for first in firsts],
+    ]
+
+
+def _numbers(row: Row | None, extrema: tuple[tuple[bytes, ...], ...]) -> GroupNumbers:
+    """The numbers of a group, of its row with both families."""
+    cell = None if row is None else row.get(VALUE)
+    return GroupNumbers(None if cell is None or cell.value == REMOVED else cell.value, extrema)
+
+
+def writes_of(row: Row | None) -> int:
+    """A number that grows with each change of a row of `counts`; 0 before the first."""
+    cell = None if row is None else row.get(WRITES)
+    return 0 if cell is None else decode_version(cell.value)
+
+
+_encode_rows = msgspec.msgpack.Encoder().encode
+_decode_rows = msgspec.msgpack.Decoder(dict[bytes, bytes]).decode
+
+
+def listed_digests(rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """What a group's root row remembers of its index rows: the key of each, and a digest of what it holds."""
+    return {key: blake2b(shown, digest_size=8).digest() for key, shown in rows.items()}
+
+
+def encode_listed(digests: Mapping[bytes, bytes]) -> bytes:
+    """The record of a group's root row."""
+    return _encode_rows(dict(digests))
+
+
+def decode_listed(emitted: bytes | None) -> dict[bytes, bytes]:
+    """The index rows that a group has, from its root row."""
+    try:
+        return _decode_rows(emitted) if emitted else {}
+    except msgspec.MsgspecError as error:
+        raise Corrupt("the index rows of a group cannot be read; repair the store") from error

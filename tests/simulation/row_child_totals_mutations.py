@@ -1,0 +1,58 @@
+"""Rules of totals in entity groups broken on purpose: what the simulator must find, and by which schedule it does."""
+
+from oneread.transactions.row_groups import GroupCommitter
+from oneread.transactions.row_rollups import TotalsCommitter
+from tests.simulation.row_mutations import edit
+
+ABSENT = "fenced - {seen.version} or (yield from self.fence(seen, 0))"
+
+
+def a_child_is_read_after_its_group(patch):
+    whole = "seen, row = yield from self._read_whole(self.group(change))\n"
+    read = "early = RowsAndGroups()\n    yield from read_groups(early, change.key, groups)\n    "
+    loaded = "yield from self.load(draft, [change], set())\n"
+    taken = (
+        "    if change.key != draft.seen.key:\n"
+        "        draft.rows.groups, draft.rows.shown = early.groups, early.shown\n"
+    )
+    edit(patch, TotalsCommitter, "_show", (whole, read + whole), (loaded, loaded + taken))
+
+
+def a_new_child_reads_its_groups_before_its_root(patch):
+    read = (
+        "early = RowsAndGroups()\n"
+        "    for each in changes:\n"
+        "        if each.key != group and each.groups(Root()):\n"
+        "            yield from read_groups(early, each.key, each.groups(Root()))\n"
+        "    now = (yield"
+    )
+    taken = "put = set(pointers"
+    given = "draft.rows.groups, draft.rows.shown = early.groups, early.shown\n    "
+    edit(patch, GroupCommitter, "_attempt_group", ("now = (yield", read), (taken, given + taken))
+
+
+def a_child_that_is_not_there_is_not_fenced(patch):
+    edit(patch, TotalsCommitter, "_show", (ABSENT, f"seen.key != change.key or {ABSENT}"))
+
+
+def a_child_that_is_not_there_is_fenced_itself(patch):
+    own = "self.fence(SeenRow(change.key, draft.root_of(change)), 0)"
+    edit(patch, TotalsCommitter, "_show", (ABSENT, ABSENT.replace("self.fence(seen, 0)", own)))
+
+
+def groups_that_children_change_leave_no_task(patch):
+    edit(patch, GroupCommitter, "_ready", ("groups=shown", "groups=[]"))
+
+
+BY_SEED = {
+    a_child_that_is_not_there_is_fenced_itself: 9,
+    groups_that_children_change_leave_no_task: 1,
+}
+"""Each with the first seed that finds it: tried before all others."""
+
+BY_SWITCHES = {
+    a_child_is_read_after_its_group: ("two likes of one thread", "a", (13,)),
+    a_new_child_reads_its_groups_before_its_root: ("like and create", "b", (1,)),
+    a_child_that_is_not_there_is_not_fenced: ("like elsewhere and create", "b", (5,)),
+}
+"""The two processes, who begins, and after how many requests the other one is next."""

@@ -1,0 +1,196 @@
+"""Rules of totals on one row broken on purpose: what the simulator must find, and by which schedule it does."""
+
+from oneread.store.requests import Mutate
+from oneread.store.rows import Cell, RowMutation
+from oneread.transactions import outbox, row_commits, row_rollups, row_shown_groups
+from oneread.transactions.root import BODY, VERSION
+from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_rollups import TotalsCommitter
+from tests.simulation.row_mutations import edit
+
+DECIDED = "draft.decide(change)"
+WHOLE = "seen, row = yield from self._read_whole(self.group(change))\n"
+LOADED = "yield from self.load(draft, [change], set())\n"
+REMOVED = "outbox.waiting_cells(row)"
+
+
+def all_sources_have_one_cell(patch):
+    patch.setattr(outbox, "source_column", lambda _source: b"d:p:")
+
+
+def a_cell_has_the_version_in_place_of_the_source(patch):
+    def rows(done):
+        return [
+            RowMutation(outbox.group_task(each), {b"d:p:%d" % version: Cell(source, version)})
+            for source, version, groups in done
+            for each in groups
+        ]
+
+    def leave_all(_committer, _done, tasks, _waiting):
+        return [task for task in tasks if not outbox.is_group_task(task)]
+        yield
+
+    patch.setattr(outbox, "group_task_rows", rows)
+    patch.setattr(TotalsCommitter, "_note", leave_all)
+
+
+def no_task_of_a_group_is_left(patch):
+    patch.setattr(outbox, "group_task_rows", lambda _done: [])
+
+
+def a_task_is_put_before_the_sums(patch):
+    rows = "outbox.group_task_rows((key, made.version, made.groups) for key, made, *_rest in done)"
+    edit(
+        patch,
+        TotalsCommitter,
+        "apply",
+        ("    if together:", f"    yield from Mutate('system', {rows})\n    if together:"),
+        (f"tasks += {rows}", "pass"),
+    )
+
+
+def a_changed_greatest_value_leaves_no_task(patch):
+    patch.setattr(row_commits, "has_extrema", lambda _group: False)
+
+
+def the_entity_is_read_after_its_group(patch):
+    read = "early = RowsAndGroups()\n    yield from read_groups(early, change.key, groups)\n    "
+    taken = "    draft.rows.groups, draft.rows.shown = early.groups, early.shown\n"
+    edit(patch, TotalsCommitter, "_show", (WHOLE, read + WHOLE), (LOADED, LOADED + taken))
+
+
+def the_root_row_of_a_group_is_read_after_it(patch):
+    read = "seen, _row = yield from self._read_whole(key)\n"
+    edit(patch, TotalsCommitter, "_list", (read, "\n"), ("before, now", f"{read}    before, now"))
+
+
+def a_new_entity_reads_its_groups_before_its_root_row(patch):
+    read = (
+        "early, groups = RowsAndGroups(), change.groups(Root())\n"
+        "    if groups:\n"
+        "        yield from read_groups(early, key, groups)\n    "
+    )
+    taken = (
+        "if seen.root.body is None and groups:\n        sources.groups, sources.shown = early.groups, early.shown\n    "
+    )
+    now = "sources.now = now"
+    edit(patch, RowCommitter, "_attempt", ("first: list", read + "first: list"), (now, taken + now))
+
+
+def changes_of_a_group_are_counted_after_it_was_read(patch):
+    count = (
+        "for counted in {0}:\n"
+        "        (again,) = yield from Read('counts', [group_of_root(counted)], 'dm')\n"
+        "        {0}[counted] = writes_of(again)\n    "
+    )
+    patch.setattr(row_rollups, "writes_of", row_shown_groups.writes_of, raising=False)
+    edit(patch, TotalsCommitter, "_show", (DECIDED, count.format("shown") + DECIDED))
+    edit(patch, TotalsCommitter, "_list", ("before, now", count.format("writes") + "before, now"))
+
+
+def cells_that_came_meanwhile_are_removed(patch):
+    again = '(yield from Read("system", [task], "dm"))[0]'
+    edit(patch, TotalsCommitter, "_work", (REMOVED, f"outbox.waiting_cells({again})"))
+
+
+def a_worker_removes_newer_cells(patch):
+    edit(patch, TotalsCommitter, "_work", (REMOVED, f"{{each: 1 << 62 for each in {REMOVED}}}"))
+
+
+def a_writer_removes_newer_cells(patch):
+    edit(patch, TotalsCommitter, "_do", ("deletes=each", "deletes={column: 1 << 62 for column in each}"))
+
+
+def a_writer_removes_cells_before_the_work(patch):
+    early = "yield from Mutate('system', [RowMutation(task, deletes=each) for task, each in noted.items()])\n        "
+    edit(patch, TotalsCommitter, "_do", ("for done in", early + "for done in"))
+
+
+def cells_of_what_is_not_applied_are_removed(patch):
+    edit(patch, TotalsCommitter, "_note", ("if any(map(read_pending, tasks)):", "if False:"))
+
+
+def a_lease_is_removed(patch):
+    freed = f"RowMutation(task, {{LEASE: freed}}, {REMOVED})"
+    edit(
+        patch, TotalsCommitter, "_work", (freed, f"RowMutation(task, deletes={{**{REMOVED}, LEASE: freed.stamp}})")
+    )  # fmt: skip
+
+
+def an_entity_with_equal_totals_is_skipped(patch):
+    edit(
+        patch,
+        TotalsCommitter,
+        "_show",
+        ("if not draft.decided:", "if not draft.decided:\n        return None\n    if False:"),
+    )
+
+
+def a_greatest_value_is_skipped_as_a_sum_is(patch):
+    edit(patch, TotalsCommitter, "_show", ("not any(each.extrema for each in groups) and ", ""))
+
+
+def a_listed_greatest_value_is_skipped_as_a_sum_is(patch):
+    edit(patch, TotalsCommitter, "_list", ("not listed.extrema and before == now and ", ""))
+
+
+def a_group_with_equal_index_rows_is_skipped(patch):
+    nothing = "if not puts and not derived.deletes:\n        return None\n    "
+    edit(patch, TotalsCommitter, "_list", ("version = next", nothing + "version = next"))
+
+
+def an_entity_that_is_not_there_is_not_fenced(patch):
+    edit(patch, TotalsCommitter, "_show", ("fenced - {seen.version} or", "True or"))
+
+
+def a_deleted_entity_is_not_fenced(patch):
+    seen = "fenced - {seen.version} or"
+    edit(patch, TotalsCommitter, "_show", (seen, f"{seen} seen.root.emitted is not None or"))
+
+
+def a_total_is_put_whatever_the_version(patch):
+    whole = TotalsCommitter._swap_root
+
+    def put(self, seen, cells, commit):
+        if BODY in cells and cells[BODY].stamp < cells[VERSION].stamp:  # the entity's own fields stay
+            yield from Mutate("roots", [RowMutation(seen.key, cells)])
+            return True
+        return (yield from whole(self, seen, cells, commit))
+
+    patch.setattr(TotalsCommitter, "_swap_root", put)
+
+
+def index_rows_of_former_numbers_stay(patch):
+    edit(patch, TotalsCommitter, "_list", ("[place for place in before if place not in now]", "[]"))
+
+
+BY_SEED = {
+    all_sources_have_one_cell: 18,
+    a_cell_has_the_version_in_place_of_the_source: 11,
+    no_task_of_a_group_is_left: 0,
+    a_task_is_put_before_the_sums: 21,
+    a_changed_greatest_value_leaves_no_task: 2,
+    the_entity_is_read_after_its_group: 59,
+    cells_that_came_meanwhile_are_removed: 415,
+    a_worker_removes_newer_cells: 2,
+    a_writer_removes_newer_cells: 1,
+    a_writer_removes_cells_before_the_work: 13,
+    cells_of_what_is_not_applied_are_removed: 21,
+    a_lease_is_removed: 44,
+    a_greatest_value_is_skipped_as_a_sum_is: 2,
+    a_listed_greatest_value_is_skipped_as_a_sum_is: 2,
+    a_total_is_put_whatever_the_version: 7,
+    index_rows_of_former_numbers_stay: 2,
+}
+"""Each with the first seed that finds it: tried before all others."""
+
+BY_SWITCHES = {
+    the_root_row_of_a_group_is_read_after_it: ("two votes", "a", (18,)),
+    changes_of_a_group_are_counted_after_it_was_read: ("two marks", "a", (11, 6)),
+    a_new_entity_reads_its_groups_before_its_root_row: ("vote and create", "b", (1,)),
+    an_entity_with_equal_totals_is_skipped: ("vote there and back", "a", (11,)),
+    a_group_with_equal_index_rows_is_skipped: ("vote there and back, listed", "a", (15,)),
+    an_entity_that_is_not_there_is_not_fenced: ("vote and create", "b", (4,)),
+    a_deleted_entity_is_not_fenced: ("vote and create again", "b", (4,)),
+}
+"""What 150 seeds do not find: the two processes, who begins, and after how many requests the other one is next."""

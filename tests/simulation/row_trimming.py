@@ -1,0 +1,151 @@
+"""Feeds of few entries on a store that changes one row at a time, and the rules of their trimming broken on purpose."""
+
+from datetime import datetime, timedelta
+from random import Random
+
+from oneread import Feed, Schema, by, each, newest, on, shown
+from oneread.feeds import row_following
+from oneread.feeds.row_following import RowFeeds
+from oneread.testing.row_simulator import RowSimulation
+from oneread.testing.schedules import ByChance
+from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
+from tests.simulation.feed_models import BEGINNING, Membership, Post
+from tests.simulation.row_feeds import membership
+from tests.simulation.row_mutations import edit
+from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, work_of
+
+WRITERS, ACTS, WORKS = 3, 7, 12
+
+
+class Few(Feed[Post]):
+    expires_after = None
+    at_most = 2
+    member: int = by(Membership.member)
+    at: datetime = newest(Post.at)
+    text: str = shown(Post.text)
+    joined = on(each(Post.groups), Membership.group)
+
+
+def post(chance, number=None):
+    number = chance.randrange(6) if number is None else number
+    groups = chance.choice([["a"], ["a"], ["b"], ["a", "b"]])
+    at = BEGINNING + timedelta(seconds=number + chance.choice([0, 0, 0, 9]))
+    return Post(number=number, groups=groups, at=at, text=chance.choice("xyz"))
+
+
+def act(chance):
+    return chance.choice(
+        [
+            lambda: SaveStep(post(chance)),
+            lambda: SaveStep(post(chance)),
+            lambda: PatchStep(Post, (chance.randrange(6),), {"text": chance.choice("xyz")}),
+            lambda: DeleteStep(Post, (chance.randrange(6),)),
+            lambda: SaveStep(membership(chance)),
+            lambda: DeleteStep(Membership, (chance.randrange(4),)),
+        ]
+    )()
+
+
+def world(seed, **options):
+    """Writers, two workers and a recoverer; half of the seeds are calm, some follow by tasks alone."""
+    chance = Random(f"trimming {seed}")
+    if seed % 4 > 1:
+        options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
+    simulation = RowSimulation(seed, Schema(Membership, Post, Few, inline=seed % 3), **options)
+    simulation.prepare(
+        *[SaveStep(Membership(number=number, member=number % 2, group="a")) for number in range(3)],
+        *[SaveStep(post(chance, number)) for number in range(2)],
+    )
+    for number in range(WRITERS):
+        simulation.process(f"writer {number}", [act(chance) for _ in range(ACTS)])
+    for name in ("worker 0", "worker 1"):
+        simulation.process(name, [work_of(simulation, name)] * WORKS)
+    simulation.process("recoverer", [RecoverStep()] * 4)
+    return simulation
+
+
+def published(number):
+    return SaveStep(Post(number=number, groups=["a"], at=BEGINNING + timedelta(seconds=number)))
+
+
+JOINED = SaveStep(Membership(number=1, member=1, group="a"))
+PAIRS = {
+    "two publish": ([JOINED, published(1)], [published(2)], [published(3)]),
+    "publish and join": ([published(1), published(2)], [published(3)], [JOINED]),
+    "publish and edit": (
+        [JOINED, published(1), published(2), published(3)],
+        [published(4)],
+        [PatchStep(Post, (1,), {"text": "new"})],
+    ),
+    "publish and come back": (
+        [JOINED, published(1), published(2)],
+        [published(3)],
+        [DeleteStep(Membership, (1,)), JOINED],
+    ),
+}
+"""What was before, and what each of the two does."""
+
+
+def two(name, inline=100, **options):
+    before, first, second = PAIRS[name]
+    simulation = RowSimulation(1, Schema(Membership, Post, Few, inline=inline), deletes="hide", **options)
+    simulation._ticks = (1,)
+    simulation.prepare(*before)
+    simulation.process("a", first)
+    simulation.process("b", second)
+    for process in simulation._processes:
+        process.skew = 0
+    return simulation
+
+
+def switched(name, first, lengths):
+    return two(name, fates=Harmless(), policy=Switching(first, lengths))
+
+
+# Rules broken on purpose.
+
+PUT = '            yield from Mutate("views", rows)\n'
+TRIM = "rows += yield from _trim(feed, rows)"
+
+
+def entries_are_counted_before_they_are_put(patch):
+    edit(
+        patch,
+        RowFeeds,
+        "_give",
+        (PUT, f"            marks = yield from _trim(feed, rows)\n{PUT}"),
+        (TRIM, "rows += marks"),
+    )
+
+
+def a_task_does_not_trim(patch):
+    def none(_feed, _rows):
+        yield from ()
+        return []
+
+    patch.setattr(row_following, "_trim", none)
+
+
+def one_is_trimmed_for_each_that_is_put(patch):
+    whole = row_following._beyond
+
+    def beyond(feed, member):
+        found = yield from whole(feed, member)
+        return found[:1]
+
+    patch.setattr(row_following, "_beyond", beyond)
+
+
+def entries_are_trimmed_beyond_the_first_page(patch):
+    """The rest of what is behind is left to whoever comes next."""
+    patch.setattr(row_following, "_SCANNED", 2)
+    edit(patch, row_following, "_beyond", ("if len(found) < _SCANNED:", "if True:"))
+
+
+def the_item_alone_is_marked(patch):
+    whole = row_following.marks_of_trimming
+
+    def marks(row):
+        return {column: cell for column, cell in whole(row).items() if column.startswith(b"d:t:i:")}
+
+    patch.setattr(row_following, "marks_of_trimming", marks)

@@ -1,0 +1,73 @@
+"""Feeds of few entries on a store that changes one row at a time keep the newest, whatever is late or lost.
+
+Every rule that is broken on purpose is found by a seed. What comes back, and in which order, `properties` holds against
+a store that spans rows.
+"""
+
+import os
+
+import pytest
+
+from oneread.testing.schedules import Fate
+from tests.simulation import row_trimming as broken
+from tests.simulation.row_trimming import PAIRS, switched, two, world
+from tests.simulation.row_world import Harmless, switches
+from tests.simulation.test_every_request_crashes import AtPoint
+from tests.simulation.test_one_row import Stopping, finding
+
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "120")) // 2)
+AT_A_TIME = 15
+SEARCHED = 200
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_A_TIME))
+def test_members_keep_their_newest_entries(first):
+    for seed in range(first, min(first + AT_A_TIME, SEEDS)):
+        world(seed).run()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_processes_with_at_most_one_switch(name):
+    for first, lengths in switches(1, 10):
+        switched(name, first, lengths).run()
+
+
+def stopped(name, sleeper, request):
+    policy = Stopping("ab"[sleeper], request)
+    simulation = policy.simulation = two(name, inline=request % 2, fates=Harmless(), policy=policy)
+    simulation.run()
+    return policy.stopped
+
+
+@pytest.mark.parametrize("sleeper", [0, 1])
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_process_that_wakes_after_a_recovery_does_no_harm(name, sleeper):
+    requests = 0
+    while stopped(name, sleeper, requests):
+        requests += 1
+    assert requests > 6
+
+
+@pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.LOSE])
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_fault_at_any_request_is_made_good(name, fate):
+    counting = AtPoint("a", -1, Fate.RUN)
+    two(name, fates=counting).run()
+    for point in range(len(counting.points)):
+        two(name, fates=AtPoint("a", point, fate)).run()
+
+
+BY_SEED = {
+    broken.entries_are_counted_before_they_are_put: 3,
+    broken.a_task_does_not_trim: 1,
+    broken.one_is_trimmed_for_each_that_is_put: 55,
+    broken.entries_are_trimmed_beyond_the_first_page: 1,
+    broken.the_item_alone_is_marked: 1,
+}
+"""Each with the first seed that finds it: tried before all others."""
+
+
+@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
+def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
+    seeds = [likely, *range(SEARCHED)]
+    assert finding(mutation, ((seed, world(seed)) for seed in seeds), monkeypatch) is not None
