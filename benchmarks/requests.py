@@ -26,7 +26,7 @@ from oneread.transactions.root import BODY
 from oneread.transactions.row_recovery import ROW_SYSTEM
 
 HOLDERS: Final = 100
-"""Purchases of the customer who gets another name."""
+"""Purchases of the product, and of the customer, that gets another name."""
 
 Act: TypeAlias = Callable[[Operations], Plan[Any]]
 
@@ -90,7 +90,8 @@ WRITES: Final = (
     Write("re-point to another buyer", "<= 12", _patch(Purchase, "o", 1, buyer=Buyer.of(2))),
     Write("delete of a purchase", "<= 11", _delete(Purchase, "o", 1)),
     Write("rename without holders", "<= 7 and what looks for holders", _patch(Customer, 2, name="x")),
-    Write(f"rename with {HOLDERS} holders", "<= 7 and 0.02-1.2 each", _patch(Customer, 1, name="x")),
+    Write(f"rename with {HOLDERS} holders in views", "<= 7 and 1.2 each", _patch(Product, "a", name="x")),
+    Write(f"rename with {HOLDERS} other holders", "<= 7 and 0.02 each", _patch(Customer, 1, name="x")),
 )
 
 

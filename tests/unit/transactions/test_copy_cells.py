@@ -7,11 +7,13 @@ import pytest
 from oneread import Copy, Index, Key, Model, Schema, by, within
 from oneread.database.lists import listed
 from oneread.database.pages import Query, page
+from oneread.derivations import copies
 from oneread.derivations.changes import Reemit
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.plans.trace import Trace
-from oneread.store.requests import CheckAndMutate, Mutate, Read
-from oneread.store.rows import REMOVED, Cell, RowMutation
+from oneread.store import keys
+from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
+from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.testing.audit import Audit
 from oneread.testing.row_simulator import LogicalRows
 from oneread.testing.steps import CIPHER
@@ -267,3 +269,28 @@ def test_programs_that_differ_in_what_follows_from_a_copy(programs, saved_by, re
         key = new.store.seen(model, number).key
         new.store.run(new.store.operations.commit([Reemit(new.store.operations.catalog, key)]))
     Audit(LogicalRows(new.store.engine, new.store.operations.catalog), new.store.operations).check()
+
+
+def names_shown(programs):
+    """What the view of the newer program shows, by the older program's commit removed until it is emitted again."""
+    new = programs["new"].store
+    prefix = next(iter(new.operations.catalog.views.values())).prefix
+    rows = new.engine.answer(Scan("views", RowRange.under(prefix), 100))
+    return [key for key, _row in rows]
+
+
+def test_an_older_program_does_not_leave_a_view_with_the_values_before(programs):
+    """What it takes for a copy from which nothing follows is under another selection than the newer one's holder."""
+    new, old = programs["new"], programs["old"]
+    new.store.save(new.Sale(number=3, shop=new.SoldIn.of(1)))
+    assert len(names_shown(programs)) == 1
+    old.store.patch(old.Shop, 1, name="b")
+    assert new.store.find(new.Sale, 3).shop.name == "b"
+    assert names_shown(programs) == []
+
+
+def test_without_the_bit_in_the_selection_a_view_is_left_behind(monkeypatch, request):
+    monkeypatch.setattr(copies, "row_selection", lambda name, **_given: keys.row_selection(name, in_cell=True))
+    programs = request.getfixturevalue("programs")
+    with pytest.raises(AssertionError):
+        test_an_older_program_does_not_leave_a_view_with_the_values_before(programs)
