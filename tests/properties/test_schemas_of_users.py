@@ -34,7 +34,7 @@ def without(schema, *left_out):
 ROW_SCHEMAS = {
     "shop": SHOP,
     "forum": FORUM,
-    "everything": without(SCHEMAS["everything"], "TownsByUnits"),
+    "everything": SCHEMAS["everything"],
     "feeds": without(FEED_SCHEMA, "FullFeed", "MergedFeed", "BusyFeed"),
     "totals": SITE,
 }

@@ -9,7 +9,7 @@ ABSENT = "fenced - {seen.version} or (yield from self.fence(seen, 0))"
 
 def a_child_is_read_after_its_group(patch):
     whole = "seen, row = yield from self._read_whole(self.group(change))\n"
-    read = "early = RowsAndGroups()\n    yield from read_groups(early, change.key, groups)\n    "
+    read = "early = RowsAndGroups()\n    yield from read_groups(early, change.key, groups, self.shards)\n    "
     loaded = "yield from self.load(draft, [change], set())\n"
     taken = (
         "    if change.key != draft.seen.key:\n"
@@ -23,7 +23,7 @@ def a_new_child_reads_its_groups_before_its_root(patch):
         "early = RowsAndGroups()\n"
         "    for each in changes:\n"
         "        if each.key != group and each.groups(Root()):\n"
-        "            yield from read_groups(early, each.key, each.groups(Root()))\n"
+        "            yield from read_groups(early, each.key, each.groups(Root()), self.shards)\n"
         "    now = (yield"
     )
     taken = "put = set(pointers"

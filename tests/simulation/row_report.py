@@ -54,6 +54,7 @@ WORLDS = {
     "counters": counter_world,
     "totals": totals_world,
     "totals, applied later": partial(totals_world, later=True),
+    "totals of several rows": partial(totals_world, spread=True),
     "totals of groups": threads_world,
     "shards of groups": row_shards.spread_world,
 }
@@ -68,6 +69,7 @@ BY_SEED = {
     "feeds of few entries": test_row_trimming.BY_SEED,
     "counters": row_counter_mutations.BY_SEED,
     "totals": row_totals_mutations.BY_SEED,
+    "totals of several rows": row_totals_mutations.BY_SPREAD,
     "totals of groups": row_child_totals_mutations.BY_SEED,
     "shards of groups": row_shards.BY_SEED,
 }

@@ -29,13 +29,14 @@ CIPHER = CursorCipher(b"\x01" * 32)
 class DeclareStep(Step, frozen=True):
     """A program with another number of shards takes over."""
 
+    views: tuple
     shards: int
 
     def __str__(self):
         return f"declare {self.shards} shards"
 
     def plan(self, operations):
-        prefixes = [operations.catalog.views[each].prefix for each in SPREAD]
+        prefixes = [operations.catalog.views[each].prefix for each in self.views]
         several = dict.fromkeys(prefixes, self.shards) if self.shards > 1 else {}
         operations.committer.shards = GroupShards(several)
         yield from ()
@@ -84,7 +85,7 @@ def spread_world(seed):
         simulation.process(f"writer {number}", [step(chance) for step in chance.choices(made, weights, k=ACTS)])
     simulation.process("worker", [work_of(simulation, "worker")] * STEPS)
     simulation.process("recoverer", [RecoverStep()] * (STEPS // 2))
-    simulation.process("deployments", [DeclareStep(each) for each in chance.choices((1, 2, 3, 5), k=6)])
+    simulation.process("deployments", [DeclareStep(SPREAD, each) for each in chance.choices((1, 2, 3, 5), k=6)])
     return simulation
 
 

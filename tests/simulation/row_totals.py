@@ -29,6 +29,7 @@ from oneread.testing.oracle import Oracle
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep
+from tests.simulation.row_shards import DeclareStep
 from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, apply_later, is_calm, work_of
 from tests.simulation.schema import Compiled
 
@@ -208,8 +209,11 @@ def step(chance):
     return chance.choice(acts)()
 
 
-def totals_world(seed, *, later=False, **options):
-    """The simulation of one seed: writers, two workers, a recovery; half of the seeds are calm."""
+def totals_world(seed, *, later=False, spread=False, **options):
+    """The simulation of one seed: writers, two workers, a recovery; half of the seeds are calm.
+
+    With `spread` the groups are of several rows, whose number changes.
+    """
     chance = Random(f"totals {seed}")
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
@@ -220,6 +224,9 @@ def totals_world(seed, *, later=False, **options):
     for name in ("worker 0", "worker 1"):
         simulation.process(name, [work_of(simulation, name)] * 6)
     simulation.process("recoverer", [RecoverStep()] * 2)
+    if spread:
+        declared = [DeclareStep((VotesOf, BestOf, MarksOf, AnswersOf), each) for each in chance.choices((1, 2, 3), k=6)]
+        simulation.process("deployments", declared)
     if later:
         apply_later(simulation)
     return simulation

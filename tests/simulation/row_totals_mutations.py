@@ -6,6 +6,8 @@ from oneread.transactions import outbox, row_commits, row_rollups, row_shown_gro
 from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_shown_groups import RowsAndGroups
+from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.row_mutations import edit
 
 DECIDED = "draft.decide(change)"
@@ -54,7 +56,7 @@ def a_changed_greatest_value_leaves_no_task(patch):
 
 
 def the_entity_is_read_after_its_group(patch):
-    read = "early = RowsAndGroups()\n    yield from read_groups(early, change.key, groups)\n    "
+    read = "early = RowsAndGroups()\n    yield from read_groups(early, change.key, groups, self.shards)\n    "
     taken = "    draft.rows.groups, draft.rows.shown = early.groups, early.shown\n"
     edit(patch, TotalsCommitter, "_show", (WHOLE, read + WHOLE), (LOADED, LOADED + taken))
 
@@ -68,7 +70,7 @@ def a_new_entity_reads_its_groups_before_its_root_row(patch):
     read = (
         "early, groups = RowsAndGroups(), change.groups(Root())\n"
         "    if groups:\n"
-        "        yield from read_groups(early, key, groups)\n    "
+        "        yield from read_groups(early, key, groups, self.shards)\n    "
     )
     taken = (
         "if seen.root.body is None and groups:\n        sources.groups, sources.shown = early.groups, early.shown\n    "
@@ -81,9 +83,9 @@ def changes_of_a_group_are_counted_after_it_was_read(patch):
     count = (
         "for counted in {0}:\n"
         "        (again,) = yield from Read('counts', [group_of_root(counted)], 'dm')\n"
-        "        {0}[counted] = writes_of(again)\n    "
+        "        {0}[counted] = _writes_of(again or {{}})\n    "
     )
-    patch.setattr(row_rollups, "writes_of", row_shown_groups.writes_of, raising=False)
+    patch.setattr(row_rollups, "_writes_of", row_shown_groups._writes_of, raising=False)
     edit(patch, TotalsCommitter, "_show", (DECIDED, count.format("shown") + DECIDED))
     edit(patch, TotalsCommitter, "_list", ("before, now", count.format("writes") + "before, now"))
 
@@ -194,3 +196,17 @@ BY_SWITCHES = {
     a_deleted_entity_is_not_fenced: ("vote and create again", "b", (4,)),
 }
 """What 150 seeds do not find: the two processes, who begins, and after how many requests the other one is next."""
+
+
+def one_row_of_a_group_is_shown(patch):
+    patch.setattr(row_shown_groups, "add_up", lambda shards: shards[0] if shards and VALUE in shards[0] else None)
+
+
+def changes_of_the_first_row_count_alone(patch):
+    edit(
+        patch, RowsAndGroups, "take_groups", ("sum(map(_writes_of, shards))", "_writes_of(shards[0]) if shards else 0")
+    )
+
+
+BY_SPREAD = {one_row_of_a_group_is_shown: 3, changes_of_the_first_row_count_alone: 3}
+"""The same, of groups of several rows."""

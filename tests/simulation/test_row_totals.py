@@ -11,7 +11,7 @@ from oneread.errors import Corrupt
 from oneread.testing.schedules import Fate
 from oneread.testing.simulator import Violation
 from tests.simulation.row_totals import PAIRS, switched, totals_world
-from tests.simulation.row_totals_mutations import BY_SEED, BY_SWITCHES
+from tests.simulation.row_totals_mutations import BY_SEED, BY_SPREAD, BY_SWITCHES
 from tests.simulation.row_world import switches
 from tests.simulation.test_every_request_crashes import AtPoint
 
@@ -39,6 +39,19 @@ def test_both_kinds_of_deletes(seed, deletes):
 def test_commits_that_are_applied_later(first):
     for seed in range(first, first + 5):
         totals_world(seed, later=True).run()
+
+
+@pytest.mark.parametrize("first", [3000, 3010])
+def test_groups_of_several_rows(first):
+    for seed in range(first, first + 10):
+        totals_world(seed, spread=True).run()
+
+
+@pytest.mark.parametrize(("mutation", "likely"), BY_SPREAD.items(), ids=[each.__name__ for each in BY_SPREAD])
+def test_a_broken_rule_of_several_rows_is_found_by_a_seed(mutation, likely, monkeypatch):
+    seeds = [likely, *range(SEARCHED)]
+    worlds = ((seed, lambda seed=seed: totals_world(seed, spread=True)) for seed in seeds)
+    assert finding(mutation, worlds, monkeypatch) is not None
 
 
 def test_every_fate_late_requests_and_tasks_of_groups_are_met():

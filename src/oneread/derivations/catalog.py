@@ -378,13 +378,6 @@ class Catalog:
         """Whether a row may lack values of its sources: hidden copies, or fields that older layouts of copies lack."""
         return kind_part(key) in self._with_hidden or self.kind_of(key).layouts.older(body) is not None
 
-    @property
-    def spread_and_shown(self) -> list[type]:
-        """The aggregates of several rows a group whose groups entities or indexes show."""
-        return [
-            view.cls for view in self.views.values() if view.prefix in self.shards and self._rollups.shows(view.cls)
-        ]
-
     def totals_of(self, names: Collection[str]) -> list[bytes]:
         """The prefixes in `counts` of the groups that entities of these models show, by their stored names."""
         kinds = {self.kinds[cls] for cls in self.entity_types if stored_name(cls) in names}

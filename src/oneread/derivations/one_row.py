@@ -44,8 +44,6 @@ def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
     for cls in catalog.views:
         if getattr(cls, "large_group", None) is not None:
             yield cls, "large_group"
-    for cls in catalog.spread_and_shown:
-        yield cls, "shards of groups that entities or indexes show"
 
 
 def _of_model(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:

@@ -22,7 +22,7 @@ from oneread.models.model import Model
 from oneread.models.references import is_copied
 from oneread.models.registry import EntityKind
 from oneread.models.types import field_types, types_of, unwrap
-from oneread.store.keys import row_part, view_part
+from oneread.store.keys import VIEW_BYTES, row_part, view_part
 from oneread.transactions.unit_of_work import Group, GroupNumbers
 
 
@@ -50,6 +50,10 @@ class ShownAggregate:
         self._sums, *_hidden = view.tokens
         self._tokens = view.tokens
         self.key = view.prefix
+
+    def group_row(self, key: bytes) -> bytes:
+        """The first row of a group, from one of its rows in `counts`."""
+        return key[: self._view.key.codec.decode_prefix(key, VIEW_BYTES)[1]]
 
     def key_of(self, suffix: bytes) -> bytes:
         """The key in `counts` of the group with this key."""
@@ -144,7 +148,7 @@ class Rollups:
     def group_at(self, key: bytes) -> Group | None:
         """The group with this row in `counts`, if entities or indexes show it."""
         shown = next((each for each in self._shown.values() if each.key == view_part(key)), None)
-        return None if shown is None else shown.group(row_part(key))
+        return None if shown is None else shown.group(row_part(shown.group_row(key)))
 
     def check_reference(self, cls: type[Model[Any]], reference: Reference) -> None:
         """Refuses a copy of a total of the holder's own kind: each insert would commit all its siblings again."""

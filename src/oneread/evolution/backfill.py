@@ -49,7 +49,7 @@ from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, no_progress
 from oneread.plans.scans import check_ascending
-from oneread.store.keys import kind_part, row_part, view_part
+from oneread.store.keys import VIEW_BYTES, kind_part, row_part, view_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowRange, Table
 from oneread.transactions.commit import Change, Commit, Committer, GroupRefused
@@ -407,14 +407,16 @@ class Backfill:
             check_ascending("counts", within, found)
             if not found:
                 return
-            yield from self._write_rows(indexed, [key for key, _row in found])
+            ends = indexed.aggregate.key.codec.decode_prefix  # a group may have several rows
+            groups = dict.fromkeys([key[: ends(key, VIEW_BYTES)[1]] for key, _row in found])
+            yield from self._write_rows(indexed, list(groups), found[-1][0])
             done += len(found)
             self._options.progress(Progress(f"building {name}", done))
             yield from self._sleep(len(found), began)
 
-    def _write_rows(self, indexed: IndexedGroups, groups: list[bytes]) -> Plan[None]:
-        """Writes the index rows of some groups as they are now, and moves behind them; refused ones are noted."""
-        position = msgspec.structs.replace(self._at, place=groups[-1])
+    def _write_rows(self, indexed: IndexedGroups, groups: list[bytes], last: bytes) -> Plan[None]:
+        """Writes the index rows of some groups as they are now, and moves behind the last; refused ones are noted."""
+        position = msgspec.structs.replace(self._at, place=last)
         while True:
             data = encode_position(position)
             try:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Read
-from oneread.store.rows import Cell, Row, RowMutation
+from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation
 from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts
 from oneread.transactions.unit_of_work import VALUE
 
@@ -30,6 +30,9 @@ BEHIND_SHARDS: Final = bytes([MOST_SHARDS])
 _ANNOUNCED: Final = 10_000
 """Groups that a process remembers to have announced, at most."""
 
+Ask: TypeAlias = Callable[[Read], Plan[Any]]
+"""Makes a request that reads."""
+
 NO_SHARDS: Final[Mapping[bytes, int]] = {}
 
 
@@ -40,9 +43,13 @@ class GroupShards:
         self._declared = declared
         self._announced: dict[bytes, int] = {}
 
+    def number(self, group: bytes) -> int:
+        """Over how many rows this program spreads a group."""
+        return self._declared.get(view_part(group), 1)
+
     def row_of(self, group: bytes, root: bytes) -> bytes:
         """The row of a group that commits of a root row add to."""
-        shards = self._declared.get(view_part(group), 1)
+        shards = self.number(group)
         return group if shards == 1 else shard_key(group, zlib.crc32(root) % shards)
 
     def announce(self, groups: Iterable[bytes]) -> list[RowMutation]:
@@ -53,7 +60,7 @@ class GroupShards:
         """
         if not self._declared:
             return []
-        wanted = {each: self._declared.get(view_part(each), 1) for each in groups}
+        wanted = {each: self.number(each) for each in groups}
         return [
             RowMutation(group, {SHARDS: Cell(bytes([shards]), shards)})
             for group, shards in wanted.items()
@@ -73,26 +80,34 @@ def shard_key(group: bytes, place: int) -> bytes:
 
 
 def read_groups(groups: Sequence[bytes], declared: int) -> Plan[list[Row | None]]:
-    """The rows of groups, each with its shards added up.
+    """The rows of groups of one aggregate, each with its shards added up: see `read_shards`."""
+    return list(map(add_up, (yield from read_shards(groups, lambda _group: declared))))
 
-    One request, and another one where other programs have spread groups over more shards than are declared.
+
+def read_shards(
+    groups: Sequence[bytes], declared: Callable[[bytes], int], ask: Ask = Read.__iter__, families: Families = "d"
+) -> Plan[list[list[Row]]]:
+    """The rows that there are of each group.
+
+    One request, and another one where other programs have spread groups over more shards than are declared. `ask` makes
+    a request.
     """
-    shards = {group: [shard_key(group, place) for place in range(declared)] for group in groups}
-    rows = dict(zip(shards, (yield from _read_all(list(shards.values()))), strict=True))
+    shards = {group: [shard_key(group, place) for place in range(declared(group))] for group in groups}
+    rows = dict(zip(shards, (yield from _read_all(list(shards.values()), ask, families)), strict=True))
     more = {
-        group: [shard_key(group, place) for place in range(declared, _announced(read))]
+        group: [shard_key(group, place) for place in range(declared(group), _announced(read))]
         for group, read in rows.items()
-        if _announced(read) > declared
+        if _announced(read) > declared(group)
     }
     if more:
-        for group, read in zip(more, (yield from _read_all(list(more.values()))), strict=True):
+        for group, read in zip(more, (yield from _read_all(list(more.values()), ask, families)), strict=True):
             rows[group] += read
-    return [add_up(rows[group]) for group in groups]
+    return [rows[group] for group in groups]
 
 
-def _read_all(keys: Sequence[Sequence[bytes]]) -> Plan[list[list[Row]]]:
+def _read_all(keys: Sequence[Sequence[bytes]], ask: Ask, families: Families) -> Plan[list[list[Row]]]:
     """The rows that there are among several of each group."""
-    rows = iter((yield from Read("counts", [key for several in keys for key in several])))
+    rows = iter((yield from ask(Read("counts", [key for several in keys for key in several], families))))
     return [[row for row in islice(rows, len(several)) if row is not None] for several in keys]
 
 
@@ -127,7 +142,7 @@ def _is_whole(group: bytes, rows: Sequence[Found], *, backward: bool) -> bool:
 
 def add_up(shards: Sequence[Row]) -> Row | None:
     """The row of a group, from those of its shards; None for one without entities."""
-    cells = [row[VALUE] for row in shards if VALUE in row]
+    cells = [row[VALUE] for row in shards if VALUE in row and row[VALUE].value != REMOVED]
     if len(cells) < 2:  # noqa: PLR2004 - nothing to add
         return {VALUE: cells[0]} if cells else None
     total = Delta()

@@ -270,7 +270,7 @@ class RowCommitter(HeldRows):
             sums = self.likely_shards(change, seen.key, (yield from Now()))
             rows, shards = yield from self.read_sources(wanted, sums)
         if groups:
-            yield from read_groups(rows, change.key, groups)
+            yield from read_groups(rows, change.key, groups, self.shards)
         return rows, shards
 
     def likely_shards(self, change: Change, root: bytes, now: int) -> list[bytes]:
@@ -368,11 +368,10 @@ class RowCommitter(HeldRows):
         """
         root, key = ready.decision.root, ready.seen.key
         assert root is not None, "a decision that changes nothing is not written"
-        added = {
-            self.shards.row_of(group, key): encode_amounts(amounts)
-            for group, amounts in amounts_by_row(ready.decision.operations.deltas).items()
-        }
-        intents = noted(_intents(ready, added), self.feeds)
+        amounts = amounts_by_row(ready.decision.operations.deltas)
+        added = {self.shards.row_of(group, key): encode_amounts(each) for group, each in amounts.items()}
+        changed = [each.key for each in ready.decision.groups if each.key in amounts or has_extrema(each)]
+        intents = noted(_intents(ready, added, changed), self.feeds)
         commit = yield from new_commit()
         cells = committed_cells(ready.seen, root, intents, ready.used, commit) | dict(ready.group.counts)
         size = len(cells[INTENTS].value)
@@ -380,8 +379,7 @@ class RowCommitter(HeldRows):
             raise LimitExceeded(
                 "too many rows follow from this entity", key=self.name_of(key), bytes=size, limit=INTENTS_BYTES
             )
-        announced = self.shards.announce(group for group, _amounts, _sign in ready.decision.operations.deltas)
-        return Prepared(root, intents, cells, commit, announced)
+        return Prepared(root, intents, cells, commit, self.shards.announce(amounts))
 
     def _write(self, ready: Ready) -> Plan[Committed]:
         """What must be there before the commit point, and the commit point."""
@@ -534,13 +532,15 @@ class RowCommitter(HeldRows):
         raise NotImplementedError
 
 
-def _intents(ready: Ready, added: dict[bytes, bytes]) -> Intents:
-    """What follows from a decision, but for what is written before the commit point; `added` to rows of `counts`."""
+def _intents(ready: Ready, added: dict[bytes, bytes], groups: list[bytes]) -> Intents:
+    """What follows from a decision, but for what is written before the commit point.
+
+    With what is `added` to rows of `counts`, and the groups that changed and are shown.
+    """
     decision, group = ready.decision, ready.group
     assert decision.root is not None, "a decision that changes nothing is not written"
     operations = decision.operations
     puts = {key: value for key, value in operations.puts.items() if pointer_part(key) not in _POINTERS}
     puts.update(group.pointers)
-    changed = [each.key for each in decision.groups if each.key in added or has_extrema(each)]
     children, version = list(group.children), decision.root.version
-    return Intents(version, puts, operations.deletes, added, decision.fans_out, children=children, groups=changed)
+    return Intents(version, puts, operations.deletes, added, decision.fans_out, children=children, groups=groups)

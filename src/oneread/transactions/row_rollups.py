@@ -223,7 +223,7 @@ class TotalsCommitter(GroupCommitter):
         seen, _row = yield from self._read_whole(key)
         listed = group._replace(extrema=tuple(indexes.extrema(group.key)))
         sources = RowsAndGroups()
-        yield from read_groups(sources, key, [listed])
+        yield from read_groups(sources, key, [listed], self.shards)
         shown, writes = indexes.rows(group.key, sources.groups[group.key]), sources.shown[key]
         before, now = decode_listed(seen.root.emitted), listed_digests(shown)
         if not writes_all and not listed.extrema and before == now and seen.used.items() >= writes.items():
@@ -261,11 +261,10 @@ class TotalsCommitter(GroupCommitter):
         for prefix in aggregates:
             within = RowRange.under(prefix)
             while found := (yield from Scan("counts", within, _GROUPS, families="dm")):
-                for key, _row in found:
-                    group = self.group_at(key)
-                    if group is not None:
-                        for done in (yield from self.follow_groups([group])):
-                            yield from self._apply_now(done)
+                groups = {each.key: each for key, _row in found if (each := self.group_at(key)) is not None}
+                for group in groups.values():
+                    for done in (yield from self.follow_groups([group])):
+                        yield from self._apply_now(done)
                 within = within.behind(found[-1][0])
                 yield from Sleep(0.0)
 

@@ -15,8 +15,9 @@ import msgspec
 from oneread.errors import Corrupt
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
-from oneread.store.requests import Read, Request, Scan
-from oneread.store.rows import REMOVED, Row
+from oneread.store.requests import Scan
+from oneread.store.rows import Row
+from oneread.transactions.group_shards import GroupShards, add_up, read_shards
 from oneread.transactions.intents import decode_version
 from oneread.transactions.outbox import group_root
 from oneread.transactions.row_apply import surely
@@ -43,21 +44,22 @@ class RowsAndGroups(RowCache):
         return all(group_root(each.key) in shown for each in groups)
 
     def take_groups(self, key: bytes, groups: Sequence[Group], answers: Iterator[Any]) -> None:
-        """Keeps the answers to `_requests` of these groups."""
+        """Keeps the rows of these groups, and then the first rows of their extrema."""
         shown = self.shown.setdefault(key, {})
-        for each, row in zip(groups, next(answers), strict=True):
+        for each, shards in zip(groups, next(answers), strict=True):
             extrema = tuple([values_of(next(answers)) for _first in each.extrema])
-            self.groups[each.key] = _numbers(row, extrema)
-            shown[group_root(each.key)] = writes_of(row)
+            self.groups[each.key] = _numbers(shards, extrema)
+            shown[group_root(each.key)] = sum(map(_writes_of, shards))
 
 
-def read_groups(rows: RowsAndGroups, key: bytes, groups: Sequence[Group]) -> Plan[None]:
+def read_groups(rows: RowsAndGroups, key: bytes, groups: Sequence[Group], shards: GroupShards) -> Plan[None]:
     """Reads the numbers of groups that an entity or the root row of a group shows, after its row was read.
 
     One request, and one for each least, greatest or newest value.
     """
-    answers = yield from Together([surely(each) for each in _requests(groups)])
-    rows.take_groups(key, groups, iter(answers))
+    reading: Plan[Any] = read_shards([each.key for each in groups], shards.number, surely, "dm")
+    firsts = [surely(Scan("views", first.within, first.most)) for each in groups for first in each.extrema]
+    rows.take_groups(key, groups, iter((yield from Together([reading, *firsts]))))
 
 
 def has_extrema(group: Group) -> bool:
@@ -65,23 +67,15 @@ def has_extrema(group: Group) -> bool:
     return bool(group.extrema or (group.indexes is not None and group.indexes.extrema(group.key)))
 
 
-def _requests(groups: Sequence[Group]) -> list[Request[Any]]:
-    firsts = [first for each in groups for first in each.extrema]
-    return [
-        Read("counts", [each.key for each in groups], "dm"),
-        *[Scan("views", first.within, first.most) for first in firsts],
-    ]
+def _numbers(shards: Sequence[Row], extrema: tuple[tuple[bytes, ...], ...]) -> GroupNumbers:
+    """The numbers of a group, of its rows with both families."""
+    row = add_up(shards)
+    return GroupNumbers(None if row is None else row[VALUE].value, extrema)
 
 
-def _numbers(row: Row | None, extrema: tuple[tuple[bytes, ...], ...]) -> GroupNumbers:
-    """The numbers of a group, of its row with both families."""
-    cell = None if row is None else row.get(VALUE)
-    return GroupNumbers(None if cell is None or cell.value == REMOVED else cell.value, extrema)
-
-
-def writes_of(row: Row | None) -> int:
-    """A number that grows with each change of a row of `counts`; 0 before the first."""
-    cell = None if row is None else row.get(WRITES)
+def _writes_of(row: Row) -> int:
+    """A number that grows with each change of a row of `counts`: so does the sum of those of a group."""
+    cell = row.get(WRITES)
     return 0 if cell is None else decode_version(cell.value)
 
 
