@@ -30,7 +30,7 @@ BEHIND_SHARDS: Final = bytes([MOST_SHARDS])
 _ANNOUNCED: Final = 10_000
 """Groups that a process remembers to have announced, at most."""
 
-Ask: TypeAlias = Callable[[Read], Plan[Any]]
+AskForRows: TypeAlias = Callable[[Read], Plan[Any]]
 """Makes a request that reads."""
 
 NO_SHARDS: Final[Mapping[bytes, int]] = {}
@@ -85,7 +85,7 @@ def read_groups(groups: Sequence[bytes], declared: int) -> Plan[list[Row | None]
 
 
 def read_shards(
-    groups: Sequence[bytes], declared: Callable[[bytes], int], ask: Ask = Read.__iter__, families: Families = "d"
+    groups: Sequence[bytes], declared: Callable[[bytes], int], ask: AskForRows = Read.__iter__, families: Families = "d"
 ) -> Plan[list[list[Row]]]:
     """The rows that there are of each group.
 
@@ -105,7 +105,7 @@ def read_shards(
     return [rows[group] for group in groups]
 
 
-def _read_all(keys: Sequence[Sequence[bytes]], ask: Ask, families: Families) -> Plan[list[list[Row]]]:
+def _read_all(keys: Sequence[Sequence[bytes]], ask: AskForRows, families: Families) -> Plan[list[list[Row]]]:
     """The rows that there are among several of each group."""
     rows = iter((yield from ask(Read("counts", [key for several in keys for key in several], families))))
     return [[row for row in islice(rows, len(several)) if row is not None] for several in keys]

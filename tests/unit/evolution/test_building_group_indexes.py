@@ -134,11 +134,11 @@ def test_it_continues_where_it_was_killed(url, monkeypatch):
         monkeypatch.setattr(backfill, "BATCH", 7)
         write, written = backfill.Backfill._write_rows, []
 
-        def dies(self, indexed, groups):
+        def dies(self, indexed, groups, last):
             if len(written) == 2:
                 raise KeyboardInterrupt
             written.append(groups)
-            yield from write(self, indexed, groups)
+            yield from write(self, indexed, groups, last)
 
         with monkeypatch.context() as patched:
             patched.setattr(backfill.Backfill, "_write_rows", dies)
@@ -150,9 +150,9 @@ def test_it_continues_where_it_was_killed(url, monkeypatch):
         db.save(vote(number=2001, on="word 29", value=1))
         rest = []
 
-        def noted(self, indexed, groups):
+        def noted(self, indexed, groups, last):
             rest.extend(groups)
-            yield from write(self, indexed, groups)
+            yield from write(self, indexed, groups, last)
 
         monkeypatch.setattr(backfill.Backfill, "_write_rows", noted)
         assert db.backfill().done
