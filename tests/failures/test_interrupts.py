@@ -6,6 +6,7 @@ threads never see the exception; a traceback that is kept, as a REPL does, holds
 here is one bytecode in some; `make sim` tries each.
 """
 
+import _weakrefset
 import ctypes
 import gc
 import itertools
@@ -48,6 +49,8 @@ def interrupted(act, nth, failure):
     counted = itertools.count(1)
 
     def trace(frame, event, _argument):
+        if frame.f_code.co_filename == _weakrefset.__file__:  # what a callback of the collector raises is dropped
+            return None
         frame.f_trace_opcodes = True
         if event == "opcode" and next(counted) == nth:
             raise failure("in the middle")

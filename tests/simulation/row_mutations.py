@@ -14,6 +14,7 @@ from oneread.transactions.intents import Intents
 from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
+from oneread.transactions.unit_of_work import VALUE
 
 
 def edit(patch, cls, name, *changes, **names):
@@ -200,13 +201,14 @@ def a_loser_removes_its_own_marker(patch):
 
 
 def rows_are_written_before_the_commit(patch):
-    rows = "[put_cell(each, VALUE, put, root.version) for each, put in intents.puts.items()]"
+    rows = "[RowMutation(each, {VALUE: Cell(put, root.version)}) for each, put in intents.puts.items()]"
     early = f"yield from Mutate('views', {rows})"
     edit(
         patch,
         RowCommitter,
         "_write",
         ("    if not (yield from self._swap_root", f"    {early}\n    if not (yield from self._swap_root"),
+        VALUE=VALUE,
     )
 
 

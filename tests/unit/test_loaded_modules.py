@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -39,7 +40,10 @@ with connect(%r, Schema(Thing)) as db:
 def loaded(code, tmp_path):
     """The modules that a process has loaded after this code."""
     program = f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=tmp_path)
+    # Coverage would load modules of its own.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path, env=env)
     return set(json.loads(ran.stdout))
 
 

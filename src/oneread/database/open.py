@@ -82,7 +82,7 @@ def opened(
     numbers = numbers_of(stored, declared, fitting.version)
     if numbers is None:
         raise _refusal(stored, fitting.version)
-    catalog = schema.catalog(structs.replace(numbers, has_cells=by_row is not None))
+    catalog = schema.catalog(structs.replace(numbers, changes_one_row=by_row is not None))
     catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
     if by_row is None:

@@ -88,6 +88,8 @@ class AggregateView:
         self.cls = cls
         self.model = model
         self.prefix = prefix
+        self.shards = 1
+        """The rows of a group, where the store changes one row at a time."""
         if hasattr(cls, "unique"):
             raise InvalidDeclaration("unique is for an index; an aggregate has one row a group", view=cls)
         if type(cls.shards) is not int or not 0 < cls.shards <= MOST_SHARDS:
@@ -283,7 +285,7 @@ class AggregateView:
 
     def find_many(self, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:
         groups = [self.key.codec.encode(values) for values in wanted]
-        counts: Plan[Any] = _counts([self.prefix + group for group in groups], self.cls.shards)
+        counts: Plan[Any] = _counts([self.prefix + group for group in groups], self.shards)
         if not self.extrema:
             numbers = yield from counts
             return [self.make_row(values, each, {}) for values, each in zip(wanted, numbers, strict=True)]

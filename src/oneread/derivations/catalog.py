@@ -71,8 +71,8 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     """The last number that was given."""
     watched: Mapping[str, int] = {}
     """The version of the schema since which a view is watched."""
-    has_cells: bool = False
-    """Whether the store changes one row at a time, and keeps copies from which nothing follows in cells."""
+    changes_one_row: bool = False
+    """Whether the store changes one row at a time: it has copies in cells, and groups of several rows."""
 
 
 def keyspace_names(view: type[View[Any]]) -> dict[str, str]:
@@ -109,16 +109,15 @@ class Catalog:
             for prefix in (view.prefix, *view.merged)
         }
         """How changed rows are logged, by their prefixes: those that pages of watched views merge, too."""
-        self.shards = {
-            view.prefix: cls.shards
-            for view in self.views.values()
-            if issubclass(cls := view.cls, Aggregate) and cls.shards > 1
-        }
+        aggregates = [view for view in self.views.values() if isinstance(view, AggregateView)]
+        for each in aggregates:
+            each.shards = each.cls.shards if numbers.changes_one_row else 1
+        self.shards = {each.prefix: each.shards for each in aggregates if each.shards > 1}
         """Over how many rows a store that changes one row at a time spreads each group of aggregates, by prefix."""
         emitted = [view for view in self.views.values() if is_emitted(view)]
         for view in emitted:
             references.add_view(view)
-        references.mark_leaves(emitted, has_cells=numbers.has_cells)
+        references.mark_leaves(emitted, has_cells=numbers.changes_one_row)
         rollups = Rollups(models, self.views, self.kinds, accesses)
         self.entity_types: dict[type, EntityType] = {
             cls: self._compile_model(cls, references, rollups) for cls in models
