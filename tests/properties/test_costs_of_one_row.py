@@ -148,7 +148,7 @@ def test_the_bounds_of_totals_are_reached():
 def test_a_bound_without_a_part_is_exceeded(monkeypatch, part):
     monkeypatch.setattr(row_commits.RowCommit, part, lambda *_given: {})
     with pytest.raises(AssertionError):
-        holds(0)
+        holds(0, settings(FEW, max_examples=20 * FEW.max_examples))
 
 
 def test_the_bounds_of_the_shop_are_reached():
