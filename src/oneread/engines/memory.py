@@ -16,21 +16,24 @@ from oneread.engines.delete_rules import RemovingDeletes, StrictDeletes
 from oneread.engines.guard import Guard
 from oneread.engines.sorted_rows import SortedRows
 from oneread.errors import Closed, Unavailable, Unsupported
-from oneread.store.engine import Capabilities, Column, FirstUnder, RowReads, Statistics, TableSize, read_by
+from oneread.store.engine import (
+    Capabilities,
+    Column,
+    FirstUnder,
+    RowReads,
+    RowTransaction,
+    Statistics,
+    TableSize,
+    read_by,
+)
 from oneread.store.requests import CheckAndMutate, Found, Read, Replace, Request, Scan
 from oneread.store.rows import (
     TABLES,
-    Cell,
-    EntityRow,
     Families,
     Row,
     RowMutation,
     RowRange,
     Table,
-    as_entity_row,
-    row_of_root,
-    rows_of_values,
-    values_of_rows,
 )
 
 T = TypeVar("T")
@@ -214,7 +217,7 @@ def _copy_for(row: Row | None, families: str) -> Row | None:
     return embedded.readable(row) if families == "d" else dict(row)
 
 
-class _Transaction(embedded.RowWrites):
+class _Transaction(embedded.RowWrites, RowTransaction):
     """One attempt: reads see its own writes before the store's, and nothing reaches the store until `apply`."""
 
     def __init__(self, rows: dict[Table, SortedRows], rules: RemovingDeletes) -> None:
@@ -266,15 +269,3 @@ class _Transaction(embedded.RowWrites):
         for key, row in rows.items():
             self.put(table, key, dict(row) if row else None)
             self._notes.append(self._rules.forget(table, key))
-
-    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
-        return [*map(as_entity_row, self.read("roots", keys, "dm"))]
-
-    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
-        self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
-
-    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
-        return values_of_rows(self.read(table, keys, "dm"))
-
-    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
-        self.replace(table, rows_of_values(values, stamp))

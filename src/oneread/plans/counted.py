@@ -19,10 +19,8 @@ from oneread.store.rows import (
     Row,
     RowRange,
     Table,
-    as_entity_row,
     row_of_root,
     rows_of_values,
-    values_of_rows,
 )
 
 
@@ -132,7 +130,7 @@ def _size_of_root(root: EntityRow | Row) -> int:
 _VERSION_BYTES: Final = 8
 
 
-class SingleRequests:
+class SingleRequests(RowTransaction):
     """The rows of an engine outside of a transaction: each read is by itself."""
 
     def __init__(self, engine: Engine) -> None:
@@ -151,17 +149,3 @@ class SingleRequests:
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         """Raises Unsupported."""
         self._engine.answer(Replace(table, rows))
-
-    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
-        return [*map(as_entity_row, self.read("roots", keys, "dm"))]
-
-    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
-        """Raises Unsupported."""
-        self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
-
-    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
-        return values_of_rows(self.read(table, keys, "dm"))
-
-    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
-        """Raises Unsupported."""
-        self.replace(table, rows_of_values(values, stamp))

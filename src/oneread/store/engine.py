@@ -13,7 +13,18 @@ import msgspec
 
 from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Read, Request, Scan
-from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table
+from oneread.store.rows import (
+    Cell,
+    EntityRow,
+    Families,
+    Row,
+    RowRange,
+    Table,
+    as_entity_row,
+    row_of_root,
+    rows_of_values,
+    values_of_rows,
+)
 
 T = TypeVar("T")
 
@@ -46,27 +57,31 @@ def read_by(rows: RowReads, asked: Read | Scan) -> Any:
 
 
 class RowTransaction(RowReads, Protocol):
-    """The rows inside one transaction; reads see its own writes."""
+    """The rows inside one transaction; reads see its own writes.
 
-    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
-        """The cells of rows that have `VALUE` alone: of each what `read` of both families shows of that column."""
-        ...
-
-    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
-        """Rows of `roots`, both families: those that have just the cells of a living entity as `EntityRow`."""
-        ...
-
-    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
-        """`replace` of rows of `roots`, each in the form that `read_roots` gives it."""
-        ...
+    Rows without their cells mean what `read` and `replace` say of them. A class that extends this one has them so; an
+    engine may have its own way.
+    """
 
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         """What `Replace` does."""
         ...
 
+    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
+        """The cells of rows that have `VALUE` alone: of each what `read` of both families shows of that column."""
+        return values_of_rows(self.read(table, keys, "dm"))
+
     def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
         """`replace` by rows that have `VALUE` alone, all with this stamp; None removes a row."""
-        ...
+        self.replace(table, rows_of_values(values, stamp))
+
+    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
+        """Rows of `roots`, both families: those that have just the cells of a living entity as `EntityRow`."""
+        return [*map(as_entity_row, self.read("roots", keys, "dm"))]
+
+    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
+        """`replace` of rows of `roots`, each in the form that `read_roots` gives it."""
+        self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
 
 
 class Capabilities(msgspec.Struct, frozen=True):

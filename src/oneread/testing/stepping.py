@@ -16,18 +16,13 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Separately
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
+from oneread.store.engine import RowTransaction
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import (
-    Cell,
-    EntityRow,
     Families,
     Row,
     RowRange,
     Table,
-    as_entity_row,
-    row_of_root,
-    rows_of_values,
-    values_of_rows,
 )
 from oneread.store.uninterrupted import Completion
 
@@ -38,7 +33,7 @@ class _Stopped(BaseException):
     """Ends a function whose plan is closed; a BaseException, so that nothing catches it."""
 
 
-class _Asking:
+class _Asking(RowTransaction):
     """The rows of a function: each request goes to the plan, which has its answer."""
 
     def __init__(self) -> None:
@@ -61,18 +56,6 @@ class _Asking:
 
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         self.ask(Replace(table, rows))
-
-    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
-        return [*map(as_entity_row, self.read("roots", keys, "dm"))]
-
-    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
-        self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
-
-    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
-        return values_of_rows(self.read(table, keys, "dm"))
-
-    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
-        self.replace(table, rows_of_values(values, stamp))
 
 
 def stepped(run: Callable[[CountedStore], T]) -> Plan[T]:

@@ -11,21 +11,17 @@ from oneread.plans.effects import Now, Random, Separately, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.plans.scans import check_ascending
+from oneread.store.engine import RowTransaction
 from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate, Read, Scan
 from oneread.store.rows import (
     REMOVED,
     Cell,
-    EntityRow,
     Families,
     Row,
     RowMutation,
     RowRange,
     Table,
-    as_entity_row,
     living,
-    row_of_root,
-    rows_of_values,
-    values_of_rows,
 )
 from oneread.transactions.intents import encode_version
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
@@ -42,7 +38,7 @@ WRITES: Final = b"m:w"
 _ONE: Final = "this store changes one row at a time, and this changes several"
 
 
-class _BufferedRows:
+class _BufferedRows(RowTransaction):
     """The rows of a function that reads several, each once, and changes one, which is kept until it has ended."""
 
     def __init__(self, store: CountedStore) -> None:
@@ -71,18 +67,6 @@ class _BufferedRows:
                 self.written[table, key] = row
             if key == SCHEMA_ROW and row is not None and fence is not None:
                 self.written[table, key] = {**row, FENCE: fence[VALUE]}
-
-    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
-        return [*map(as_entity_row, self.read("roots", keys, "dm"))]
-
-    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
-        self.replace("roots", {key: row_of_root(root) for key, root in roots.items()})
-
-    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
-        return values_of_rows(self.read(table, keys, "dm"))
-
-    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
-        self.replace(table, rows_of_values(values, stamp))
 
 
 def _shown(row: Row | None, families: Families) -> Row | None:
