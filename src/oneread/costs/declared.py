@@ -78,7 +78,7 @@ class Costs:
         costs = EntityCosts(catalog)
         self._catalog = catalog
         self.inline = inline
-        self._reads = Reads(costs, is_one_row=span == "row")
+        self._reads = Reads(costs)
         self._writes = Writes(costs, inline) if span == "rows" else OneRowWrites(costs, inline)
 
     def get(self, cls: type[Model[Any] | View[Any]]) -> Bound:
@@ -304,7 +304,8 @@ def of(schema: Schema, span: Span = "rows") -> Costs:
         raise UsageError("expected a Schema(...)", given=schema)
     if span not in get_args(Span):
         raise UsageError("span: expected rows, or row", span=span)
-    return Costs(schema.unstored(), schema.inline, span)
+    catalog = schema.unstored()
+    return Costs(catalog if span == "rows" else catalog.by_row(), schema.inline, span)
 
 
 def _check_whole(name: str, number: int, least: int = 1) -> int:

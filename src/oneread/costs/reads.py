@@ -11,7 +11,6 @@ from oneread.costs import log_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
-from oneread.derivations.derivation import RowForm
 from oneread.feeds.feed_view import FeedView
 from oneread.store.limits import BUDGET
 from oneread.store.rows import Table
@@ -20,8 +19,7 @@ from oneread.store.rows import Table
 class Reads:
     """Bounds of reads of one schema."""
 
-    def __init__(self, costs: EntityCosts, *, is_one_row: bool = False) -> None:
-        self._is_one_row = is_one_row
+    def __init__(self, costs: EntityCosts) -> None:
         self._costs = costs
         self._catalog = costs.catalog
 
@@ -45,7 +43,7 @@ class Reads:
             if form.found is not None:
                 size, requests = (each.value, 1) if form.found == "read" else (each.row, keys)
                 what = form.one if verb == "get" else form.many
-                rows = keys * form.first * self._shards(form)
+                rows = keys * form.first * form.shards
                 total.add(form.name, Rows(form.found, form.table, what, form.name), rows, size, requests)
         return total.bound(verb, name)
 
@@ -58,7 +56,7 @@ class Reads:
                 view, view.large.merged, limit, any_of, budget if where or view.has_expiries else None
             )
         expires = view is not None and view.has_expiries
-        shards = max((self._shards(each.form) for each in self._view_costs(cls)), default=1)
+        shards = max((each.form.shards for each in self._view_costs(cls)), default=1)
         # The table of entities has tombstones, and of a group that is spread over rows the first one is never removed.
         skips = where or expires or table == "roots" or shards > 1
         requests, rows = scans(limit, any_of, budget if skips else None)
@@ -98,10 +96,6 @@ class Reads:
                 return each.form.table, each.form.many, each.row
         key = self._costs.key(self._catalog.kinds[cls])
         return "roots", "entities", key.plus(self._entity(cls))
-
-    def _shards(self, form: RowForm) -> int:
-        """The rows of each group; 1 for all else."""
-        return form.shards if self._is_one_row else 1
 
     def _view_costs(self, cls: type) -> Sequence[ViewCost]:
         return self._costs.views.get(cls, ())

@@ -29,7 +29,6 @@ from oneread.costs.sizes import FLAG, NOTHING, Size, greatest
 from oneread.costs.writes import ViewRows, WriteCall, Writes
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.counter_fields import ShownCounter
-from oneread.derivations.derivation import RowForm
 from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.rollups import ShownAggregate
 from oneread.errors import Unsupported
@@ -289,9 +288,6 @@ class OneRowWrites(Writes):
         ]
         for rows, size in asked:
             total.add(f"{label}{rows.act} {rows.what}", rows, groups, size, groups)
-
-    def _shards(self, form: RowForm) -> int:
-        return form.shards
 
     def _is_leaf(self, step: FollowStep) -> bool:
         """Whether holders get the values in cells; where a model has variants, they may have to be committed."""

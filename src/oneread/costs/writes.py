@@ -18,7 +18,6 @@ from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
 from oneread.costs.feed_costs import TASK, FeedCosts
 from oneread.costs.sizes import Size, greatest
 from oneread.derivations.counter_fields import ShownCounter
-from oneread.derivations.derivation import RowForm
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.rollups import ShownAggregate
 from oneread.models.registry import EntityKind, root_model
@@ -191,13 +190,9 @@ class Writes:
     def _add_groups(self, total: BoundBuilder, request: str, shown: ShownAggregate, groups: int, requests: int) -> None:
         """Reads groups, and the first rows of each extremum that is shown, behind rows that the commit has changed."""
         sums = self._costs.views[shown.view][0]
-        rows = groups * self._shards(sums.form)
+        rows = groups * sums.form.shards
         total.add(request, Rows("read", "counts", "groups shown", shown.name), rows, sums.value, requests)
         self._add_extrema(total, request, shown.extrema, (shown, groups))
-
-    def _shards(self, form: RowForm) -> int:  # noqa: ARG002 - of a store that changes one row at a time
-        """The rows of each group."""
-        return 1
 
     def _add_index_rows(self, total: BoundBuilder, request: str, shown: ShownAggregate, groups: int) -> None:
         """The rows of indexes over groups: each changed group may leave one and get another, once in a commit."""

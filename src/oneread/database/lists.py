@@ -6,7 +6,7 @@ See "Pages" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -14,6 +14,7 @@ from typing_extensions import TypeVarTuple
 
 from oneread.database.operations import Operations
 from oneread.database.results import METADATA_ATTRIBUTE
+from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.derivation import CompiledView, RowDecoder
 from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
@@ -28,7 +29,7 @@ from oneread.models.references import Ref
 from oneread.models.registry import EntityKind
 from oneread.models.types import Names
 from oneread.plans.plan import Plan
-from oneread.store.keys import VIEW_BYTES, number_and_generation
+from oneread.store.keys import number_and_generation
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.copy_cells import CopyCells
@@ -128,8 +129,9 @@ def listed(operations: Operations, cls: Any) -> Listed:
         found = _of_view(catalog.views[cls], catalog.names)
         if operations.spans_rows:
             return found
-        if found.table == "counts":
-            return found._replace(is_shown=_has_value, groups=_spread_groups(found, catalog.shards))
+        view = catalog.views[cls]
+        if isinstance(view, AggregateView):
+            return found._replace(is_shown=_has_value, groups=SpreadGroups(view.shards, view.group_row))
         return found if found.feed is None else found._replace(decoder=None, is_shown=is_entry, entry=entry)
     if cls in catalog.kinds:
         kind = catalog.kinds[cls]
@@ -173,15 +175,6 @@ def _plain_types(view: CompiledView) -> frozenset[tuple[type, ...]]:
 def _has_value(found: Found) -> bool:
     """Whether a group has entities; the rows of one that had some are never removed."""
     return VALUE in found[1]
-
-
-def _spread_groups(of: Listed, shards: Mapping[bytes, int]) -> SpreadGroups:
-    ends = of.codec.decode_prefix
-
-    def group_of(key: bytes) -> bytes:
-        return key[: ends(key, VIEW_BYTES)[1]]
-
-    return SpreadGroups(shards.get(of.prefix, 1), group_of)
 
 
 def _is_living(found: Found, now: int) -> bool:

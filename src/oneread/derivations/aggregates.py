@@ -41,7 +41,7 @@ from oneread.models.types import Names, field_types, unwrap
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import FirstUnder, LocalReads
-from oneread.store.keys import row_part
+from oneread.store.keys import VIEW_BYTES, row_part
 from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import Row, Table
@@ -88,14 +88,14 @@ class AggregateView:
         self.cls = cls
         self.model = model
         self.prefix = prefix
-        self.shards = 1
-        """The rows of a group, where the store changes one row at a time."""
         if hasattr(cls, "unique"):
             raise InvalidDeclaration("unique is for an index; an aggregate has one row a group", view=cls)
         if type(cls.shards) is not int or not 0 < cls.shards <= MOST_SHARDS:
             raise InvalidDeclaration(
                 "shards: expected a number of rows", view=cls, shards=cls.shards, least=1, most=MOST_SHARDS
             )
+        self.shards = cls.shards if compiling.changes_one_row else 1
+        """The rows of each group."""
         self._rules = rules_of(cls)
         self._accesses = accesses
         self._types = field_types(cls, accesses.names)
@@ -215,6 +215,10 @@ class AggregateView:
             field=field,
             limit=VALUES_BYTES,
         )
+
+    def group_row(self, key: bytes) -> bytes:
+        """The first row of a group, from any of its rows in `counts`."""
+        return key[: self.key.codec.decode_prefix(key, VIEW_BYTES)[1]]
 
     def row_of(self, group: bytes, numbers: GroupNumbers, extrema: Sequence[Extremum]) -> Any:
         """The row of the group with this key, of the numbers that were read; other extrema are those of none."""
@@ -350,7 +354,7 @@ class AggregateView:
         )
         groups = RowForm(
             self.cls.__name__, "group", "group", "groups", "counts", key_paths(self.key), summed, "numbers",
-            found="read", paged="rows", numbers=tuple(_numbers_of(folds)), shards=self.cls.shards,
+            found="read", paged="rows", numbers=tuple(_numbers_of(folds)), shards=self.shards,
         )  # fmt: skip
         return groups, *(each.form for each in self.extrema)
 

@@ -110,10 +110,8 @@ class Catalog:
         }
         """How changed rows are logged, by their prefixes: those that pages of watched views merge, too."""
         aggregates = [view for view in self.views.values() if isinstance(view, AggregateView)]
-        for each in aggregates:
-            each.shards = each.cls.shards if numbers.changes_one_row else 1
         self.shards = {each.prefix: each.shards for each in aggregates if each.shards > 1}
-        """Over how many rows a store that changes one row at a time spreads each group of aggregates, by prefix."""
+        """The rows of each group of those aggregates whose groups have several, by prefix."""
         emitted = [view for view in self.views.values() if is_emitted(view)]
         for view in emitted:
             references.add_view(view)
@@ -134,6 +132,10 @@ class Catalog:
         self._rollups = rollups
         self._with_totals = frozenset(each.kind.prefix for each in self.entity_types.values() if each.rollups)
         self._any_type = {self.kinds[cls].prefix: self.entity_types[cls] for cls in reversed(models)}
+
+    def by_row(self) -> Catalog:
+        """The same declarations, compiled for a store that changes one row at a time."""
+        return Catalog(self.models, tuple(self.views), msgspec.structs.replace(self._numbers, changes_one_row=True))
 
     def _number_kinds(self) -> dict[type, EntityKind]:
         roots = sorted({root_model(cls) for cls in self.models}, key=stored_name)
@@ -161,7 +163,9 @@ class Catalog:
         prefix = view_prefix(*numbers[stored_name(view)])
         if model not in self.kinds:
             raise InvalidDeclaration("the model of this view is not in the schema", view=view, model=model)
-        compiling = Compiling(model, prefix, prefixes, accesses, self.kinds, self._nullable, groups, made)
+        compiling = Compiling(
+            model, prefix, prefixes, accesses, self.kinds, self._nullable, groups, made, self._numbers.changes_one_row
+        )
         return kind_of_view(view).compile(view, compiling)
 
     def _compile_model(self, cls: type[Model[Any]], references: ReferenceBuilder, rollups: Rollups) -> EntityType:

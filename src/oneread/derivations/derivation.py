@@ -88,7 +88,7 @@ class RowForm(NamedTuple):
     numbers: tuple[Path | None, ...] = ()
     """Of a group's row, besides the contributions: the path whose values are summed, None for a count."""
     shards: int = 1
-    """The rows that a group is spread over on a store that changes one row at a time."""
+    """The rows that a group is spread over."""
 
 
 class Compiling(NamedTuple):
@@ -106,6 +106,8 @@ class Compiling(NamedTuple):
     """The aggregate whose groups the view lists; None for a view of entities."""
     made: Mapping[type, CompiledView] = {}
     """The views that are compiled already: all others, for a feed."""
+    changes_one_row: bool = False
+    """Whether the store changes one row at a time."""
 
 
 class RowDecoder(Protocol):

@@ -22,7 +22,7 @@ from oneread.models.model import Model
 from oneread.models.references import is_copied
 from oneread.models.registry import EntityKind
 from oneread.models.types import field_types, types_of, unwrap
-from oneread.store.keys import VIEW_BYTES, row_part, view_part
+from oneread.store.keys import row_part, view_part
 from oneread.transactions.unit_of_work import Group, GroupNumbers
 
 
@@ -51,10 +51,6 @@ class ShownAggregate:
         self._tokens = view.tokens
         self.key = view.prefix
 
-    def group_row(self, key: bytes) -> bytes:
-        """The first row of a group, from one of its rows in `counts`."""
-        return key[: self._view.key.codec.decode_prefix(key, VIEW_BYTES)[1]]
-
     def key_of(self, suffix: bytes) -> bytes:
         """The key in `counts` of the group with this key."""
         return self.key + suffix
@@ -65,6 +61,10 @@ class ShownAggregate:
         extrema = tuple(each.first_rows(suffix) for each in self._extrema)
         holders = tuple(kind.prefix + suffix for kind in self.kinds)
         return Group(view.prefix + suffix, self.rank, extrema, holders, self.indexed)
+
+    def group_at(self, key: bytes) -> Group:
+        """The group with this row in `counts`."""
+        return self.group(row_part(self._view.group_row(key)))
 
     @property
     def extrema(self) -> list[str]:
@@ -136,10 +136,6 @@ class Rollups:
         """The prefixes in `counts` of the groups that entities of these kinds show."""
         return [each.key for each in self._shown.values() if any(kind in kinds for kind in each.kinds)]
 
-    def shows(self, view: type) -> bool:
-        """Whether entities or indexes show groups of an aggregate."""
-        return view in self._shown
-
     @property
     def shows_groups(self) -> bool:
         """Whether entities or indexes show groups of any aggregate."""
@@ -148,7 +144,7 @@ class Rollups:
     def group_at(self, key: bytes) -> Group | None:
         """The group with this row in `counts`, if entities or indexes show it."""
         shown = next((each for each in self._shown.values() if each.key == view_part(key)), None)
-        return None if shown is None else shown.group(row_part(shown.group_row(key)))
+        return None if shown is None else shown.group_at(key)
 
     def check_reference(self, cls: type[Model[Any]], reference: Reference) -> None:
         """Refuses a copy of a total of the holder's own kind: each insert would commit all its siblings again."""

@@ -49,7 +49,7 @@ from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, no_progress
 from oneread.plans.scans import check_ascending
-from oneread.store.keys import VIEW_BYTES, kind_part, row_part, view_part
+from oneread.store.keys import kind_part, row_part, view_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowRange, Table
 from oneread.transactions.commit import Change, Commit, Committer, GroupRefused
@@ -407,8 +407,7 @@ class Backfill:
             check_ascending("counts", within, found)
             if not found:
                 return
-            ends = indexed.aggregate.key.codec.decode_prefix  # a group may have several rows
-            groups = dict.fromkeys([key[: ends(key, VIEW_BYTES)[1]] for key, _row in found])
+            groups = dict.fromkeys([indexed.aggregate.group_row(key) for key, _row in found])
             yield from self._write_rows(indexed, list(groups), found[-1][0])
             done += len(found)
             self._options.progress(Progress(f"building {name}", done))
@@ -455,8 +454,7 @@ class Backfill:
             building = [each for each in (feed.items, feed.members) if self._is_building(stored, each)]
             if self._at.membership == memberships:
                 yield from self._count_groups(feed)
-                for part in () if self._spans_rows else building:
-                    yield from self._follow_removed(feed, part)
+                yield from self._follow_removed(feed, building)
             if self._spans_rows or not building:
                 yield from self._build_entries(feed)
         if feeds:
@@ -474,21 +472,25 @@ class Backfill:
     def _is_building(self, stored: StoredSchema, part: CompiledView) -> bool:
         return stored.views[stored_name(part.cls)].state == "building"
 
-    def _follow_removed(self, feed: FeedView, part: CompiledView) -> Plan[None]:
-        """Lets the removal of rows of items or memberships follow: from the start each time, there are few."""
-        within = RowRange.under(part.prefix)
-        while True:
-            began = yield from Now()
-            found = yield from Scan("views", within, BATCH, families="dm")
-            check_ascending("views", within, found)
-            removed = [key for key, row in found if row[VALUE].value == REMOVED]
-            if removed:
-                yield from self._committer.follow_rows(removed, self._swaps(self._row))
-            if len(found) < BATCH:
-                return
-            within = within.behind(found[-1][0])
-            self._options.progress(Progress(f"removing entries of {feed.cls.__name__}", 0))
-            yield from self._sleep(len(removed), began)
+    def _follow_removed(self, feed: FeedView, parts: Sequence[CompiledView]) -> Plan[None]:
+        """Lets the removal of rows of items or memberships follow: from the start each time, there are few.
+
+        Where a transaction spans rows, removed rows are not kept.
+        """
+        for within in [] if self._spans_rows else [RowRange.under(each.prefix) for each in parts]:
+            rest = within
+            while True:
+                began = yield from Now()
+                found = yield from Scan("views", rest, BATCH, families="dm")
+                check_ascending("views", rest, found)
+                removed = [key for key, row in found if row[VALUE].value == REMOVED]
+                if removed:
+                    yield from self._committer.follow_rows(removed, self._swaps(self._row))
+                if len(found) < BATCH:
+                    break
+                rest = rest.behind(found[-1][0])
+                self._options.progress(Progress(f"removing entries of {feed.cls.__name__}", 0))
+                yield from self._sleep(len(removed), began)
 
     def _keyspaces_of(self, feed: FeedView) -> Sequence[Keyspace]:
         return feed.keyspaces(self._catalog.kinds[feed.model])

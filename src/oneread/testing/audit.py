@@ -16,6 +16,7 @@ import msgspec
 from oneread.counters import rows as counters
 from oneread.database.operations import Operations
 from oneread.derivations import emitted_record
+from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.copies import NO_SOURCE, Reference, Source
 from oneread.derivations.entity_type import EntityState, FillInputs
 from oneread.derivations.group_indexes import indexed_groups
@@ -146,12 +147,11 @@ class Audit:
 
     def _added_up(self, rows: dict[bytes, Row]) -> dict[bytes, Row]:
         """The rows of groups, each with its shards added up."""
-        views = [view for view in self._catalog.views.values() if view.table == "counts"]
-        ends = {view.prefix: view.key.codec.decode_prefix for view in views}
+        views = {view.prefix: view for view in self._catalog.views.values() if isinstance(view, AggregateView)}
         shards: dict[bytes, list[Row]] = {}
         for key, found in rows.items():
-            end = ends.get(key[:VIEW_BYTES])
-            shards.setdefault(key if end is None else key[: end(key, VIEW_BYTES)[1]], []).append(found)
+            view = views.get(view_part(key))
+            shards.setdefault(key if view is None else view.group_row(key), []).append(found)
         return {key: row for key, each in shards.items() if (row := add_up(each)) is not None}
 
     def _check_versions(self, before: dict[bytes, Root], after: dict[bytes, Root]) -> None:
