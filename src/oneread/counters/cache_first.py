@@ -18,7 +18,6 @@ from oneread.counters.cache import GreatestSeen
 from oneread.counters.cache_committer import (
     CacheFirstCommitter,
     CacheFirstRules,
-    NativeCacheFirst,
     greatest_among,
     scan_greatest,
 )
@@ -31,7 +30,6 @@ from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
 from oneread.store.cache import CacheAdd, CacheIncrement, CachePlace, CacheRead, CacheSwap
 from oneread.store.requests import Scan
-from oneread.transactions.commit import SystemCommitter
 
 TRIES: Final = 5
 """Times that a counter is put into a cache which loses it at once, or changed under a swap."""
@@ -114,15 +112,9 @@ def expected_loss(chance: float) -> CacheLoss:
 class CacheFirstPlans:
     """The verbs of cache-first counters as plans."""
 
-    def __init__(self, system: SystemCommitter, shards: int, *, spans_rows: bool = True) -> None:
+    def __init__(self, committer: CacheFirstCommitter, shards: int) -> None:
         self._shards = shards
-        self.committer: CacheFirstCommitter
-        if spans_rows:
-            self.committer = NativeCacheFirst(system)
-        else:
-            from oneread.counters.row_cache_first import RowCacheFirst  # noqa: PLC0415 - only stores of one row need it
-
-            self.committer = RowCacheFirst()
+        self.committer = committer
         self.seen = GreatestSeen()
 
     def declared(self, chance: object, shards: object) -> CacheFirstRules:

@@ -12,10 +12,9 @@ import msgspec
 
 from oneread.counters import reading
 from oneread.counters.cache import CounterCache
-from oneread.counters.committer import CounterCommitter, NativeCounters, Once
+from oneread.counters.committer import CounterCommitter, Once
 from oneread.counters.reading import Reading
 from oneread.counters.rows import SETTINGS, CounterSettings, Sums, WindowSize, kept
-from oneread.counters.sweep import TokenSweeper
 from oneread.counters.wanted import (
     Add,
     CounterRules,
@@ -30,7 +29,6 @@ from oneread.counters.wanted import (
 )
 from oneread.errors import InvalidQuery
 from oneread.plans.plan import Plan
-from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.jobs import PeriodicJob
 
 DEFAULT_RULES: Final = CounterRules()
@@ -82,22 +80,14 @@ class CounterWindow(msgspec.Struct, frozen=True):
 class CounterPlans:
     """The verbs of counters as plans; `declared` says how a counter is kept that is new.
 
-    `spans_rows` says what the store can do.
+    `committer` changes them, and `sweeper` removes what is not needed any more.
     """
 
-    def __init__(self, system: SystemCommitter, rules: CounterRules, *, spans_rows: bool = True) -> None:
+    def __init__(self, committer: CounterCommitter, sweeper: PeriodicJob, rules: CounterRules) -> None:
+        self.committer = committer
+        self.sweeper = sweeper
         self.rules = rules
         self.cache = CounterCache()
-        self.committer: CounterCommitter
-        self.sweeper: PeriodicJob
-        if spans_rows:
-            native = NativeCounters(system)
-            self.committer, self.sweeper = native, TokenSweeper(system, native)
-        else:
-            from oneread.counters.row_counters import RowCounters  # noqa: PLC0415 - only stores of one row need it
-            from oneread.counters.row_sweep import RowTokenSweeper  # noqa: PLC0415 - only stores of one row need it
-
-            self.committer, self.sweeper = RowCounters(), RowTokenSweeper()
 
     def declared(self, shards: object, keep: object) -> CounterSettings:
         many = self.rules.shards if shards is None else check_shards(shards)

@@ -12,7 +12,7 @@ import msgspec
 
 from oneread.counters.cache_committer import CacheFirstCommitter, CacheFirstRules, greatest_among, scan_greatest
 from oneread.counters.committer import CounterCommitter
-from oneread.counters.reading import read_sums
+from oneread.counters.reading import read_sums, windows_of_rows
 from oneread.counters.rows import (
     ALL,
     CHANCES,
@@ -103,8 +103,6 @@ def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
     windows: dict[WindowSize, list[_DumpedWindow]] = {}
     if settings.windows:
         rows: list[Found] = []
-        from oneread.counters.shard_rows import windows_of_rows  # noqa: PLC0415 - only dumps need it
-
         yield from scan_all("counts", RowRange.under(WINDOWS + key), rows.extend, BATCH)
         found: dict[tuple[WindowSize, int], Sums] = {
             (window_size_of(place), start_of(place)): sums_of(row) for place, row in rows

@@ -5,7 +5,7 @@ See docs/explanation/counters.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -26,6 +26,8 @@ from oneread.counters.rows import (
     shards_of,
     start_of,
     sums_of,
+    sums_of_amounts,
+    window_size_of,
     window_start,
     windows_of,
 )
@@ -35,9 +37,12 @@ from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import RowRange
+from oneread.store.rows import Row, RowRange
 
 _LIMIT: Final = MOST_SHARDS + 1
+
+WINDOW: Final = b"m:n:"
+"""What the column of a window begins with, in a shard on a store that changes one row at a time."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -185,3 +190,19 @@ def names_of(settings: bytes, prefix: object, after: object) -> RowRange:
     start = check_prefix(prefix)
     within = RowRange.under(settings + start[:-1])
     return within if after is None else within.behind(settings + check_name(after))
+
+
+def windows_in(row: Row) -> dict[bytes, Sums]:
+    """The windows in a shard on a store that changes one row at a time, by their columns."""
+    return {column: sums_of_amounts(cell.value) for column, cell in row.items() if column.startswith(WINDOW)}
+
+
+def windows_of_rows(rows: Iterable[Found]) -> dict[tuple[WindowSize, int], Sums]:
+    """What the shards of a counter hold together, by the size and start of windows. Raises Corrupt."""
+    found: dict[tuple[WindowSize, int], Sums] = {}
+    for _key, row in rows:
+        for column, sums in windows_in(row).items():
+            window = window_size_of(column), start_of(column)
+            raised, lowered = found.get(window, NOTHING)
+            found[window] = Sums(raised + sums.raised, lowered + sums.lowered)
+    return found

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 import msgspec
 
 from oneread.counters.committer import Once, check_moment_ahead
+from oneread.counters.reading import windows_of_rows
 from oneread.counters.rows import (
     MOST_SHARDS,
     SETTINGS,
@@ -35,7 +36,6 @@ from oneread.counters.shard_rows import (
     read_shard_row,
     slot_row,
     window_column,
-    windows_of_rows,
 )
 from oneread.counters.wanted import Add
 from oneread.errors import Conflict, OutcomeUnknown, StoreError, Unsupported

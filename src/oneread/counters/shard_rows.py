@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from oneread.counters.reading import first_kept
+from oneread.counters.reading import WINDOW, first_kept, windows_in
 from oneread.counters.rows import (
     NOTHING,
     SETTINGS,
@@ -32,7 +32,7 @@ from oneread.counters.rows import (
 from oneread.counters.wanted import Add
 from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES
-from oneread.store.requests import ABSENT, CheckAndMutate, Found
+from oneread.store.requests import ABSENT, CheckAndMutate
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation
 from oneread.transactions.intents import FENCED, HISTORY, REMEMBERED, HistoryEntry, decode_version, encode_version
 from oneread.transactions.row_system import WRITES
@@ -45,7 +45,6 @@ PLACING: Final = b"m:c"
 SEALED: Final = b"m:e"
 """The column of a shard that says which epoch it knows: adds of earlier ones are refused."""
 TOKEN: Final = b"m:t:"
-WINDOW: Final = b"m:n:"
 
 SLOTS: Final = 256
 """Tokens are spread over so many slots, and these over the rows there are."""
@@ -277,24 +276,9 @@ def read_shard_row(key: bytes, row: Row | None) -> ShardRow:
         None if value is None or value.value == REMOVED else sums_of_amounts(value.value),
         _number(row, SEALED) or 0,
         _decode(row, HISTORY, _decode_history),
-        _windows_in(row),
+        windows_in(row),
         {column: cell for column, cell in row.items() if column.startswith(TOKEN)},
     )
-
-
-def _windows_in(row: Row) -> dict[bytes, Sums]:
-    return {column: sums_of_amounts(cell.value) for column, cell in row.items() if column.startswith(WINDOW)}
-
-
-def windows_of_rows(rows: Iterable[Found]) -> dict[tuple[WindowSize, int], Sums]:
-    """What the shards of a counter hold together, by the size and start of windows. Raises Corrupt."""
-    found: dict[tuple[WindowSize, int], Sums] = {}
-    for _key, row in rows:
-        for column, sums in _windows_in(row).items():
-            window = window_size_of(column), start_of(column)
-            raised, lowered = found.get(window, NOTHING)
-            found[window] = Sums(raised + sums.raised, lowered + sums.lowered)
-    return found
 
 
 _decode_placing: Final = msgspec.msgpack.Decoder(TokenPlaces).decode

@@ -1244,7 +1244,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         """
         for model in models:
             self.operations.kind(model)
-        work = Dump(self.operations.catalog, models, write, progress)
+        work = Dump(self.operations.catalog, models, write, progress, self.operations.cells)
         return await self.run(in_snapshot(self._driver.engine, work.write_lines))
 
     async def dump_csv(self, write: Callable[[bytes], object], model: type, *, progress: Reporter = no_progress) -> int:
@@ -1261,7 +1261,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         self.operations.kind(model)
-        work = CsvDump(self.operations.catalog, model, write, progress)
+        work = CsvDump(self.operations.catalog, model, write, progress, self.operations.cells)
         return await self.run(in_snapshot(self._driver.engine, work.write_lines))
 
     async def backup(self, target: str, *, compact: bool = False, progress: Reporter = no_progress) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from msgspec import structs
 
@@ -56,7 +56,7 @@ def opened(
     SchemaMismatch, with nothing written, where the schema does not fit the one in the store, or changes it and may not,
     and for a store of another format; Unsupported where a store that changes one row at a time cannot keep the schema.
     """
-    by_row = _recovery_of(committer)
+    by_row = None if isinstance(committer, NativeSystem) else cast("RowRecovery", committer)
     if by_row is not None:
         refuse_unsupported(schema.unstored())
     read_at = 0.0 if by_row is None else by_row.clock()
@@ -93,16 +93,6 @@ def opened(
         known = LeasedFence(catalog, fitting.version, fence(stored), building, read_at)
         known.clock = by_row.clock
     return Operations(catalog, known, schema, spans_rows=by_row is None, grace=grace)
-
-
-def _recovery_of(committer: SystemCommitter) -> RowRecovery | None:
-    """The committer of a store that changes one row at a time; None for others."""
-    if isinstance(committer, NativeSystem):
-        return None
-    from oneread.transactions.row_recovery import RowRecovery  # noqa: PLC0415 - only stores of one row need it
-
-    assert isinstance(committer, RowRecovery), "a store has one of two committers"
-    return committer
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:

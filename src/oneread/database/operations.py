@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -17,13 +16,11 @@ from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
-from oneread.database.overlays import NewOverlay, SpanningOverlay
 from oneread.database.patches import may_repeat, patching
+from oneread.database.store_parts import native_parts
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
-from oneread.derivations.copy_cells import LaidCopies
+from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.derivations.derivation import CompiledView
-from oneread.derivations.emitted_record import RecordedPointers
 from oneread.derivations.one_row import refuse_verb
 from oneread.derivations.pending_tasks import TaskLag, WaitingTask, task_lag, waiting_tasks
 from oneread.errors import (
@@ -38,8 +35,6 @@ from oneread.errors import (
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.evolution.schema import Schema
-from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
-from oneread.feeds.own_writes import OwnWrites
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
@@ -50,21 +45,14 @@ from oneread.store.keys import RootKey, kind_part
 from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
-from oneread.transactions.commit import Basis, Change, Commit, Committer
-from oneread.transactions.copy_cells import NO_CELLS, CopyCells
+from oneread.transactions.commit import Basis, Change, Commit
 from oneread.transactions.intents import OWN, decode_version
 from oneread.transactions.jobs import JobRunner, PeriodicJob
-from oneread.transactions.native import NativeCommitter
-from oneread.transactions.outbox import FEED, FOLLOW, holds_on
+from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner, TaskStepResult
-from oneread.transactions.unit_of_work import UnitOfWork
+from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer.bulk import Batches, BatchOptions
 from oneread.transfer.single_bulk import SingleBatches
-
-if TYPE_CHECKING:
-    from oneread.database.row_parts import RowParts
-    from oneread.feeds.row_following import RowFeeds
 
 R = TypeVar("R")
 
@@ -95,9 +83,10 @@ class Operations:
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
     `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter` records
     how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched, by its
-    class. `inline` is the schema's; `spans_rows` says what the store can do; with `portable` a transaction is of one
-    entity group. `new_overlay` begins one. `grace` is how long removed rows stay on a store that changes one row at a
-    time, in seconds.
+    class. `cells` lays copied values over documents; `apply_later` lets writes return at their commit point, where what
+    follows is not part of it. `inline` is the schema's; `spans_rows` says what the store can do; with `portable` a
+    transaction is of one entity group. `new_overlay` begins one. `grace` is how long removed rows stay on a store that
+    changes one row at a time, in seconds.
     """
 
     def __init__(
@@ -111,38 +100,20 @@ class Operations:
         self.portable = schema.portable or not spans_rows
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
-        feeds = follower_of(catalog, self.inline)
-        self.cells: CopyCells = NO_CELLS if spans_rows else LaidCopies(catalog)
-        follow = followers(catalog)._replace(of_views=feeds, logs=catalog.logged, cells=self.cells)
-        new_unit = partial(
-            UnitOfWork,
-            name_of=catalog.name_of,
-            claim_facts=catalog.claim_facts,
-            logs=catalog.logged,
-            follower=feeds,
-        )
-        self.committer: Committer
-        self.outbox: OutboxRunner
-        self.new_overlay: NewOverlay
-        self.own_writes: OwnWrites | RowFeeds
-        self._by_row: RowParts | None = None
         if spans_rows:
-            native = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
-            follower = FeedFollower((), self.inline) if feeds is None else feeds
-            handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source), FEED: FeedHandler(follower)}
-            self.committer, self.outbox = native, TaskRunner(native, handlers, standing=fence.standing)
-            self.new_overlay = partial(SpanningOverlay, native, catalog)
-            self.own_writes = OwnWrites(native, feeds)
+            parts = native_parts(catalog, fence, self.inline)
         else:
             from oneread.database.row_parts import row_parts  # noqa: PLC0415 - only stores of one row need it
 
-            self._by_row = row_parts(catalog, fence, follow, self.inline)
-            self.committer, self.outbox, self.new_overlay, self.own_writes = self._by_row
-        self.counters = CounterPlans(self.committer, schema.counters, spans_rows=spans_rows)
-        self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards, spans_rows=spans_rows)
+            parts = row_parts(catalog, fence, self.inline, grace)
+        self.committer, self.outbox, self.new_overlay = parts.committer, parts.outbox, parts.new_overlay
+        self.own_writes, self.cells, self.apply_later = parts.own_writes, parts.cells, parts.apply_later
+        self.counters = CounterPlans(parts.counters, parts.counter_sweeper, schema.counters)
+        self.cache_counters = CacheFirstPlans(parts.cache_counters, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
-        self.purger = BackgroundSweeper(self._begin_purge, name="purge", pause=grace / 4)
-        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper, *([] if spans_rows else [self.purger])]
+        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper]
+        if parts.begin_purge is not None:
+            jobs.append(BackgroundSweeper(parts.begin_purge, name="purge", pause=grace / 4))
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)
         self.marking = Marking(catalog, fence, self.find, self.commit)
@@ -152,11 +123,6 @@ class Operations:
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
             for cls, entity_type in catalog.entity_types.items()
         }
-
-    def apply_later(self) -> None:
-        """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""
-        if self._by_row is not None:
-            self._by_row.committer.applies_later = True
 
     def commit(
         self,
@@ -193,12 +159,6 @@ class Operations:
         if self.catalog.logs:
             return self.begin_sweep()
         return self._begin_expiry_sweep() if indexes else None
-
-    def _begin_purge(self) -> SweepSteps:
-        """A purge of what was removed, on a store that changes one row at a time."""
-        from oneread.database.purge import Purge  # noqa: PLC0415 - only stores of one row need it
-
-        return Purge(self.catalog, RecordedPointers(), self.grace)
 
     def save(
         self, entity: object, mode: Mode = "save", if_version: int | None = None

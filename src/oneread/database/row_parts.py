@@ -6,40 +6,45 @@ See docs/decisions/0074-one-row-at-a-time.md.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
+from oneread.counters.row_cache_first import RowCacheFirst
+from oneread.counters.row_counters import RowCounters
+from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.database.group_overlay import GroupOverlay
-from oneread.database.overlays import NewOverlay
+from oneread.database.purge import Purge
+from oneread.database.store_parts import StoreParts
 from oneread.derivations.catalog import Catalog
+from oneread.derivations.changes import followers
+from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.evolution.fence import Fence
 from oneread.evolution.leased_fence import LeasedFence
-from oneread.feeds.row_following import RowFeeds, row_feeds_of
+from oneread.feeds.row_following import row_feeds_of
 from oneread.store.limits import ROW_HOLDERS
-from oneread.transactions.commit import FollowChanges
 from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 
 
-class RowParts(NamedTuple):
-    """The parts of `Operations` that such a store has instead of others."""
-
-    committer: TotalsCommitter
-    outbox: RowTaskRunner
-    new_overlay: NewOverlay
-    feeds: RowFeeds
-
-
-def row_parts(catalog: Catalog, fence: Fence, follow: FollowChanges, inline: int) -> RowParts:
-    """Makes the parts; `inline` is the schema's."""
+def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreParts:
+    """The parts; `inline` is the schema's, `grace` how long removed rows stay, in seconds."""
+    cells, feeds = LaidCopies(catalog), row_feeds_of(catalog)
+    follow = followers(catalog)._replace(cells=cells)
     committer = TotalsCommitter(
         catalog.name_of, follow, RecordedPointers(catalog.group_of), min(inline, ROW_HOLDERS), catalog.claim_facts
     )
     assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
     committer.lease, committer.clock = fence, fence.clock
-    committer.feeds = feeds = row_feeds_of(catalog)
-    committer.shards = GroupShards(catalog.shards)
-    return RowParts(
-        committer, RowTaskRunner(committer, standing=fence.standing), partial(GroupOverlay, committer), feeds
+    committer.feeds, committer.shards = feeds, GroupShards(catalog.shards)
+    return StoreParts(
+        committer,
+        RowTaskRunner(committer, standing=fence.standing),
+        partial(GroupOverlay, committer),
+        feeds,
+        RowCounters(),
+        RowTokenSweeper(),
+        RowCacheFirst(),
+        cells,
+        partial(Purge, catalog, RecordedPointers(), grace),
+        committer.apply_later,
     )

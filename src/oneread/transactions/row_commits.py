@@ -158,6 +158,10 @@ class RowCommitter(HeldRows):
         self.applies_later = False
         self._later: deque[Committed] = deque()
 
+    def apply_later(self) -> None:
+        """Lets commits return at their commit point: the worker applies them."""
+        self.applies_later = True
+
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """Each change is a commit of its own."""
         if commit.beside or commit.basis is not None:

@@ -14,7 +14,6 @@ from typing import Final, NoReturn
 import msgspec
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import InvalidValue, UsageError
 from oneread.models.model import stored_name
@@ -25,6 +24,7 @@ from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import fetch_data, scan_all
 from oneread.store.requests import Found
 from oneread.store.rows import RowRange
+from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.root import parse_root
 from oneread.transfer.dump import BATCH, WriteLine
 from oneread.transfer.forms import ColumnForm
@@ -36,11 +36,13 @@ _encode: Final = msgspec.json.Encoder().encode
 class CsvDump:
     """One dump of the entities of one model; one of a variant ends it, because a variant has other columns."""
 
-    def __init__(self, catalog: Catalog, model: type, write: WriteLine, progress: Reporter) -> None:
+    def __init__(
+        self, catalog: Catalog, model: type, write: WriteLine, progress: Reporter, cells: CopyCells = NO_CELLS
+    ) -> None:
         check_function("write", write)
         check_function("progress", progress)
         self._catalog = catalog
-        self._lay = LaidCopies(catalog).lay
+        self._lay = cells.lay
         self._form = ColumnForm(catalog.entity_types[model])
         self._write = write
         self._progress = progress

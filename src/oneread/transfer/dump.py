@@ -16,7 +16,6 @@ import msgspec
 from oneread.counters.dumping import CacheCounterLine, CounterLine, dump_counters, has_counters
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference, Source
-from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
 from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
@@ -31,6 +30,7 @@ from oneread.plans.scans import scan_all
 from oneread.store.engine import Engine
 from oneread.store.requests import Found, Read
 from oneread.store.rows import RowRange
+from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.intents import root_row
 from oneread.transactions.root import Root, parse_root
 from oneread.transfer.forms import HIDDEN_COPIES, LAST, ColumnForm, document_text, pack_values
@@ -121,12 +121,19 @@ def forward_references(kinds: Sequence[EntityKind], entity_type: EntityType) -> 
 class Dump:
     """One dump: of the given models, or of all where none is given."""
 
-    def __init__(self, catalog: Catalog, models: Sequence[type], write: WriteLine, progress: Reporter) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        models: Sequence[type],
+        write: WriteLine,
+        progress: Reporter,
+        cells: CopyCells = NO_CELLS,
+    ) -> None:
         check_function("write", write)
         check_function("progress", progress)
         wanted = {catalog.kinds[model].prefix for model in models} or {each.prefix for each in catalog.kinds.values()}
         self._catalog = catalog
-        self._lay = LaidCopies(catalog).lay
+        self._lay = cells.lay
         self._order = dump_order(catalog)
         self.kinds = [kind for kind in self._order if kind.prefix in wanted]
         self._forms = {cls: ColumnForm(entity_type) for cls, entity_type in catalog.entity_types.items()}

@@ -28,7 +28,10 @@ from oneread import (
     within,
 )
 from oneread.costs.budgets import budget
+from oneread.database.purge import Purge
+from oneread.derivations.emitted_record import RecordedPointers
 from oneread.errors import StaleCopies
+from oneread.store.limits import GRACE
 from oneread.store.requests import Mutate
 from oneread.store.rows import Cell, RowMutation
 from oneread.testing.clock import Clock
@@ -407,7 +410,7 @@ def test_a_purge_leaves_root_rows_and_leases_of_groups():
     store.run(iter_of(Mutate("views", [RowMutation(b"x", {VALUE: Cell(b"", 1)})])))
     kept = store.rows("roots"), store.rows("system", GROUP_TASKS)
     store.now += 10**9
-    purge = store.operations._begin_purge()
+    purge = Purge(store.operations.catalog, RecordedPointers(), GRACE)
     while store.run(purge.step()):
         pass
     assert (store.rows("roots"), store.rows("system", GROUP_TASKS)) == kept

@@ -1231,7 +1231,7 @@ class Database(FeedVerbs, Together):
         """
         for model in models:
             self.operations.kind(model)
-        work = Dump(self.operations.catalog, models, write, progress)
+        work = Dump(self.operations.catalog, models, write, progress, self.operations.cells)
         return self.run(in_snapshot(self._driver.engine, work.write_lines))
 
     def dump_csv(self, write: Callable[[bytes], object], model: type, *, progress: Reporter = no_progress) -> int:
@@ -1248,7 +1248,7 @@ class Database(FeedVerbs, Together):
             SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         self.operations.kind(model)
-        work = CsvDump(self.operations.catalog, model, write, progress)
+        work = CsvDump(self.operations.catalog, model, write, progress, self.operations.cells)
         return self.run(in_snapshot(self._driver.engine, work.write_lines))
 
     def backup(self, target: str, *, compact: bool = False, progress: Reporter = no_progress) -> int:
