@@ -13,8 +13,8 @@ from oneread.store.rows import Cell
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import Step
-from oneread.transactions import group_shards
-from oneread.transactions.deltas import Delta
+from oneread.transactions import group_shards, row_apply
+from oneread.transactions.deltas import add_to_row
 from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.row_commits import RowCommitter
 from tests.simulation.row_mutations import COMMITTED, edit
@@ -120,8 +120,7 @@ def shards_are_announced_after_the_commit(patch):
 
 def a_shard_without_entities_goes(patch):
     """As the one row of a group does, whose sums are 0 then."""
-    onto = Delta.onto
-    patch.setattr(Delta, "onto", lambda delta, data, **_is_part: onto(delta, data))
+    patch.setattr(row_apply, "add_to_row", lambda data, amounts, **_is_part: add_to_row(data, amounts))
 
 
 def one_shard_is_read(patch):

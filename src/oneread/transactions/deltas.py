@@ -232,9 +232,9 @@ class Delta:
         other.amounts = list(self.amounts)
         return other
 
-    def onto(self, data: bytes | None, *, is_part: bool = False) -> bytes | None:
+    def onto(self, data: bytes | None) -> bytes | None:
         """The row's new value, as `add_to_row`."""
-        return add_to_row(data, self.amounts, is_part=is_part)
+        return add_to_row(data, self.amounts)
 
 
 def amounts_by_row(contributions: Iterable[tuple[bytes, Sequence[Number | None], int]]) -> dict[bytes, list[Number]]:

@@ -61,9 +61,14 @@ def refuse_referenced(unit: UnitOfWork, unreferenced: list[tuple[bytes, RowRange
         rows = unit.scan("views", within, 1)
         if rows:
             holder = rows[0][0][len(within.start) :]
-            raise StillReferenced(
-                'others refer to this entity, and on_delete="refuse" or its entity group forbids its delete; delete or '
-                "change them first",
-                key=unit.name_of(source),
-                owner=unit.name_of(holder),
-            )
+            raise still_referenced(unit.name_of(source), unit.name_of(holder))
+
+
+def still_referenced(key: object, owner: object) -> StillReferenced:
+    """The error of a delete that another entity forbids, by the names of both."""
+    return StillReferenced(
+        'others refer to this entity, and on_delete="refuse" or its entity group forbids its delete; delete or change'
+        " them first",
+        key=key,
+        owner=owner,
+    )

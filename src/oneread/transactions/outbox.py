@@ -56,10 +56,10 @@ FEED: Final = "feed"
 """The kind of task that a changed item or membership of a feed leaves: the entries follow it."""
 
 KINDS: Final = (FOLLOW, FEED)
+"""All kinds of tasks in `TASKS`."""
 
 TOTAL: Final = "total"
 """The kind of task that a changed group leaves on a store that changes one row at a time: what shows it follows."""
-"""All kinds of tasks."""
 
 _OF_FEED: Final = b"\xff"
 """What the source of a feed's task begins with, and no root key does; then the key of a row in `views`."""
@@ -165,6 +165,11 @@ def version_key(source: bytes, version: int) -> bytes:
 def unversioned(key: bytes) -> bytes:
     """The key of such a task, or its source, without the version."""
     return key[:-_VERSION_BYTES]
+
+
+def version_of(key: bytes) -> int:
+    """The version in the key of such a task."""
+    return int.from_bytes(key[-_VERSION_BYTES:], "big")
 
 
 def add_task(

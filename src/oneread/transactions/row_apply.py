@@ -18,7 +18,7 @@ from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Request
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.commit import WriteLease
-from oneread.transactions.deltas import Delta, decode_amounts
+from oneread.transactions.deltas import Delta, add_to_row, decode_amounts
 from oneread.transactions.intents import (
     INTENTS,
     MARKED,
@@ -254,7 +254,7 @@ def _sum_with(
     delta = Delta()
     for each in several:
         delta.add(decode_amounts(each.amounts), 1)
-    value = delta.onto(None if held is None or held.value == REMOVED else held.value, is_part=True)
+    value = add_to_row(None if held is None or held.value == REMOVED else held.value, delta.amounts, is_part=True)
     cells = {
         VALUE: Cell(REMOVED if value is None else value, stamp),
         WRITES: Cell(encode_version(stamp), stamp),

@@ -19,7 +19,6 @@ from oneread.errors import (
     LimitExceeded,
     OnereadError,
     SchemaMismatch,
-    StillReferenced,
     Unsupported,
 )
 from oneread.plans.counted import CountedStore
@@ -49,6 +48,7 @@ from oneread.transactions.intents import (
     read_root,
     root_row,
 )
+from oneread.transactions.loading import still_referenced
 from oneread.transactions.outbox import SetAside, is_group_root
 from oneread.transactions.root import BODY, VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, check_sums, group_tasks, left_tasks, new_commit, reserve, surely
@@ -445,12 +445,7 @@ class RowCommitter(HeldRows):
             holder = yield from self._living_holder(within, made)
             if holder is not None:
                 yield from self.fence(marked, version)
-                raise StillReferenced(
-                    'others refer to this entity, and on_delete="refuse" or its entity group forbids its delete; delete'
-                    " or change them first",
-                    key=self.name_of(seen.key),
-                    owner=self.name_of(holder),
-                )
+                raise still_referenced(self.name_of(seen.key), self.name_of(holder))
         return marked
 
     # Unique values.

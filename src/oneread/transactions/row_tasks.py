@@ -17,7 +17,7 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.intents import decode_version, read_pending
+from oneread.transactions.intents import read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
 from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
 from oneread.transactions.outbox import group_root
@@ -30,8 +30,6 @@ LOOK_SECONDS: Final = 1.0
 
 LEAF_PAGES: Final = 8
 """Pages of one batch whose holders get cells: three requests each, fewer than for the batch itself."""
-
-_VERSION_BYTES: Final = 8
 
 
 class TaskLease(Lease, frozen=True, array_like=True):
@@ -104,8 +102,7 @@ class RowTaskRunner:
         held = _held(row)
         if held is not None and held.until > (yield from Now()):
             return False
-        version = decode_version(key[-_VERSION_BYTES:])
-        yield from Mutate("system", [RowMutation(key, deletes={VALUE: version, **_stamps(row)})])
+        yield from Mutate("system", [RowMutation(key, deletes={VALUE: outbox.version_of(key), **_stamps(row)})])
         return False
 
     def _advance(self, task: tuple[bytes, Row], batch: int) -> Plan[bool]:

@@ -662,7 +662,7 @@ class UnitOfWork:
             return None
 
     def _contributing(self, group: bytes) -> list[bytes]:
-        """EntityRow keys of the logged commits that add to a group or subtract from it."""
+        """Root keys of the logged commits that add to a group or subtract from it."""
         return [owner for owner, each in self._applied if any(key == group for key, _amounts, _sign in each.deltas)]
 
     def _apply_claims(self, now: int, refused: dict[bytes, Exception]) -> None:
