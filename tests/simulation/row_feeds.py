@@ -112,9 +112,10 @@ PAIRS = {
 """What was before, and what each of the two does."""
 
 
-def two(name, inline=100, **options):
-    before, first, second = PAIRS[name]
-    simulation = RowSimulation(1, Schema(Membership, Post, Home, inline=inline), deletes="hide", **options)
+def two_processes(schema, steps, **options):
+    """What was before, and what each of the two does, under clocks that agree."""
+    before, first, second = steps
+    simulation = RowSimulation(1, schema, deletes="hide", **options)
     simulation._ticks = (1,)
     simulation.prepare(*before)
     simulation.process("a", first)
@@ -122,6 +123,10 @@ def two(name, inline=100, **options):
     for process in simulation._processes:
         process.skew = 0
     return simulation
+
+
+def two(name, inline=100, **options):
+    return two_processes(Schema(Membership, Post, Home, inline=inline), PAIRS[name], **options)
 
 
 def switched(name, first, lengths):

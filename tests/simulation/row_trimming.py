@@ -10,7 +10,7 @@ from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
 from tests.simulation.feed_models import BEGINNING, Membership, Post
-from tests.simulation.row_feeds import membership
+from tests.simulation.row_feeds import membership, two_processes
 from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, work_of
 
@@ -87,15 +87,7 @@ PAIRS = {
 
 
 def two(name, inline=100, **options):
-    before, first, second = PAIRS[name]
-    simulation = RowSimulation(1, Schema(Membership, Post, Few, inline=inline), deletes="hide", **options)
-    simulation._ticks = (1,)
-    simulation.prepare(*before)
-    simulation.process("a", first)
-    simulation.process("b", second)
-    for process in simulation._processes:
-        process.skew = 0
-    return simulation
+    return two_processes(Schema(Membership, Post, Few, inline=inline), PAIRS[name], **options)
 
 
 def switched(name, first, lengths):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulation import row_building as broken
 from tests.simulation.row_building import RowBuilding
-from tests.simulation.row_fence import Wrong
+from tests.simulation.test_row_fence import finding
 
 SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "100"))
 AT_A_TIME = 25
@@ -51,10 +51,5 @@ BROKEN = {
 
 @pytest.mark.parametrize(("mutation", "likely"), BROKEN.items(), ids=[each.__name__ for each in BROKEN])
 def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    mutation(monkeypatch)
-    for seed in [likely, *range(SEARCHED)]:
-        try:
-            RowBuilding(seed).run()
-        except Wrong:
-            return
-    pytest.fail(f"no seed below {SEARCHED} finds it")
+    found = finding(mutation, [likely, *range(SEARCHED)], monkeypatch, RowBuilding)
+    assert found is not None, f"no seed below {SEARCHED} finds it"

@@ -8,13 +8,12 @@ import os
 
 import pytest
 
-from oneread.errors import Corrupt
 from oneread.testing.schedules import Fate
-from oneread.testing.simulator import Violation
 from tests.simulation.row_child_totals import PAIRS, switched, threads_world
 from tests.simulation.row_child_totals_mutations import BY_SEED, BY_SWITCHES
 from tests.simulation.row_world import switches
 from tests.simulation.test_every_request_crashes import AtPoint
+from tests.simulation.test_row_totals import check_every_fate_is_met, finding
 
 SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "20"))
 AT_A_TIME = 10
@@ -43,15 +42,7 @@ def test_commits_that_are_applied_later(first):
 
 
 def test_every_fate_late_requests_and_tasks_of_groups_are_met():
-    lines = []
-    for seed in range(16):
-        simulation = threads_world(seed)
-        simulation.run()
-        lines += simulation.lines
-    for fate in Fate:
-        assert any(line.endswith(f": {fate.value}") for line in lines), fate
-    for late in ("Mutate", "CheckAndMutate"):
-        assert any(line.endswith(f" late: {late}") for line in lines), late
+    check_every_fate_is_met(threads_world(seed) for seed in range(16))
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -71,18 +62,6 @@ def test_a_fault_at_any_request_is_mended(name, fate):
 
 
 # What the simulator finds.
-
-
-def finding(mutation, simulations, patch):
-    """The first simulation that finds something."""
-    with patch.context() as inside:
-        mutation(inside)
-        for name, make in simulations:
-            try:
-                make().run()
-            except (Violation, Corrupt):
-                return name
-    return None
 
 
 def test_every_broken_rule_is_in_one_of_the_lists():

@@ -43,18 +43,25 @@ def test_two_processes_with_at_most_one_switch(name):
         switched(name, first, lengths).run()
 
 
-def stopped(name, sleeper, request):
+def stopped(make, name, sleeper, request):
     policy = Stopping("ab"[sleeper], request)
-    simulation = policy.simulation = two(name, inline=request % 2, fates=Harmless(), policy=policy)
+    simulation = policy.simulation = make(name, inline=request % 2, fates=Harmless(), policy=policy)
     simulation.run()
     return policy.stopped
+
+
+def meet_a_fault_at_each_request(make, name, fate):
+    counting = AtPoint("a", -1, Fate.RUN)
+    make(name, fates=counting).run()
+    for point in range(len(counting.points)):
+        make(name, fates=AtPoint("a", point, fate)).run()
 
 
 @pytest.mark.parametrize("sleeper", [0, 1])
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_process_that_wakes_after_a_recovery_does_no_harm(name, sleeper):
     requests = 0
-    while stopped(name, sleeper, requests):
+    while stopped(two, name, sleeper, requests):
         requests += 1
     assert requests > 6
 
@@ -62,10 +69,7 @@ def test_a_process_that_wakes_after_a_recovery_does_no_harm(name, sleeper):
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.LOSE])
 @pytest.mark.parametrize("name", ["publish and leave", "move and come back"])
 def test_a_fault_at_any_request_is_made_good(name, fate):
-    counting = AtPoint("a", -1, Fate.RUN)
-    two(name, fates=counting).run()
-    for point in range(len(counting.points)):
-        two(name, fates=AtPoint("a", point, fate)).run()
+    meet_a_fault_at_each_request(two, name, fate)
 
 
 # Rules broken on purpose.

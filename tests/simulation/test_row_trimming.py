@@ -11,9 +11,9 @@ import pytest
 from oneread.testing.schedules import Fate
 from tests.simulation import row_trimming as broken
 from tests.simulation.row_trimming import PAIRS, switched, two, world
-from tests.simulation.row_world import Harmless, switches
-from tests.simulation.test_every_request_crashes import AtPoint
-from tests.simulation.test_one_row import Stopping, finding
+from tests.simulation.row_world import switches
+from tests.simulation.test_one_row import finding
+from tests.simulation.test_row_feeds import meet_a_fault_at_each_request, stopped
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "120")) // 2)
 AT_A_TIME = 15
@@ -32,18 +32,11 @@ def test_two_processes_with_at_most_one_switch(name):
         switched(name, first, lengths).run()
 
 
-def stopped(name, sleeper, request):
-    policy = Stopping("ab"[sleeper], request)
-    simulation = policy.simulation = two(name, inline=request % 2, fates=Harmless(), policy=policy)
-    simulation.run()
-    return policy.stopped
-
-
 @pytest.mark.parametrize("sleeper", [0, 1])
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_process_that_wakes_after_a_recovery_does_no_harm(name, sleeper):
     requests = 0
-    while stopped(name, sleeper, requests):
+    while stopped(two, name, sleeper, requests):
         requests += 1
     assert requests > 6
 
@@ -51,10 +44,7 @@ def test_a_process_that_wakes_after_a_recovery_does_no_harm(name, sleeper):
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.LOSE])
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_fault_at_any_request_is_made_good(name, fate):
-    counting = AtPoint("a", -1, Fate.RUN)
-    two(name, fates=counting).run()
-    for point in range(len(counting.points)):
-        two(name, fates=AtPoint("a", point, fate)).run()
+    meet_a_fault_at_each_request(two, name, fate)
 
 
 BY_SEED = {
