@@ -6,7 +6,6 @@ threads never see the exception; a traceback that is kept, as a REPL does, holds
 here is one bytecode in some; `make sim` tries each.
 """
 
-import _weakrefset
 import ctypes
 import gc
 import itertools
@@ -45,18 +44,23 @@ SCHEMA = Schema(Counter)
 
 
 def interrupted(act, nth, failure):
-    """Runs `act` and raises `failure` before its n-th bytecode; answers the exception, None when there were fewer."""
+    """Runs `act` and raises `failure` before its n-th bytecode; answers the exception, None when there were fewer.
+
+    What is raised in a callback of a weak reference, or in a `__del__`, is dropped by Python itself, which tells its
+    hook for that: it counts as raised. The collector, which runs when it likes, and such callbacks with it, is off.
+    """
     counted = itertools.count(1)
+    dropped = []
 
     def trace(frame, event, _argument):
-        if frame.f_code.co_filename == _weakrefset.__file__:  # what a callback of the collector raises is dropped
-            return None
         frame.f_trace_opcodes = True
         if event == "opcode" and next(counted) == nth:
             raise failure("in the middle")
         return trace
 
-    before = sys.gettrace()
+    before, hook = sys.gettrace(), sys.unraisablehook
+    sys.unraisablehook = dropped.append
+    gc.disable()
     sys.settrace(trace)
     try:
         act()
@@ -64,6 +68,12 @@ def interrupted(act, nth, failure):
         return raised
     finally:
         sys.settrace(before)
+        gc.enable()
+        sys.unraisablehook = hook
+    if dropped:
+        (by_python,) = dropped
+        assert isinstance(by_python.exc_value, failure)
+        return by_python.exc_value
     assert next(counted) <= nth, f"{failure.__name__} at bytecode {nth} was swallowed"
     return None
 
