@@ -149,12 +149,12 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         )
 
     @overload
-    async def get(self, model: Exact[R], at: Ref[R], /) -> R: ...
+    async def get(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False) -> R: ...
     @overload
-    async def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
+    async def get(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False) -> E: ...
     @overload
-    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
-    async def get(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False) -> R: ...
+    async def get(self, model: Asked, /, *key: Asked, fresh: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
         `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
@@ -164,9 +164,14 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         one request and `most` rows for each `newest_values`. An empty group is not an error: counts and totals are 0,
         newest values [], the rest None.
 
+        With `fresh=True` a child of an entity group shows every commit that was acknowledged before, of any process:
+        on a store that changes one row at a time a commit is made in the group's root, and its children's rows follow.
+        One request more there, and what writing those rows takes; nothing on other stores, and for other entities.
+
         Raises:
             NotFound: there is no such entity.
             InvalidKey: the key has other parts than declared, or the reference is to another class.
+            InvalidQuery: `fresh` of a view, or not True or False.
             NotReady: the view is still being built.
 
         Examples:
@@ -179,21 +184,22 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        found: Any = None if find is None else find(key)
+        found: Any = None if find is None or fresh is not False else find(key)
         if found is None:
             trace = self._trace()
-            found = self._with_outcome(await self._driver.run(self.operations.get(model, key), trace), trace)
+            read = await self._driver.run(self.operations.get(model, key, fresh=fresh), trace)
+            found = self._with_outcome(read, trace)
         elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
         return found
 
     @overload
-    async def find(self, model: Exact[R], at: Ref[R], /) -> R | None: ...
+    async def find(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False) -> R | None: ...
     @overload
-    async def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
+    async def find(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False) -> E | None: ...
     @overload
-    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
-    async def find(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False) -> R | None: ...
+    async def find(self, model: Asked, /, *key: Asked, fresh: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like `get`, but None when there is none.
 
         Examples:
@@ -206,10 +212,10 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        found: Any = None if find is None else find(key)
+        found: Any = None if find is None or fresh is not False else find(key)
         if found is None:
             trace = self._trace()
-            read = await self._driver.run(self.operations.find(model, key), trace)
+            read = await self._driver.run(self.operations.find(model, key, fresh=fresh), trace)
             found = ABSENT if read[0] is None else self._with_outcome(read, trace)
         return None if found is ABSENT else found
 

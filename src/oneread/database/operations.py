@@ -46,7 +46,7 @@ from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
-from oneread.transactions.intents import OWN, decode_version
+from oneread.transactions.intents import OWN, decode_version, pending_key
 from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
@@ -301,16 +301,22 @@ class Operations:
             )
         return root
 
-    def find(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
+    def find(self, model: Any, key: tuple[Any, ...], *, fresh: bool = False) -> Plan[FoundEntity]:
         """An entity and its version, or the row of a view; None for an absent one."""
+        if type(fresh) is not bool:
+            raise InvalidQuery("fresh is True or False", model=model, fresh=fresh)
 
         def read() -> Plan[FoundEntity]:
             view = self.catalog.views.get(model)
             if view is not None:
+                if fresh:
+                    raise InvalidQuery("fresh is for entities; a page of a view takes includes=", view=model)
                 yield from self.fence.check_readable(model)
                 (found,) = yield from view.find_many([found_by(view, key)])
                 return found, 0
             place = self.root(model, key)
+            if fresh and (group := self.catalog.group_of(place)) != place:
+                yield from self.outbox.include([pending_key(group, 0)])  # whatever commit waits there
             (row,) = yield from Read("roots", [place])
             return (yield from self._living(place, self._entity(model, place, row)))
 
@@ -331,9 +337,9 @@ class Operations:
         version = body.stamp if own is None else decode_version(own.value)
         return (entity, version) if isinstance(entity, model) else (None, 0)
 
-    def get(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
+    def get(self, model: Any, key: tuple[Any, ...], *, fresh: bool = False) -> Plan[FoundEntity]:
         """`find`, with NotFound for an absent one."""
-        found = yield from self.find(model, key)
+        found = yield from self.find(model, key, fresh=fresh)
         if found[0] is None:
             raise NotFound("there is no such entity", model=model, key=key)
         return found

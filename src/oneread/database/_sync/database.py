@@ -148,12 +148,12 @@ class Database(FeedVerbs, Together):
         )
 
     @overload
-    def get(self, model: Exact[R], at: Ref[R], /) -> R: ...
+    def get(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False) -> R: ...
     @overload
-    def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
+    def get(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False) -> E: ...
     @overload
-    def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
-    def get(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False) -> R: ...
+    def get(self, model: Asked, /, *key: Asked, fresh: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
         `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
@@ -163,9 +163,14 @@ class Database(FeedVerbs, Together):
         one request and `most` rows for each `newest_values`. An empty group is not an error: counts and totals are 0,
         newest values [], the rest None.
 
+        With `fresh=True` a child of an entity group shows every commit that was acknowledged before, of any process:
+        on a store that changes one row at a time a commit is made in the group's root, and its children's rows follow.
+        One request more there, and what writing those rows takes; nothing on other stores, and for other entities.
+
         Raises:
             NotFound: there is no such entity.
             InvalidKey: the key has other parts than declared, or the reference is to another class.
+            InvalidQuery: `fresh` of a view, or not True or False.
             NotReady: the view is still being built.
 
         Examples:
@@ -178,21 +183,22 @@ class Database(FeedVerbs, Together):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        found: Any = None if find is None else find(key)
+        found: Any = None if find is None or fresh is not False else find(key)
         if found is None:
             trace = self._trace()
-            found = self._with_outcome(self._driver.run(self.operations.get(model, key), trace), trace)
+            read = self._driver.run(self.operations.get(model, key, fresh=fresh), trace)
+            found = self._with_outcome(read, trace)
         elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
         return found
 
     @overload
-    def find(self, model: Exact[R], at: Ref[R], /) -> R | None: ...
+    def find(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False) -> R | None: ...
     @overload
-    def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
+    def find(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False) -> E | None: ...
     @overload
-    def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
-    def find(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False) -> R | None: ...
+    def find(self, model: Asked, /, *key: Asked, fresh: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like `get`, but None when there is none.
 
         Examples:
@@ -205,10 +211,10 @@ class Database(FeedVerbs, Together):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        found: Any = None if find is None else find(key)
+        found: Any = None if find is None or fresh is not False else find(key)
         if found is None:
             trace = self._trace()
-            read = self._driver.run(self.operations.find(model, key), trace)
+            read = self._driver.run(self.operations.find(model, key, fresh=fresh), trace)
             found = ABSENT if read[0] is None else self._with_outcome(read, trace)
         return None if found is ABSENT else found
 
