@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,35 +24,39 @@ STRICT = {
 }
 
 
-def mypy(program, folder):
-    """The lines mypy reports errors on, with what it says."""
+def mypy(programs, folder):
+    """The lines of each program that mypy reports errors on, with what it says."""
     command = ["-m", "mypy", f"--config-file={ROOT / 'pyproject.toml'}", f"--cache-dir={folder}", "--output=json"]
     done = subprocess.run(
-        [sys.executable, *command, str(program)], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, *command, *map(str, programs)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode in (0, 1), done.stderr + done.stdout
     reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return [
-        (report["line"], report["message"])
-        for report in reports
-        if report["severity"] == "error" and Path(ROOT, report["file"]).resolve() == program.resolve()
-    ]
+    errors = [report for report in reports if report["severity"] == "error"]
+    return by_program(programs, [(Path(ROOT, each["file"]), each["line"], each["message"]) for each in errors])
 
 
-def basedpyright(program, folder):
-    """The lines basedpyright in strict mode reports errors on, with what it says."""
+def basedpyright(programs, folder):
+    """The lines of each program that basedpyright in strict mode reports errors on, with what it says."""
     settings = folder / "pyrightconfig.json"
-    settings.write_text(json.dumps(STRICT | {"include": [str(program)], "extraPaths": [str(ROOT / "src")]}))
+    settings.write_text(json.dumps(STRICT | {"include": [*map(str, programs)], "extraPaths": [str(ROOT / "src")]}))
     command = ["-m", "basedpyright", "--outputjson", f"--pythonpath={sys.executable}", f"--project={settings}"]
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr + done.stdout
     result = json.loads(done.stdout)
-    assert result["summary"]["filesAnalyzed"] >= 1
-    return [
-        (report["range"]["start"]["line"] + 1, report["message"])
-        for report in result["generalDiagnostics"]
-        if report["severity"] == "error"
-    ]
+    assert result["summary"]["filesAnalyzed"] >= len(programs)
+    errors = [report for report in result["generalDiagnostics"] if report["severity"] == "error"]
+    lines = [each["range"]["start"]["line"] + 1 for each in errors]
+    found = zip(errors, lines, strict=True)
+    return by_program(programs, [(Path(each["file"]), line, each["message"]) for each, line in found])
+
+
+def by_program(programs, reports):
+    """The reports on each program; those on other files are left out."""
+    found = {program.resolve(): [] for program in programs}
+    for file, line, message in reports:
+        found.get(file.resolve(), []).append((line, message))
+    return found
 
 
 CHECKERS = pytest.mark.parametrize("check", [mypy, basedpyright])
@@ -66,16 +71,27 @@ def marked(program):
     return {number for number, line in enumerate(lines, 1) if MARK.search(line)}
 
 
+@pytest.fixture(scope="session")
+def reports(tmp_path_factory):
+    """What a checker reports of each program; asked once for all of them, since it spends its time on the library."""
+
+    @cache
+    def reported(check):
+        return check(programs("accepted*.py") + programs("rejected*.py"), tmp_path_factory.mktemp(check.__name__))
+
+    return lambda check, program: reported(check)[program]
+
+
 @CHECKERS
 @pytest.mark.parametrize("program", programs("accepted*.py"), ids=lambda program: program.stem)
-def test_an_accepted_program_has_no_errors(check, program, tmp_path):
-    assert check(program, tmp_path) == []
+def test_an_accepted_program_has_no_errors(check, program, reports):
+    assert reports(check, program) == []
 
 
 @CHECKERS
 @pytest.mark.parametrize("program", programs("rejected*.py"), ids=lambda program: program.stem)
-def test_exactly_the_wrong_lines_are_reported(check, program, tmp_path):
-    found = check(program, tmp_path)
+def test_exactly_the_wrong_lines_are_reported(check, program, reports):
+    found = reports(check, program)
     reported = {line for line, _ in found}
     wrong = marked(program)
     assert wrong, "a rejected program marks its wrong lines with `# rejected`"
@@ -87,4 +103,4 @@ def test_exactly_the_wrong_lines_are_reported(check, program, tmp_path):
 def test_a_wrong_line_would_be_found(check, tmp_path):
     program = tmp_path / "program.py"
     program.write_text("x: int = 1\ny: int = 'one'\n")
-    assert [line for line, _ in check(program, tmp_path)] == [2]
+    assert [line for line, _ in check([program], tmp_path)[program]] == [2]
