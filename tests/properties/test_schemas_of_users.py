@@ -17,6 +17,7 @@ from oneread.testing.proof import Disagreement, prove, with_inline
 from oneread.testing.simulator import JUMPS, Simulation
 from oneread.testing.steps import DrainStep, SaveAllStep, SaveStep
 from tests.properties.forum import FORUM
+from tests.properties.pages_and_views import PAGES
 from tests.properties.schema_of_everything import EVERYTHING
 from tests.properties.schema_of_feeds import FEED_SCHEMA, Group, Member, Membership, Post
 from tests.properties.votes_and_answers import SITE
@@ -37,6 +38,7 @@ ROW_SCHEMAS = {
     "everything": SCHEMAS["everything"],
     "feeds": without(FEED_SCHEMA, "MergedFeed", "BusyFeed"),
     "totals": SITE,
+    "counters": PAGES,
 }
 """The same, as far as a store that changes one row at a time keeps them."""
 

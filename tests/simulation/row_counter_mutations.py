@@ -139,7 +139,7 @@ def a_new_row_is_made_by_its_first_add(patch):
 
 
 def rows_are_emptied_before_the_settings(patch):
-    settings = "    yield from self._change_settings(name, lambda row: row._replace(settings=None))\n"
+    settings = "    yield from change_settings(name, lambda row: row.deleted())\n"
     last = "    self._forget(name)\n"
     edit(patch, RowCounters, "delete", (settings, ""), (last, settings + last))
 

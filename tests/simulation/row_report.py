@@ -21,6 +21,7 @@ from oneread.testing.simulator import Violation
 from tests.simulation import (
     row_cells,
     row_child_totals_mutations,
+    row_counter_fields_mutations,
     row_counter_mutations,
     row_feeds,
     row_following,
@@ -37,6 +38,7 @@ from tests.simulation import (
     test_row_watching,
 )
 from tests.simulation.row_child_totals import threads_world
+from tests.simulation.row_counter_fields import shown_world
 from tests.simulation.row_counters import counter_world
 from tests.simulation.row_groups import group_world
 from tests.simulation.row_totals import totals_world
@@ -52,6 +54,8 @@ WORLDS = {
     "feeds": row_feeds.world,
     "feeds of few entries": row_trimming.world,
     "counters": counter_world,
+    "counters shown": shown_world,
+    "counters shown, applied later": partial(shown_world, later=True),
     "totals": totals_world,
     "totals, applied later": partial(totals_world, later=True),
     "totals of several rows": partial(totals_world, spread=True),
@@ -68,6 +72,7 @@ BY_SEED = {
     "feeds": test_row_feeds.BY_SEED,
     "feeds of few entries": test_row_trimming.BY_SEED,
     "counters": row_counter_mutations.BY_SEED,
+    "counters shown": row_counter_fields_mutations.BY_SEED,
     "totals": row_totals_mutations.BY_SEED,
     "totals of several rows": row_totals_mutations.BY_SPREAD,
     "totals of groups": row_child_totals_mutations.BY_SEED,
@@ -89,6 +94,7 @@ BY_SCHEDULE = {
     "cells": row_cells.BY_SWITCHES,
     "groups": row_group_mutations.BY_SWITCHES,
     "counters": row_counter_mutations.BY_SCHEDULE,
+    "counters shown": row_counter_fields_mutations.BY_SWITCHES,
     "totals": row_totals_mutations.BY_SWITCHES,
     "totals of groups": row_child_totals_mutations.BY_SWITCHES,
 }

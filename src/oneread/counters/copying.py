@@ -8,7 +8,7 @@ entities show its value. See docs/decisions/0055-counters-as-sources.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from oneread.counters.rows import (
@@ -26,7 +26,7 @@ from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
 from oneread.store.requests import Scan
-from oneread.store.rows import Cell
+from oneread.store.rows import Cell, Row
 from oneread.transactions.commit import Committer
 from oneread.transactions.native import TaskStep
 from oneread.transactions.unit_of_work import VALUE, Group, later
@@ -36,7 +36,7 @@ BATCH: Final = 100
 PAUSE_SECONDS: Final = 5.0
 """The longest that a worker waits before it looks for marks again."""
 
-_ENDING: Final = (Closed, SchemaMismatch, Unavailable, BudgetExceeded, OutcomeUnknown)
+ENDING: Final = (Closed, SchemaMismatch, Unavailable, BudgetExceeded, OutcomeUnknown)
 """Errors that no entity causes."""
 
 _log = logging.getLogger(__name__)
@@ -89,9 +89,19 @@ class CounterCopier:
         found = yield from Scan("counts", within, batch)
         check_ascending("counts", within, found)
         self._last = found[-1][0] if len(found) == batch else b""
-        names = [name_of(key) for key, row in found if not due or self._is_due(name_of(key), marked_since(row), now)]
-        copied = (yield from self._copy(names)) if names else 0
+        marked = {name_of(key): row for key, row in found}
+        if due:
+            marked = {name: mark for name, mark in marked.items() if self._is_due(name, self.since(mark), now)}
+        copied = (yield from self.copy(marked)) if marked else 0
         return bool(copied or self._last)
+
+    def since(self, mark: Row) -> int:
+        """When a counter was marked, in milliseconds since 1970."""
+        return marked_since(mark)
+
+    def copy(self, marked: Mapping[str, Row]) -> Plan[int]:
+        """Copies counters, by their names with their marks; returns how many could be."""
+        return self._copy(list(marked))
 
     def _is_due(self, name: str, since: int, now: int) -> bool:
         """Whether a mark cannot wait for the next look; a mark from the future is of a clock that was set back."""
@@ -102,7 +112,7 @@ class CounterCopier:
         """Copies some counters in one transaction, else one by one; returns how many could be."""
         try:
             yield from self._committer.step(lambda step: self._show(step, names))
-        except _ENDING:
+        except ENDING:
             raise
         except OnereadError as error:
             if len(names) > 1:

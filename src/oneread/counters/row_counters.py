@@ -15,6 +15,7 @@ import msgspec
 
 from oneread.counters.committer import Once, check_moment_ahead
 from oneread.counters.reading import windows_of_rows
+from oneread.counters.row_marks import mark_before
 from oneread.counters.rows import (
     MOST_SHARDS,
     SETTINGS,
@@ -45,7 +46,7 @@ from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.store.requests import Read, Scan
-from oneread.transactions.row_apply import LOOKS, new_commit
+from oneread.transactions.row_apply import LOOKS, new_commit, surely
 from oneread.transactions.row_system import ATTEMPTS
 
 LASTING_SECONDS: Final = 30.0
@@ -116,6 +117,7 @@ class RowCounters:
             if ready is not None:
                 change = ShardChange(ready[0], (yield from Now()), commit)
                 change.add(wanted, _settings_of(ready[1]))
+                yield from mark_before(change, shown=ready[1].is_shown)
                 if (yield from self._swap(ready[0], change, commit, wanted)):
                     self._own.setdefault(wanted.name, []).append(change.after)
                     return True
@@ -201,7 +203,7 @@ class RowCounters:
         if own.sealed > found.placing.epoch:  # the number of rows was changed
             self._known.pop(wanted.name, None)
             return None
-        if found.settings is None:  # deleted, and this token was not counted before
+        if not found.has_adds:  # deleted, and this token was not counted before
             yield from self._settings(wanted, once.seconds)
             return None
         for each in earlier:
@@ -212,11 +214,12 @@ class RowCounters:
             if ready is None or ready[1].placing != found.placing:
                 return None
             own, found = ready
-        # After the last read: a token that was there before may be removed by now, if that was long ago.
-        self._check_time(wanted, once, begun)
         change = ShardChange(own, (yield from Now()), commit)
         change.add(wanted, _settings_of(found))
         change.note(once.token, found.placing.epoch)
+        yield from mark_before(change, shown=found.is_shown)
+        # After the last read: a token that was there before may be removed by now, if that was long ago.
+        self._check_time(wanted, once, begun)
         return True if (yield from change.request()) else None
 
     def _check_time(self, wanted: Add, once: Once, begun: float) -> None:
@@ -244,39 +247,20 @@ class RowCounters:
             return known.row
 
         def need(row: SettingsRow) -> SettingsRow:
-            is_deleted = row.settings is None and row.writes is not None
+            is_deleted = not row.has_adds and row.placing.shards > 0
             if row.fits(wanted.declared, seconds) or (is_deleted and not revives):
                 return row
             return row.needed(wanted.declared, seconds)
 
-        found, since = yield from self._change_settings(wanted.name, need)
-        if found.settings is None:
+        since = self.clock()
+        found = yield from change_settings(wanted.name, need)
+        if not found.has_adds:
             return found
         if len(self._known) >= _KNOWN:
             self._known.clear()
             self._own.clear()
         self._known[wanted.name] = _Known(found, since)
         return found
-
-    def _change_settings(
-        self, name: bytes, change: Callable[[SettingsRow], SettingsRow]
-    ) -> Plan[tuple[SettingsRow, float]]:
-        """Makes the settings what a function makes of them; returns them, and when they were asked for."""
-        for number in range(ATTEMPTS):
-            since = self.clock()
-            (row,) = yield from Read("counts", [SETTINGS + name], "dm")
-            found = read_settings_row(name, row)
-            wanted = change(found)
-            if wanted == found:
-                return found, since
-            request, made = found.request(wanted, (yield from Now()))
-            try:
-                if (yield from request):
-                    return made, since
-            except OutcomeUnknown:
-                pass
-            yield from Sleep(backoff(number, (yield from Random())))
-        raise Conflict("others change the settings of this counter all the time; try again", counter=text_of(name))
 
     def _begin_row(self, row: ShardRow, wanted: Add, seconds: float) -> Plan[tuple[ShardRow, SettingsRow] | None]:
         """Makes a row that has no value yet, and reads the settings again; None when another change came first.
@@ -303,7 +287,7 @@ class RowCounters:
             windows = before.windows if keep is None else dict(keep)
             return row.changed(msgspec.structs.replace(before, shards=many, windows=windows))
 
-        found, _since = yield from self._change_settings(name, change)
+        found = yield from change_settings(name, change)
         settings = _settings_of(found)
         self._forget(name)
         if keep is not None:
@@ -318,34 +302,40 @@ class RowCounters:
 
     def delete(self, name: bytes) -> Plan[None]:
         """The settings first, then each row. Tokens, epochs and the rows themselves stay, since late adds may come."""
-        yield from self._change_settings(name, lambda row: row._replace(settings=None))
+        yield from change_settings(name, lambda row: row.deleted())
         yield from self._change_rows(name, lambda _row: {"sums": None, "windows": {}})
         self._forget(name)
 
     def restore(
         self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
     ) -> Plan[None]:
-        """Deletes the counter, writes its settings, and gives the first row everything."""
+        """Deletes the counter, writes its settings, and gives the first row everything.
+
+        The row is there before its settings: so an entity that begins to show the counter after them finds it.
+        """
         yield from self.delete(name)
-        yield from self._change_settings(name, lambda row: row.changed(settings))
-        held = {window_column(size, start): each for (size, start), each in windows.items()}
         (row,) = yield from _read_rows(name, [0])
-        yield from self._change_row(row, lambda _row: {"sums": sums, "windows": held})
+        if row.writes is None:
+            row = yield from self._change_row(row, lambda _row: {})
+        found = yield from change_settings(name, lambda row: row.changed(_as_shown(settings, row)))
+        held = {window_column(size, start): each for (size, start), each in windows.items()}
+        yield from self._change_row(row, lambda _row: {"sums": sums, "windows": held}, shown=found.is_shown)
 
     def _change_rows(self, name: bytes, change: _RowEdit) -> Plan[None]:
         for key, row in (yield from Scan("counts", shards_of(name), MOST_SHARDS + 1, families="dm")):
             yield from self._change_row(read_shard_row(key, row), change)
 
-    def _change_row(self, row: ShardRow, change: _RowEdit) -> Plan[None]:
-        """Gives a row the sums and windows that a function says."""
+    def _change_row(self, row: ShardRow, change: _RowEdit, *, shown: bool = False) -> Plan[ShardRow]:
+        """Gives a row the sums and windows that a function says; returns it as it is then, without its tokens."""
         for number in range(ATTEMPTS):
             made = ShardChange(row, (yield from Now()))
             wanted = row._replace(**change(row))
             if wanted.sums != row.sums:
                 made.set_sums(wanted.sums)
+                yield from mark_before(made, shown=shown)
             made.set_windows(wanted.windows)
             if (yield from _is_done(made)):
-                return
+                return made.after
             yield from Sleep(backoff(number, (yield from Random())))
             (row,) = yield from read_rows([row.key])
         raise Conflict("others change this counter all the time; try again", row=row.key)
@@ -377,6 +367,28 @@ def _windows_of_sizes(row: ShardRow, settings: CounterSettings) -> dict[bytes, S
 def _settings_of(row: SettingsRow) -> CounterSettings:
     assert row.settings is not None
     return row.settings
+
+
+def _as_shown(settings: CounterSettings, row: SettingsRow) -> CounterSettings:
+    return msgspec.structs.replace(settings, shown=row.is_shown)
+
+
+def change_settings(name: bytes, change: Callable[[SettingsRow], SettingsRow]) -> Plan[SettingsRow]:
+    """Makes the settings what a function makes of them; returns them."""
+    for number in range(ATTEMPTS):
+        (row,) = yield from surely(Read("counts", [SETTINGS + name], "dm"))
+        found = read_settings_row(name, row)
+        wanted = change(found)
+        if wanted == found:
+            return found
+        request, made = found.request(wanted, (yield from Now()))
+        try:
+            if (yield from request):
+                return made
+        except OutcomeUnknown:
+            pass
+        yield from Sleep(backoff(number, (yield from Random())))
+    raise Conflict("others change the settings of this counter all the time; try again", counter=text_of(name))
 
 
 def rows_of_token(placing: TokenPlaces, token: bytes) -> list[int]:

@@ -414,7 +414,8 @@ def _check_token(key: bytes, row: Row) -> None:
 
 def _check_mark(key: bytes, row: Row) -> None:
     name_of(key)
-    marked_since(row)
+    for cell in row.values():  # one, or one for each shard
+        marked_since({VALUE: cell})
 
 
 def _check_chance(key: bytes, row: Row) -> None:

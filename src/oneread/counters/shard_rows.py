@@ -45,6 +45,8 @@ PLACING: Final = b"m:c"
 SEALED: Final = b"m:e"
 """The column of a shard that says which epoch it knows: adds of earlier ones are refused."""
 TOKEN: Final = b"m:t:"
+SHOWN: Final = b"m:s"
+"""The column of a shard of a counter that entities show: whether it has marked the counter since the last copy."""
 
 SLOTS: Final = 256
 """Tokens are spread over so many slots, and these over the rows there are."""
@@ -104,6 +106,16 @@ class SettingsRow(NamedTuple):
     settings: CounterSettings | None = None
     placing: TokenPlaces = TokenPlaces()
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether entities show the counter."""
+        return self.settings is not None and self.settings.shown
+
+    @property
+    def has_adds(self) -> bool:
+        """Whether adds go by these settings: not those of a counter that was deleted, or is shown and nothing else."""
+        return self.settings is not None and self.settings.shards > 0
+
     def fits(self, declared: CounterSettings, seconds: float) -> bool:
         """Whether a counter that is declared like this needs nothing else, nor tokens kept for so many seconds."""
         settings = self.settings
@@ -130,6 +142,16 @@ class SettingsRow(NamedTuple):
         settings = msgspec.structs.replace(settings, epoch=placing.epoch)
         return self._replace(settings=settings, placing=placing)
 
+    def deleted(self) -> SettingsRow:
+        """As a delete leaves them: adds of a counter that entities show still mark it."""
+        return self._replace(settings=_ONLY_SHOWN if self.is_shown else None)
+
+    def shown(self) -> SettingsRow:
+        """As they are once entities show the counter."""
+        if self.settings is None:
+            return self._replace(settings=_ONLY_SHOWN)
+        return self._replace(settings=msgspec.structs.replace(self.settings, shown=True))
+
     def request(self, wanted: SettingsRow, now: int) -> tuple[CheckAndMutate, SettingsRow]:
         """The compare-and-set that makes this row the wanted one, and the row as it is then."""
         stamp = next_stamp(self.writes, now)
@@ -139,7 +161,10 @@ class SettingsRow(NamedTuple):
 
 
 class ShardRow(NamedTuple):
-    """A shard as it was read; `sums` is None where nothing was added since the counter was made."""
+    """A shard as it was read; `sums` is None where nothing was added since the counter was made.
+
+    `marked` says whether it has marked the counter since the last copy, and is None where no entity shows the counter.
+    """
 
     key: bytes
     writes: int | None = None
@@ -148,6 +173,7 @@ class ShardRow(NamedTuple):
     history: Sequence[HistoryEntry] = ()
     windows: Mapping[bytes, Sums] = {}
     tokens: Mapping[bytes, Cell] = {}
+    marked: bool | None = None
 
     def token(self, token: bytes) -> bytes | None:
         """The id of the add that counted a token in this row; None if none did."""
@@ -160,30 +186,33 @@ class ShardRow(NamedTuple):
 
 
 class ShardChange:
-    """One change of a shard; `after` is the row as it is then, without its tokens."""
+    """One change of a shard, from the row `before`; `after` is the row as it is then, without its tokens.
+
+    It is made at the time `now`; `stamp` is the number of the change.
+    """
 
     def __init__(self, row: ShardRow, now: int, commit: bytes = FENCED) -> None:
-        self._row = row
-        self._now = now
+        self.before = row
+        self.now = now
         self._commit = commit
-        self._stamp = next_stamp(row.writes, now)
+        self.stamp = next_stamp(row.writes, now)
         self._cells: dict[bytes, bytes] = {}
         self._removed: dict[bytes, int] = {}
         history = [*row.history, HistoryEntry(row.writes or 0, commit)][-REMEMBERED:]
-        self.after = row._replace(writes=self._stamp, history=history, windows=dict(row.windows), tokens={})
+        self.after = row._replace(writes=self.stamp, history=history, windows=dict(row.windows), tokens={})
 
     def add(self, wanted: Add, settings: CounterSettings) -> None:
         """Adds to the sums, and to the window of each size."""
-        self.set_sums((self._row.sums or NOTHING).plus(wanted.amount))
+        self.set_sums((self.before.sums or NOTHING).plus(wanted.amount))
         for size, many in settings.windows.items():
-            start = window_start(size, self._now if wanted.at is None else wanted.at)
+            start = window_start(size, self.now if wanted.at is None else wanted.at)
             column = window_column(size, start)
-            sums = self._row.windows.get(column)
+            sums = self.before.windows.get(column)
             if sums is None:
                 first = self._first(size, many, start, is_given=wanted.at is not None)
                 self.remove_windows(
                     each
-                    for each in self._row.windows
+                    for each in self.before.windows
                     if window_size_of(each) not in settings.windows
                     or (window_size_of(each) == size and start_of(each) < first)
                 )
@@ -196,8 +225,8 @@ class ShardChange:
         """When the first window begins that is kept: so many up to the newest of this row, none after the clock's."""
         if not is_given:
             return first_kept(start, many, size)
-        own = [start_of(each) for each in self._row.windows if window_size_of(each) == size]
-        return first_kept(min(max([start, *own]), window_start(size, self._now)), many, size)
+        own = [start_of(each) for each in self.before.windows if window_size_of(each) == size]
+        return first_kept(min(max([start, *own]), window_start(size, self.now)), many, size)
 
     def note(self, token: bytes, epoch: int) -> None:
         """Says that this commit counted a token here, in an epoch."""
@@ -206,7 +235,7 @@ class ShardChange:
 
     def seal(self, epoch: int) -> None:
         """Refuses adds with a token of earlier epochs."""
-        self.after = self.after._replace(sealed=max(epoch, self._row.sealed))
+        self.after = self.after._replace(sealed=max(epoch, self.before.sealed))
         self._cells[SEALED] = encode_version(self.after.sealed)
 
     def set_sums(self, sums: Sums | None) -> None:
@@ -219,7 +248,7 @@ class ShardChange:
 
     def set_windows(self, windows: Mapping[bytes, Sums]) -> None:
         """Gives the row these windows in place of its own."""
-        self.remove_windows(self._row.windows.keys() - windows.keys())
+        self.remove_windows(self.before.windows.keys() - windows.keys())
         for column, sums in windows.items():
             self.set_window(column, sums)
 
@@ -227,12 +256,17 @@ class ShardChange:
         """Deletes windows at the stamp of this change: none is put at or below it later, since that compares `m:w`."""
         for each in columns:
             self.after.windows.pop(each, None)  # type: ignore[attr-defined]
-            self._removed[each] = self._stamp
+            self._removed[each] = self.stamp
+
+    def mark(self, *, marked: bool) -> None:
+        """Says whether this row has marked the counter, which entities show."""
+        self.after = self.after._replace(marked=marked)
+        self._cells[SHOWN] = bytes([marked])
 
     def request(self) -> CheckAndMutate:
         """The compare-and-set that does it: once, however late, and however often it is made."""
         cells = {**self._cells, HISTORY: encode_struct(self.after.history)}
-        return _swap(self._row.key, self._row.writes, self._stamp, cells, self._removed)
+        return _swap(self.before.key, self.before.writes, self.stamp, cells, self._removed)
 
 
 def _swap(
@@ -278,8 +312,12 @@ def read_shard_row(key: bytes, row: Row | None) -> ShardRow:
         _decode(row, HISTORY, _decode_history),
         windows_in(row),
         {column: cell for column, cell in row.items() if column.startswith(TOKEN)},
+        row[SHOWN].value != _UNMARKED if SHOWN in row else None,
     )
 
+
+_ONLY_SHOWN: Final = CounterSettings(0, 0, {}, shown=True)
+_UNMARKED: Final = bytes([False])
 
 _decode_placing: Final = msgspec.msgpack.Decoder(TokenPlaces).decode
 _decode_history: Final = msgspec.msgpack.Decoder(list[HistoryEntry]).decode

@@ -11,7 +11,6 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 import msgspec
 
 from oneread.counters.cache_first import CacheFirstPlans
-from oneread.counters.copying import CounterCopier
 from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
 from oneread.database.log_sweep import LogSweep, Sweep
@@ -115,7 +114,7 @@ class Operations:
         if parts.begin_purge is not None:
             jobs.append(BackgroundSweeper(parts.begin_purge, name="purge", pause=grace / 4))
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
-        self.copies = CounterCopier(self.committer, catalog.counters)
+        self.copies = parts.copies
         self.marking = Marking(catalog, fence, self.find, self.commit)
         self.meter: WorkerMeter | None = None
         # Values for references without a default that are left out, by name.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from oneread.counters.row_cache_first import RowCacheFirst
+from oneread.counters.row_copying import RowCounterCopier, show_counter
 from oneread.counters.row_counters import RowCounters
 from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.database.group_overlay import GroupOverlay
@@ -36,6 +37,7 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreP
     assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
     committer.lease, committer.clock = fence, fence.clock
     committer.feeds, committer.shards = feeds, GroupShards(catalog.shards)
+    committer.read_counter = show_counter
     return StoreParts(
         committer,
         RowTaskRunner(committer, standing=fence.standing),
@@ -44,6 +46,7 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreP
         RowCounters(),
         RowTokenSweeper(),
         RowCacheFirst(),
+        RowCounterCopier(committer, catalog.counters),
         cells,
         partial(Purge, catalog, RecordedPointers(), grace),
         committer.apply_later,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oneread.counters.cache_committer import CacheFirstCommitter, NativeCacheFirst
 from oneread.counters.committer import CounterCommitter, NativeCounters
+from oneread.counters.copying import CounterCopier
 from oneread.counters.sweep import TokenSweeper
 from oneread.database.expiry_sweep import SweepSteps
 from oneread.database.overlays import NewOverlay, SpanningOverlay
@@ -42,6 +43,7 @@ class StoreParts(NamedTuple):
     counters: CounterCommitter
     counter_sweeper: PeriodicJob
     cache_counters: CacheFirstCommitter
+    copies: CounterCopier
     cells: CopyCells = NO_CELLS
     begin_purge: Callable[[], SweepSteps] | None = None
     """Begins a purge of what was removed; None where removed rows are gone."""
@@ -74,4 +76,5 @@ def native_parts(catalog: Catalog, fence: Fence, inline: int) -> StoreParts:
         counters,
         TokenSweeper(committer, counters),
         NativeCacheFirst(committer),
+        CounterCopier(committer, catalog.counters),
     )

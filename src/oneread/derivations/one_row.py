@@ -47,8 +47,6 @@ def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
 
 
 def _of_model(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:
-    if any(each.number is None for each in entity_type.rollups):
-        yield "rollup: a counter"
     for field in _constrained_totals(catalog, entity_type):
         yield f"rollup: a total with a constraint, which cannot refuse a commit that was made: {field}"
 

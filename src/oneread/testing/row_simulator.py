@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from random import Random as Chance
 from typing import Any, Final
 
+from oneread.counters.rows import MARKS as COUNTER_MARKS
 from oneread.counters.rows import PREFIXES as COUNTER_PREFIXES
 from oneread.database.open import opened
 from oneread.derivations.catalog import Catalog
@@ -69,7 +70,9 @@ class LogicalRows:
             rows += [each for each in entries if is_entry(each)]
             return sorted(rows + [each for feed in self._trimmed for each in _kept_rows(feed, stored)])
         if asked.table == "counts":
-            return [(key, {VALUE: cell}) for key, cell in map(self._counted, living) if cell is not None]
+            marks = [(key, next(iter(row.values()))) for key, row in stored if key.startswith(COUNTER_MARKS)]
+            counted = [*map(self._counted, living), *marks]
+            return sorted((key, {VALUE: cell}) for key, cell in counted if cell is not None)
         return [(_shared(key), {VALUE: cell}) for key, cell in living]
 
     def _root(self, key: bytes) -> Any:
@@ -258,7 +261,7 @@ class RowSimulation(Simulation):
         self._driver.run(self._committer.recover(patience=0.0), Trace())
         for _ in range(_ROUNDS):
             self.now += 20_000
-            if self._driver.run(self.operations.outbox.step(50), Trace()) is TaskStepResult.IDLE:
+            if self._driver.run(self.operations.drain_step(50), Trace()) is TaskStepResult.IDLE:
                 break
         else:
             self._raise_violation(f"tasks are left after {_ROUNDS} batches")

@@ -55,7 +55,7 @@ from oneread.transactions.row_apply import Committed, check_sums, group_tasks, l
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
 from oneread.transactions.row_holds import HeldRows, RecordedKeys
 from oneread.transactions.row_pointers import put_pointers, refers, taken, taken_by
-from oneread.transactions.row_shown_groups import RowsAndGroups, has_extrema, read_groups
+from oneread.transactions.row_shown_groups import ReadCounter, RowsAndGroups, has_extrema, no_counters, read_groups
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import (
     ClaimFacts,
@@ -152,6 +152,7 @@ class RowCommitter(HeldRows):
         super().__init__(name_of, recorded, claim_facts)
         self.feeds: FollowRows = NoFeeds()
         self.shards = GroupShards()
+        self.read_counter: ReadCounter = no_counters
         self._followers = followers
         self._cells = followers.cells
         self._inline = inline
@@ -274,7 +275,7 @@ class RowCommitter(HeldRows):
             sums = self.likely_shards(change, seen.key, (yield from Now()))
             rows, shards = yield from self.read_sources(wanted, sums)
         if groups:
-            yield from read_groups(rows, change.key, groups, self.shards)
+            yield from read_groups(rows, change.key, groups, self.shards, self.read_counter)
         return rows, shards
 
     def likely_shards(self, change: Change, root: bytes, now: int) -> list[bytes]:

@@ -302,7 +302,7 @@ class GroupCommitter(FollowingCommitter):
         for each in changes:
             groups = each.groups(draft.root_of(each))
             if not draft.rows.have_shown(each.key, groups):
-                yield from read_groups(draft.rows, each.key, groups, self.shards)
+                yield from read_groups(draft.rows, each.key, groups, self.shards, self.read_counter)
         return sums
 
     def read_children(self, draft: GroupDraft, wanted: Iterable[bytes]) -> Plan[None]:

@@ -146,6 +146,14 @@ class TotalsCommitter(GroupCommitter):
                 found += yield from in_time(listing, self.clock, OPERATION)
         return found
 
+    def show_counter(self, group: Group) -> Plan[None]:
+        """Commits the entities that show a named counter again, with its value. Raises what an entity refuses it by."""
+        for holder in group.holders:
+            attempt = partial(self._show, self._followers.of_groups(holder, [group]), [group], set[int]())
+            done = yield from in_time(self._until_won(attempt, holder), self.clock, OPERATION)
+            if done is not None:
+                yield from self._apply_now(done)
+
     def _show_all(self, holder: bytes, groups: Sequence[Group]) -> Plan[list[Committed]]:
         """Gives an entity the numbers of groups in one commit; in one for each where that is refused."""
         change = self._followers.of_groups(holder, groups)

@@ -6,9 +6,9 @@ protocol.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -22,7 +22,15 @@ from oneread.transactions.intents import decode_version
 from oneread.transactions.outbox import group_root
 from oneread.transactions.row_apply import surely
 from oneread.transactions.row_system import WRITES
-from oneread.transactions.unit_of_work import VALUE, Group, GroupNumbers, RowCache, values_of
+from oneread.transactions.unit_of_work import VALUE, CounterRows, Group, GroupNumbers, RowCache, values_of
+
+ReadCounter: TypeAlias = Callable[[CounterRows], Plan[tuple[GroupNumbers, int]]]
+"""Reads a counter for an entity that shows it, and a number of its rows as they are; from then on adds mark it."""
+
+
+def no_counters(counter: CounterRows) -> Plan[tuple[GroupNumbers, int]]:
+    """Stands where no entity shows a named counter."""
+    raise NotImplementedError(counter)
 
 
 class RowsAndGroups(RowCache):
@@ -45,21 +53,38 @@ class RowsAndGroups(RowCache):
 
     def take_groups(self, key: bytes, groups: Sequence[Group], answers: Iterator[Any]) -> None:
         """Keeps the rows of these groups, and then the first rows of their extrema."""
-        shown = self.shown.setdefault(key, {})
         for each, shards in zip(groups, next(answers), strict=True):
             extrema = tuple([values_of(next(answers)) for _first in each.extrema])
-            self.groups[each.key] = _numbers(shards, extrema)
-            shown[group_root(each.key)] = sum(map(_writes_of, shards))
+            self.take(key, each, _numbers(shards, extrema), sum(map(_writes_of, shards)))
+
+    def take(self, key: bytes, group: Group, numbers: GroupNumbers, writes: int) -> None:
+        """Keeps the numbers of a group, and how often it was changed."""
+        self.groups[group.key] = numbers
+        self.shown.setdefault(key, {})[group_root(group.key)] = writes
 
 
-def read_groups(rows: RowsAndGroups, key: bytes, groups: Sequence[Group], shards: GroupShards) -> Plan[None]:
+def read_groups(
+    rows: RowsAndGroups,
+    key: bytes,
+    groups: Sequence[Group],
+    shards: GroupShards,
+    read_counter: ReadCounter = no_counters,
+) -> Plan[None]:
     """Reads the numbers of groups that an entity or the root row of a group shows, after its row was read.
 
-    One request, and one for each least, greatest or newest value.
+    One request, one for each least, greatest or newest value, and for each named counter what `read_counter` asks.
     """
-    reading: Plan[Any] = read_shards([each.key for each in groups], shards.number, surely, "dm")
-    firsts = [surely(Scan("views", first.within, first.most)) for each in groups for first in each.extrema]
-    rows.take_groups(key, groups, iter((yield from Together([reading, *firsts]))))
+    counted = [(each, each.counter) for each in groups if each.counter is not None]
+    summed = [each for each in groups if each.counter is None]
+    reading: list[Plan[Any]] = [read_counter(each) for _group, each in counted]
+    if summed:
+        reading.append(read_shards([each.key for each in summed], shards.number, surely, "dm"))
+        reading += [surely(Scan("views", first.within, first.most)) for each in summed for first in each.extrema]
+    answers = iter((yield from Together(reading)) if reading else ())
+    for each, _rows in counted:
+        rows.take(key, each, *next(answers))
+    if summed:
+        rows.take_groups(key, summed, answers)
 
 
 def has_extrema(group: Group) -> bool:

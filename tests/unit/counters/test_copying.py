@@ -23,6 +23,9 @@ class ByViews(Index[Quick]):
 QUICK = Schema(Quick, ByViews)
 
 
+each_store = pytest.mark.parametrize("store", ["memory://", "memory://?span=row"])
+
+
 def marked(db):
     return len(db.run(Scan("counts", MARKED, 1000).__iter__()))
 
@@ -46,8 +49,9 @@ def test_a_worker_copies_within_the_interval(tmp_path):
         assert [row.views for row in db.page(ByViews)] == [5]
 
 
-def test_a_counter_is_copied_once_in_an_interval_and_in_time(clock):
-    with connect("memory://", PAGES, workers=0, clock=clock) as db:
+@each_store
+def test_a_counter_is_copied_once_in_an_interval_and_in_time(clock, store):
+    with connect(store, PAGES, workers=0, clock=clock) as db:
         db.save(Page(number=1))
         assert db.operations.copies.pause == 0.5
         db.counter("views:1").add(1)
@@ -65,8 +69,9 @@ def test_a_counter_is_copied_once_in_an_interval_and_in_time(clock):
         assert db.get(Page, 1).views == 3
 
 
-def test_many_marks_are_passed_over_in_pages(clock):
-    with connect("memory://", PAGES, workers=0, clock=clock) as db:
+@each_store
+def test_many_marks_are_passed_over_in_pages(clock, store):
+    with connect(store, PAGES, workers=0, clock=clock) as db:
         db.save_all([Page(number=number) for number in range(7)])
         db.save(Site(name="x"))
         for number in range(7):
@@ -93,14 +98,13 @@ def test_two_workers_do_not_copy_twice():
         assert db.verify().clean
 
 
-def test_nothing_is_asked_where_nothing_is_shown():
+@each_store
+def test_nothing_is_asked_where_nothing_is_shown(store):
     class Plain(Model[int]):
         number: Key[int]
 
     asked = []
-    with connect(
-        "memory://", Schema(Plain), workers=0, observers=(lambda request, _answer: asked.append(request),)
-    ) as db:
+    with connect(store, Schema(Plain), workers=0, observers=(lambda request, _answer: asked.append(request),)) as db:
         db.counter("views:1").add(1)
         asked.clear()
         assert not db.run(db.operations.copies.step())
@@ -108,9 +112,10 @@ def test_nothing_is_asked_where_nothing_is_shown():
         assert db.operations.copies.pause == PAUSE_SECONDS
 
 
+@each_store
 @pytest.mark.parametrize("amount", [0, -3])
-def test_adds_of_any_sign_are_shown(amount):
-    with connect("memory://", PAGES, workers=0) as db:
+def test_adds_of_any_sign_are_shown(amount, store):
+    with connect(store, PAGES, workers=0) as db:
         db.save(Page(number=1))
         db.counter("views:1").add(amount)
         with db.counter_batch() as batch:

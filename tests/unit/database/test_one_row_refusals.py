@@ -18,7 +18,6 @@ from oneread import (
     by,
     connect,
     count,
-    counter,
     newest,
     on,
     rollup,
@@ -131,11 +130,6 @@ class Country(Model[str]):
     books: Annotated[int, Meta(le=9)] = rollup(BooksInCountry.books)
 
 
-class Counted(Model[int]):
-    number: Key[int]
-    views: int = rollup(counter("views:{number}"))
-
-
 class Crowded(Home):
     large_group = 10
 
@@ -156,7 +150,6 @@ class Lines(Feed[Posts]):
 
 REFUSED = [
     (Country, [Country], "rollup: a total with a constraint"),
-    (Counted, [Counted], "rollup: a counter"),
     (Crowded, [Member, Group, Membership, Post, Crowded], "large_group"),
 ]
 

@@ -1,0 +1,137 @@
+"""Rules of counters that entities show broken on purpose, on one row: what the simulator must find, and by what."""
+
+from oneread.counters import row_copying, row_counters, row_marks
+from oneread.counters.row_copying import RowCounterCopier
+from oneread.counters.row_counters import RowCounters
+from oneread.database import row_parts
+from oneread.store.rows import RowMutation
+from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_shown_groups import read_groups
+from tests.simulation.row_counter_mutations import a_new_row_relies_on_old_settings
+from tests.simulation.row_mutations import edit
+from tests.simulation.row_totals_mutations import (
+    LOADED,
+    WHOLE,
+    an_entity_that_is_not_there_is_not_fenced,
+    an_entity_with_equal_totals_is_skipped,
+)
+
+MARKED = "yield from mark_before(change, shown=ready[1].is_shown)\n"
+SWAPPED = "if (yield from self._swap(ready[0], change, commit, wanted)):\n"
+
+
+def functions(patch, module, name, *changes):
+    """As `edit`, of a function of a module."""
+    holder = type("Holder", (), {name: getattr(module, name)})
+    holder.__module__ = module.__name__
+    edit(patch, holder, name, *changes)
+    for each in (module, row_copying, row_counters, row_parts):
+        if hasattr(each, name):
+            patch.setattr(each, name, getattr(holder, name))
+
+
+def the_mark_is_put_after_the_add(patch):
+    edit(patch, RowCounters, "_add_plainly", (MARKED, "pass\n"), (SWAPPED, SWAPPED + " " * 16 + MARKED))
+
+
+def an_attempt_that_may_be_under_way_is_not_ended(patch):
+    """One that has put its mark, and has not changed its row yet."""
+    functions(
+        patch, row_copying, "unmark", ("if row.marked or row.writes is None or row.writes < stamp:", "if row.marked:")
+    )
+
+
+def attempts_are_ended_by_the_clock_alone(patch):
+    functions(patch, row_copying, "_set_unmarked", ("max(least, (yield from Now()))", "(yield from Now())"))
+
+
+def rows_may_mark_again_after_the_copy(patch):
+    unmark = "yield from unmark(key, marked_rows(mark))\n"
+    last = '    yield from Mutate("counts", [without_marks(mark_key(key), mark)])\n'
+    edit(patch, RowCounterCopier, "_copy_one", (unmark, "pass\n"), (last, f"    {unmark}{last}"))
+
+
+def a_mark_is_removed_with_all_its_stamps(patch):
+    patch.setattr(
+        row_copying, "without_marks", lambda key, mark: RowMutation(key, deletes=dict.fromkeys(mark, 1 << 62))
+    )
+
+
+def a_mark_is_removed_before_the_copy(patch):
+    last = '    yield from Mutate("counts", [without_marks(mark_key(key), mark)])\n'
+    edit(patch, RowCounterCopier, "_copy_one", (last, ""), ("    try:\n", f"{last}    try:\n"))
+
+
+def all_rows_have_one_mark(patch):
+    functions(patch, row_marks, "mark_before", ("_CHANGED + key[-1:]", "_CHANGED + bytes(1)"))
+
+
+def rows_are_not_changed_when_a_counter_is_first_shown(patch):
+    functions(patch, row_copying, "show_counter", ("if row.marked is None:", "if False:"))
+
+
+def rows_are_read_before_the_settings_say_that_they_are_shown(patch):
+    settings = "    yield from change_settings(name, lambda row: row if row.is_shown else row.shown())\n"
+    sums = "    sums, state = NOTHING, blake2b(digest_size=_STATE_BYTES)\n"
+    functions(patch, row_copying, "show_counter", (settings, ""), (sums, settings + sums))
+
+
+def the_row_does_not_say_that_it_is_shown(patch):
+    functions(patch, row_marks, "mark_before", ("not (shown or before.marked is False)", "not shown"))
+
+
+def a_delete_does_not_mark(patch):
+    edit(patch, RowCounters, "_change_row", ("yield from mark_before(made, shown=shown)", "pass"))
+
+
+def a_restored_row_is_made_with_its_value(patch):
+    edit(patch, RowCounters, "restore", ("if row.writes is None:", "if False:"))
+
+
+def a_delete_forgets_that_a_counter_is_shown(patch):
+    edit(patch, RowCounters, "delete", ("lambda row: row.deleted()", "lambda row: row._replace(settings=None)"))
+
+
+EARLY = "early = RowsAndGroups()\n    yield from read_groups(early, {}, groups, self.shards, self.read_counter)\n    "
+TAKEN = "{}.groups, {}.shown = early.groups, early.shown\n    "
+
+
+def the_entity_is_read_after_its_counter(patch):
+    taken = "    " + TAKEN.format("draft.rows", "draft.rows").rstrip(" ")
+    read = EARLY.format("change.key")
+    edit(patch, TotalsCommitter, "_show", (WHOLE, read + WHOLE), (LOADED, LOADED + taken), read_groups=read_groups)
+
+
+def a_new_entity_reads_its_counters_before_its_root_row(patch):
+    read = "groups = change.groups(Root())\n    " + EARLY.format("key")
+    taken = "if seen.root.body is None and groups:\n        " + TAKEN.format("sources", "sources")
+    first, now = "first: list", "sources.now = now"
+    edit(patch, RowCommitter, "_attempt", (first, read + first), (now, taken + now))
+
+
+BY_SEED = {
+    the_mark_is_put_after_the_add: 0,
+    an_attempt_that_may_be_under_way_is_not_ended: 72,
+    attempts_are_ended_by_the_clock_alone: 72,
+    rows_may_mark_again_after_the_copy: 10,
+    a_mark_is_removed_with_all_its_stamps: 2,
+    a_mark_is_removed_before_the_copy: 0,
+    all_rows_have_one_mark: 15,
+    rows_are_not_changed_when_a_counter_is_first_shown: 12,
+    rows_are_read_before_the_settings_say_that_they_are_shown: 271,
+    the_row_does_not_say_that_it_is_shown: 18,
+    a_delete_does_not_mark: 17,
+    a_delete_forgets_that_a_counter_is_shown: 17,
+    a_new_row_relies_on_old_settings: 91,
+}
+"""Each with the first seed that finds it: tried before all others."""
+
+BY_SWITCHES = {
+    a_restored_row_is_made_with_its_value: ("restore and create", "a", (5,)),
+    a_new_entity_reads_its_counters_before_its_root_row: ("create, and add and copy", "a", (2,)),
+    the_entity_is_read_after_its_counter: ("copy there and back", "a", (6,)),
+    an_entity_with_equal_totals_is_skipped: ("copy there and back", "a", (7,)),
+    an_entity_that_is_not_there_is_not_fenced: ("create, and add and copy", "a", (5,)),
+}
+"""What few seeds find, or none: the two processes, who begins, and after how many requests the other one is next."""
