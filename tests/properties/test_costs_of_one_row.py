@@ -13,7 +13,17 @@ from oneread.costs.budgets import budget
 from oneread.errors import OnereadError, Unsupported
 from oneread.testing import strategies
 from oneread.testing.clock import Clock
-from oneread.testing.steps import DrainStep, PatchStep, SaveAllStep, SweepStep, TickStep, WriteStep
+from oneread.testing.steps import (
+    CountStep,
+    DeleteCounterStep,
+    DrainStep,
+    PatchStep,
+    SaveAllStep,
+    SweepStep,
+    TickStep,
+    WriteStep,
+)
+from tests.properties.pages_and_views import PAGES
 from tests.properties.votes_and_answers import SITE
 from tests.simulation.schema import WORLD as MODELS
 from tests.simulation.schema import Customer as Person
@@ -86,7 +96,7 @@ class Priced:
         self.clock.tick(0.05)  # an entity that is changed before its last version costs more
         if isinstance(step, TickStep):
             self.clock.tick(abs(step.seconds))
-        elif isinstance(step, DrainStep):
+        elif isinstance(step, DrainStep | CountStep | DeleteCounterStep):
             self.db.run(step.plan(self.db.operations))
         elif isinstance(step, WriteStep):
             with budget() as spent:
@@ -220,3 +230,8 @@ def test_a_delete_without_end_has_no_bound():
     assert "delete Twig" not in [each.name for each in costs.table()]
     with pytest.raises(Unsupported, match="without end"):
         costs.delete(Twig)
+
+
+@pytest.mark.timeout(900)
+def test_no_write_of_what_shows_counters_exceeds_its_bound():
+    holds(100, schema=PAGES)

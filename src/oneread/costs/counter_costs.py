@@ -17,6 +17,8 @@ _LIVING: Final = 3
 """Generations of tokens at a time, at most."""
 _ROW: Final = Size(KEY_BYTES + 80, 40)
 """A row of a counter: its key with the name, and sums of up to 127 bits."""
+_LOGGED_ROW: Final = Size(_ROW.most + 400, _ROW.typical + 100)
+"""The same where one row changes at a time: with the number of changes, and the last of them."""
 
 
 def add_bound(sizes: int, *, once: bool, at: bool = False, shown: str = "") -> Bound:
@@ -60,6 +62,21 @@ def add_shown(total: BoundBuilder, name: str, entities: int) -> None:
     shards = Rows("scan", "counts", "shards of counters shown", name)
     total.add(f"own {name}", shards, entities * MOST_SHARDS, _ROW, entities)
     total.add("counts", Rows("write", "counts", "settings of counters shown", name), entities, _ROW)
+
+
+def add_shown_by_row(total: BoundBuilder, name: str, entities: int) -> None:
+    """The same where one row changes at a time; the first entity that shows a counter changes its settings and shards.
+
+    What tokens and windows add to a shard is not counted.
+    """
+    settings = Rows("read", "counts", "settings of counters shown", name)
+    total.add(f"own settings {name}", settings, entities, _ROW, entities)
+    shards = Rows("scan", "counts", "shards of counters shown", name)
+    total.add(f"own {name}", shards, entities * MOST_SHARDS, _LOGGED_ROW, entities)
+    settings = Rows("write", "counts", "settings of counters shown for the first time", name)
+    total.add(f"own shown {name}", settings, entities, _ROW, entities)
+    shards = Rows("write", "counts", "shards of counters shown for the first time", name, 0)
+    total.add(f"own raised {name}", shards, entities * MOST_SHARDS, _LOGGED_ROW, entities * MOST_SHARDS)
 
 
 def read_bound(shards: int) -> Bound:

@@ -246,7 +246,10 @@ class Costs:
         return root if self._writes.models_in_group(root) else None
 
     def table(self) -> list[Bound]:
-        """Every verb of every model and view, and of counters that entities show, by name; pages without `limit=`."""
+        """Every verb of every model and view, and of counters that entities show, by name; pages without `limit=`.
+
+        Those of counters not on a store that changes one row at a time.
+        """
         found: list[Bound] = []
         for model in self._catalog.models:
             found += [self.get(model), self.page(model)]
@@ -260,7 +263,7 @@ class Costs:
             found.append(self.page(view))
             if view.watched is not None:
                 found.append(self.changes(view))
-        for shown in self._catalog.counters:
+        for shown in self._catalog.counters if self.span == "rows" else ():
             found += [counter_costs.add_bound(0, once=once, shown=shown.name) for once in (False, True)]
             found.append(self._writes.copy(shown))
         return sorted(found, key=lambda bound: (bound.target, bound.verb))

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
+from oneread.costs import counter_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import EntityCosts, touched_rows
 from oneread.costs.fan_outs import FollowStep
@@ -87,8 +88,7 @@ class OneRowWrites(Writes):
         parts = self._own_commit(write, has_task=bool(levels)).parts()
         add_parts(total, "", parts, write.entities)
         if write.verb not in ("patch", "delete"):
-            for shown in self._shown_by(write.cls):
-                self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
+            self._add_own(total, write)
         touched = self._groups_of(self._own_rows(write), write.entities)
         if levels:
             touched.update(self._add_followers(total, levels, write))
@@ -239,8 +239,21 @@ class OneRowWrites(Writes):
         rollups = [each.shown for each in self._catalog.entity_types[cls].rollups]
         return list(dict.fromkeys([each for each in rollups if isinstance(each, ShownAggregate)]))
 
+    def _add_own(self, total: BoundBuilder, write: WriteCall) -> None:
+        """What an entity that is made shows."""
+        for shown in self._shown_by(write.cls):
+            self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
+        for each in self._counters_of(write.cls):
+            counter_costs.add_shown_by_row(total, each, write.entities)
+
+    def _counters_of(self, cls: type) -> list[str]:
+        """The named counters that an entity shows."""
+        shown = [each.shown for each in self._catalog.entity_types[cls].rollups]
+        return [each.name for each in dict.fromkeys(shown) if isinstance(each, ShownCounter)]
+
     def _totals_of(self, cls: type) -> int:
-        return max(len(self._shown_by(each)) for each in self._models_of(self._catalog.kinds[cls]))
+        models = self._models_of(self._catalog.kinds[cls])
+        return max(len(self._shown_by(each)) + len(self._counters_of(each)) for each in models)
 
     def _add_totals(self, total: BoundBuilder, touched: Counter[ShownAggregate]) -> None:
         """Entities and indexes that show changed groups are committed one after the other, those of low rank first."""
