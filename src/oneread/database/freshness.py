@@ -57,7 +57,8 @@ def fresh_page(operations: Operations, bound: BoundQuery, fresh: Freshness, trac
         for prefix in {branch.member: None for branch in bound.branches}:
             member = prefix[len(of.prefix) :]
             yield from operations.own_writes.include(feed.entries, member, tasks, query.limit)
-    seconds = (yield from lag_of_feed(feed.parts)) if fresh.lag else None
+    groups = None if operations.spans_rows else feed.groups
+    seconds = (yield from lag_of_feed(feed.parts, groups)) if fresh.lag else None
     found = yield from bound_page(bound, trace)
     found.lag = seconds
     return found

@@ -17,6 +17,7 @@ from oneread.models.model import stored_name
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import fetch_data, scan_all
+from oneread.store.keys import view_part
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
@@ -84,10 +85,10 @@ class Lags(NamedTuple):
 def task_lags(catalog: Catalog, *, spans_rows: bool = True) -> Plan[Lags]:
     """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of them.
 
-    Where a commit changes one row, groups have tasks too.
+    Where a commit changes one row, groups have tasks too; these are of the feeds of groups as well.
     """
     now = yield from Now()
-    feeds = _feeds_by_part(catalog)
+    feeds, of_groups = _feeds_by_part(catalog), _feeds_by_aggregate(catalog)
     kinds = outbox.KINDS if spans_rows else (*outbox.KINDS, outbox.TOTAL)
     found = Lags(dict.fromkeys(kinds, TaskLag()), dict.fromkeys(feeds.values(), TaskLag()))
 
@@ -100,9 +101,11 @@ def task_lags(catalog: Catalog, *, spans_rows: bool = True) -> Plan[Lags]:
                 _add_to(found.feeds, feed, row, now)
 
     def add_groups(rows: list[Found]) -> None:
-        for _key, row in rows:
+        for key, row in rows:
             if outbox.waiting_cells(row):  # leases of groups stay
                 _add_to(found.kinds, outbox.TOTAL, row, now)
+                for feed in of_groups.get(view_part(outbox.group_of_task(key)), ()):
+                    _add_to(found.feeds, feed, row, now)
 
     yield from scan_all("system", outbox.TASKS, add, BATCH)
     if not spans_rows:
@@ -135,11 +138,29 @@ def _feeds_by_part(catalog: Catalog) -> dict[bytes, str]:
     return {views[part].prefix: stored_name(cls) for cls, view in views.items() for part in view.parts}
 
 
-def lag_of_feed(parts: frozenset[bytes]) -> Plan[float]:
-    """How old the oldest of the first `BATCH` tasks is that is of a feed with these parts. One request."""
+def _feeds_by_aggregate(catalog: Catalog) -> dict[bytes, list[str]]:
+    """By the prefix of an aggregate, the stored names of the feeds of its groups."""
+    found: dict[bytes, list[str]] = {}
+    for cls, view in catalog.views.items():
+        if view.parts and view.groups is not None:
+            found.setdefault(view.groups.prefix, []).append(stored_name(cls))
+    return found
+
+
+def lag_of_feed(parts: frozenset[bytes], groups: bytes | None = None) -> Plan[float]:
+    """How old the oldest of the first `BATCH` tasks is that is of a feed with these parts. One request.
+
+    With the prefix of an aggregate another one, for the first `BATCH` tasks of groups: those of its own leave tasks of
+    the feed when they are done, and so are looked for before these.
+    """
     now = yield from Now()
+    waiting: list[Found] = []
+    if groups is not None:
+        waiting = yield from Scan("system", outbox.GROUP_TASKS, BATCH)
     rows = yield from Scan("system", outbox.TASKS, BATCH)
-    return max([_age(row, now) for key, row in rows if outbox.view_of(outbox.source_of(key)) in parts], default=0.0)
+    found = [row for key, row in rows if outbox.view_of(outbox.source_of(key)) in parts]
+    found += [row for key, row in waiting if view_part(outbox.group_of_task(key)) == groups]
+    return max([_age(row, now) for row in found], default=0.0)
 
 
 def count_waiting(lag: Mapping[str, TaskLag]) -> int:

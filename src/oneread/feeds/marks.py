@@ -161,6 +161,11 @@ class MarkedFeed:
         return frozenset((self.entries.items, self.entries.members))
 
     @property
+    def groups(self) -> bytes | None:
+        """The prefix of the aggregate whose groups the feed lists; None for a feed of entities."""
+        return None if self.view.groups is None else self.view.groups.prefix
+
+    @property
     def kind(self) -> EntityKind:
         """The model of the marks. Raises InvalidQuery if the feed has none."""
         if self._kind is None:

@@ -25,6 +25,7 @@ from oneread import (
     within,
 )
 from oneread.errors import InvalidDeclaration, InvalidValue, Unsupported
+from oneread.testing.clock import Clock
 from tests.unit.feeds.community import Group, Home, Member, Membership, Post, membership
 
 URL = "memory://?span=row"
@@ -186,3 +187,24 @@ def test_a_feed_of_groups():
         db.save(membership(1, 2))
         db.drain()
         assert [row.posts for row in db.page(Lines, 2)] == [2]
+
+
+def test_the_lag_of_a_feed_of_groups_counts_groups_that_wait():
+    """A group's task leaves one of the feed."""
+    clock = Clock()
+    schema = Schema(Member, Group, Membership, Posts, Lines, Post, inline=0)
+    with connect(URL, schema, workers=0, clock=clock) as db:
+        db.save_all([Group(number=1), Member(number=1), membership(1, 1)])
+        db.drain()
+        assert db.page(Lines, 1, lag=True).lag == 0.0
+        db.save(Post(number=1, group=Group.at(1), at=datetime(2026, 1, 1, tzinfo=UTC)))
+        clock.tick(5)
+        assert db.page(Lines, 1, lag=True).lag == 5.0
+        assert (db.survey().feeds["Lines"].waiting, db.survey().lag["total"].waiting) == (1, 1)
+        while not db.page(Lines, 1):
+            assert db.page(Lines, 1, lag=True).lag == 5.0
+            db.run(db.operations.outbox.step(1))
+        db.drain()
+        assert db.page(Lines, 1, lag=True).lag == 0.0
+        assert db.survey().feeds["Lines"].waiting == 0
+        assert db.page(Lines, 1, lag=True).cost.requests == db.page(Lines, 1).cost.requests + 2
