@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase
-from oneread import connect
+from oneread import CounterRules, Schema, connect
 from oneread.database import purge as purging
 from oneread.database.operations import Operations
 from oneread.database.purge import Purge, purged_places
@@ -13,6 +13,7 @@ from oneread.plans.trace import Trace
 from oneread.store.limits import GRACE
 from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import REMOVED, RowRange
+from oneread.testing.clock import Clock
 from oneread.transactions import outbox
 from oneread.transactions.row_time import LEAST_GRACE
 from oneread.transactions.unit_of_work import VALUE
@@ -62,6 +63,20 @@ def test_removed_rows_go_after_the_grace_and_root_rows_stay(shop):
     purge(shop, later=2000)
     assert removed(shop) == []
     assert len(shop.rows("roots")) == roots
+
+
+def test_tokens_of_counters_are_kept_for_their_own_time():
+    """It is another one than the grace, and they are of no root row."""
+    clock = Clock()
+    schema = Schema(User, counters=CounterRules(once_for=30 * 86_400))
+    with connect("memory://?span=row", schema, workers=0, clock=clock) as db:
+        assert db.counter("votes").add(1, once="a") is True
+        clock.tick(7 * 86_400)
+        one = Purge(db.operations.catalog, RecordedPointers(), LEAST_GRACE)
+        while db.run(one.step()):
+            pass
+        assert db.counter("votes").add(1, once="a") is False
+        assert db.counter("votes").read() == 1
 
 
 def test_what_the_intents_of_a_group_are_about_to_put_keeps_its_back_references():
