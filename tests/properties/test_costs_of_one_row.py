@@ -5,19 +5,27 @@ from decimal import Decimal
 
 import pytest
 from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
-from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, connect, count, within
-from oneread.costs import declared, row_commits, row_writes
+from oneread import Aggregate, Copy, Feed, Index, Key, Model, Schema, by, connect, count, newest, on, shown, within
+from oneread import each as every
+from oneread.costs import declared, row_commits, row_entries, row_writes
 from oneread.costs.budgets import budget
 from oneread.errors import OnereadError, Unsupported
 from oneread.testing import strategies
-from oneread.testing.clock import Clock
-from oneread.testing.steps import DrainStep, PatchStep, SaveAllStep, SweepStep, TickStep, WriteStep
+from oneread.testing.clock import START, Clock
+from oneread.testing.steps import DrainStep, PatchStep, SaveAllStep, SaveStep, SweepStep, TickStep, WriteStep
+from tests.properties import schema_of_feeds
+from tests.properties.test_expiry import SOON as LATER
+from tests.properties.test_row_feeds import KEPT
 from tests.properties.votes_and_answers import SITE
+from tests.simulation.feed_models import Membership, Post
 from tests.simulation.schema import WORLD as MODELS
 from tests.simulation.schema import Customer as Person
 from tests.simulation.schema import Product as Ware
+from tests.unit.database.expiring import SCHEMA as EXPIRING
+from tests.unit.database.expiring import Nick, Session, User, Who
 from tests.unit.transactions.test_row_rollups import INDEXED, LISTED, PLAIN, Play, Song
 
 FEW = settings(
@@ -60,6 +68,9 @@ class NotesOfPlace(Aggregate[Note]):
 
 
 WORLD = Schema(*MODELS.models, Note, *MODELS.views, NotesOfReader, NotesOfPlace)
+
+
+FEEDS = Schema(*schema_of_feeds.MODELS, *[each for each in KEPT if each.at_most is None])
 
 
 class Priced:
@@ -105,9 +116,9 @@ class Priced:
         assert spent.bytes <= size, step
 
 
-def holds(inline, effort=FEW, schema=WORLD):
+def holds(inline, effort=FEW, schema=WORLD, given_values=None):
     @effort
-    @given(strategies.histories(schema))
+    @given(strategies.histories(schema, given_values))
     def is_within(history):
         priced = Priced(schema, inline)
         for step in history:
@@ -128,6 +139,83 @@ def test_no_write_exceeds_its_bound(inline):
 @pytest.mark.timeout(900)
 def test_no_write_of_what_shows_totals_exceeds_its_bound(inline):
     holds(inline, schema=SITE)
+
+
+NICKS = {Session.until: st.none() | LATER, Session.nick: st.none() | st.sampled_from("ab")}
+
+
+@pytest.mark.parametrize("inline", [0, 100])
+@pytest.mark.timeout(900)
+def test_no_write_of_what_expires_exceeds_its_bound(inline):
+    holds(inline, schema=EXPIRING, given_values=NICKS)
+
+
+@pytest.mark.parametrize("inline", [0, 2, 100])
+@pytest.mark.timeout(900)
+def test_no_write_of_what_feeds_list_exceeds_its_bound(inline):
+    holds(inline, schema=FEEDS, given_values=schema_of_feeds.GIVEN)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Every index and feed is watched."""
+    for view in [each for each in (*WORLD.views, *FEEDS.views) if issubclass(each, Index | Feed)]:
+        monkeypatch.setattr(view, "watched", timedelta(hours=1))
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("inline", [0, 100])
+@pytest.mark.timeout(900)
+def test_no_write_of_what_is_watched_exceeds_its_bound(inline):
+    holds(inline)
+    holds(inline, schema=FEEDS, given_values=schema_of_feeds.GIVEN)
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("part", ["parts", "_given"])
+def test_a_bound_without_entries_is_exceeded(monkeypatch, part):
+    monkeypatch.setattr(row_entries.RowEntries, part, lambda *_given, **_named: {})
+    with pytest.raises(AssertionError):
+        holds(100, SOON, FEEDS, schema_of_feeds.GIVEN)
+
+
+def take_from_expired():
+    """Saves a session that wants the unique value of one that has expired."""
+    priced = Priced(EXPIRING, 0)
+    priced.do(SaveStep(User(number=1)))
+    priced.do(SaveStep(Session(token="a", who=Who.of(1), nick="x", until=priced.clock.now + timedelta(seconds=9))))
+    priced.clock.tick(10)
+    priced.do(SaveStep(Session(token="b", who=Who.of(1), nick="x")))
+    assert priced.db.get(Nick, "x").source.key == ("b",)
+
+
+def test_who_takes_a_value_of_what_has_expired_stays_within_the_bound(monkeypatch):
+    take_from_expired()
+    monkeypatch.setattr(row_writes.OneRowWrites, "_add_expired", lambda *_given: None)
+    with pytest.raises(AssertionError, match="SaveStep"):
+        take_from_expired()
+
+
+class Postings(Feed[Post]):
+    expires_after = None
+    member: int = by(Membership.member)
+    at: datetime = newest(Post.at)
+    text: str = shown(Post.text)
+    joined = on(every(Post.groups), Membership.group)
+
+
+def test_the_bounds_of_feeds_and_logs_are_reached():
+    """A program that changes a watched view for the first time reads its log; an item leaves groups for others."""
+    parent, schema = Schema(Parent, Followed), Schema(Membership, Post, Postings)
+    with connect("memory://?span=row", parent, workers=0) as db:
+        found = db.cost(db.create(Parent(number=1)))
+        assert found.requests == declared.of(parent, span="row").create(Parent).requests == 9
+    with connect("memory://?span=row", schema, workers=0) as db:
+        for number, group in enumerate("abcd"):
+            db.create(Membership(number=number, member=1, group=group))
+        db.create(Post(number=1, groups=["a", "b"], at=START, text="x"))
+        found = db.cost(db.patch(Post, 1, groups=["c", "d"]))
+        assert found.requests == declared.of(schema, span="row").patch(Post, "groups").requests == 20
 
 
 @pytest.mark.parametrize("part", ["_add_totals", "_add_listed"])
@@ -209,9 +297,21 @@ class Followed(Index[Parent]):
     number: int = by(Parent.number)
 
 
+class Newest(Postings):
+    at_most = 2
+
+
+class Child(Model[int, int]):
+    child_of = Parent
+    number: Key[int]
+    child: Key[int]
+
+
 def test_what_is_kept_there_and_has_no_arithmetic_yet_is_named():
-    with pytest.raises(Unsupported, match=r"not known yet.*watched"):
-        declared.of(Schema(Parent, Followed), span="row")
+    with pytest.raises(Unsupported, match=r"not known yet.*at_most"):
+        declared.of(Schema(Membership, Post, Newest), span="row")
+    with pytest.raises(Unsupported, match=r"not known yet.*child_of"):
+        declared.of(Schema(Parent, Child), span="row")
 
 
 def test_a_delete_without_end_has_no_bound():
