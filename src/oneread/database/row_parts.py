@@ -38,7 +38,7 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreP
     committer.feeds, committer.shards = feeds, GroupShards(catalog.shards)
     return StoreParts(
         committer,
-        RowTaskRunner(committer, standing=fence.standing),
+        RowTaskRunner(committer, standing=fence.standing, writes_alone=fence.writes_alone),
         partial(GroupOverlay, committer),
         feeds,
         RowCounters(),
