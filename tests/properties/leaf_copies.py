@@ -233,7 +233,10 @@ class Programs(Proof):
         for model in self.oracle.models:
             wanted = self.oracle.all(model)
             keys = [key_of(each) for each in wanted]
-            check_same(f"a page of {model.__name__}", look(wanted), look(db.page(model, limit=100).rows))
+            page = db.page(model, limit=100).rows
+            check_same(f"a page of {model.__name__}", look(wanted), look(page))
+            versions = [db.version(db.get(model, *key)) for key in keys]
+            check_same("versions in a page", versions, [db.version(each) for each in page])
             check_same("its JSON", rows_in_json(wanted), to_json(db.page(model, limit=100)))
             check_same("get_many", look(wanted), look(db.get_many(model, keys)))
             check_same("get", look(wanted), look([db.get(model, *key) for key in keys]))
