@@ -1,32 +1,27 @@
 """No write to a store that changes one row at a time ever asks more of it than the declarations say."""
 
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
-from oneread import Aggregate, Copy, Feed, Index, Key, Model, Schema, by, connect, count, newest, on, shown, within
-from oneread import each as every
+from oneread import Aggregate, Copy, Feed, Index, Key, Model, Schema, by, connect, count, within
 from oneread.costs import declared, row_commits, row_entries, row_writes
 from oneread.costs.budgets import budget
-from oneread.errors import OnereadError, Unsupported
+from oneread.errors import OnereadError
 from oneread.testing import strategies
-from oneread.testing.clock import START, Clock
-from oneread.testing.steps import DrainStep, PatchStep, SaveAllStep, SaveStep, SweepStep, TickStep, WriteStep
+from oneread.testing.clock import Clock
+from oneread.testing.steps import DrainStep, PatchStep, SaveAllStep, SweepStep, TickStep, WriteStep
 from tests.properties import schema_of_feeds
 from tests.properties.test_expiry import SOON as LATER
 from tests.properties.test_row_feeds import KEPT
 from tests.properties.votes_and_answers import SITE
-from tests.simulation.feed_models import Membership, Post
 from tests.simulation.schema import WORLD as MODELS
 from tests.simulation.schema import Customer as Person
 from tests.simulation.schema import Product as Ware
 from tests.unit.database.expiring import SCHEMA as EXPIRING
-from tests.unit.database.expiring import Nick, Session, User, Who
-from tests.unit.transactions.test_row_rollups import INDEXED, LISTED, PLAIN, Play, Song
+from tests.unit.database.expiring import Session
 
 FEW = settings(
     max_examples=settings().max_examples // 5, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
@@ -179,45 +174,6 @@ def test_a_bound_without_entries_is_exceeded(monkeypatch, part):
         holds(100, SOON, FEEDS, schema_of_feeds.GIVEN)
 
 
-def take_from_expired():
-    """Saves a session that wants the unique value of one that has expired."""
-    priced = Priced(EXPIRING, 0)
-    priced.do(SaveStep(User(number=1)))
-    priced.do(SaveStep(Session(token="a", who=Who.of(1), nick="x", until=priced.clock.now + timedelta(seconds=9))))
-    priced.clock.tick(10)
-    priced.do(SaveStep(Session(token="b", who=Who.of(1), nick="x")))
-    assert priced.db.get(Nick, "x").source.key == ("b",)
-
-
-def test_who_takes_a_value_of_what_has_expired_stays_within_the_bound(monkeypatch):
-    take_from_expired()
-    monkeypatch.setattr(row_writes.OneRowWrites, "_add_expired", lambda *_given: None)
-    with pytest.raises(AssertionError, match="SaveStep"):
-        take_from_expired()
-
-
-class Postings(Feed[Post]):
-    expires_after = None
-    member: int = by(Membership.member)
-    at: datetime = newest(Post.at)
-    text: str = shown(Post.text)
-    joined = on(every(Post.groups), Membership.group)
-
-
-def test_the_bounds_of_feeds_and_logs_are_reached():
-    """A program that changes a watched view for the first time reads its log; an item leaves groups for others."""
-    parent, schema = Schema(Parent, Followed), Schema(Membership, Post, Postings)
-    with connect("memory://?span=row", parent, workers=0) as db:
-        found = db.cost(db.create(Parent(number=1)))
-        assert found.requests == declared.of(parent, span="row").create(Parent).requests == 9
-    with connect("memory://?span=row", schema, workers=0) as db:
-        for number, group in enumerate("abcd"):
-            db.create(Membership(number=number, member=1, group=group))
-        db.create(Post(number=1, groups=["a", "b"], at=START, text="x"))
-        found = db.cost(db.patch(Post, 1, groups=["c", "d"]))
-        assert found.requests == declared.of(schema, span="row").patch(Post, "groups").requests == 20
-
-
 @pytest.mark.parametrize("part", ["_add_totals", "_add_listed"])
 def test_a_bound_without_what_shows_groups_is_exceeded(monkeypatch, part):
     monkeypatch.setattr(row_writes.OneRowWrites, part, lambda *_given: None)
@@ -225,98 +181,8 @@ def test_a_bound_without_what_shows_groups_is_exceeded(monkeypatch, part):
         holds(100, SOON, SITE)
 
 
-def test_the_bounds_of_totals_are_reached():
-    """As exactly as tests/unit/transactions/test_row_rollups.py counts them."""
-    found = [declared.of(schema, span="row").create(Play).requests for schema in (PLAIN, INDEXED, LISTED)]
-    assert found == [13, 17, 20]
-    assert declared.of(PLAIN, span="row").create(Song).requests == 5
-
-
 @pytest.mark.parametrize("part", ["_behind", "_before"])
 def test_a_bound_without_a_part_is_exceeded(monkeypatch, part):
     monkeypatch.setattr(row_commits.RowCommit, part, lambda *_given: {})
     with pytest.raises(AssertionError):
         holds(0, settings(FEW, max_examples=20 * FEW.max_examples))
-
-
-def test_the_bounds_of_the_shop_are_reached():
-    """As exactly as tests/unit/transactions/test_row_commits.py counts them."""
-    costs = declared.of(SHOP, span="row")
-    found = [
-        costs.create(Purchase),
-        costs.patch(Purchase, "quantity"),
-        costs.patch(Purchase, "buyer"),
-        costs.delete(Purchase),
-        costs.patch(Product, "description"),
-        costs.patch(Customer, "name", carriers=0),
-    ]
-    assert [each.requests for each in found] == [11, 9, 11, 9, 2, 8]
-
-
-def test_an_explanation_is_that_of_the_store():
-    with connect("memory://?span=row", SHOP, workers=0) as db:
-        db.save_all([Customer(number=1, name="ada", country="at"), Product(code="a", name="p")])
-        entity = Purchase(
-            order="o", line=1, buyer=Buyer.of(1), product=Sold.of("a"), quantity=1, unit_price=Decimal(3),
-            ordered_at=datetime(2024, 1, 1, tzinfo=UTC),
-        )  # fmt: skip
-        found = db.explain.create(entity)
-        assert found.bound == declared.of(SHOP, span="row").create(Purchase)
-        assert found.plan == ("read roots Purchase('o', 1)", "read roots Customer(1), Product('a')")
-        assert db.cost(db.create(entity)).requests == found.bound.requests
-        assert db.explain.patch(Purchase, "o", 1, quantity=2).bound.requests == 9
-
-
-@pytest.mark.parametrize(
-    "call", [lambda costs: costs.transact([]), declared.Costs.counter_add], ids=["transact", "counter"]
-)
-def test_what_such_a_store_does_not_have_has_no_bound(call):
-    with pytest.raises(Unsupported):
-        call(declared.of(SHOP, span="row"))
-
-
-class Parent(Model[int]):
-    number: Key[int]
-
-
-class Branch(Copy["Twig"]):
-    on_delete = "delete"
-
-    name: str
-
-
-class Twig(Model[int]):
-    number: Key[int]
-    name: str
-    branch: Branch | None = None
-
-
-class Followed(Index[Parent]):
-    watched = timedelta(hours=1)
-
-    number: int = by(Parent.number)
-
-
-class Newest(Postings):
-    at_most = 2
-
-
-class Child(Model[int, int]):
-    child_of = Parent
-    number: Key[int]
-    child: Key[int]
-
-
-def test_what_is_kept_there_and_has_no_arithmetic_yet_is_named():
-    with pytest.raises(Unsupported, match=r"not known yet.*at_most"):
-        declared.of(Schema(Membership, Post, Newest), span="row")
-    with pytest.raises(Unsupported, match=r"not known yet.*child_of"):
-        declared.of(Schema(Parent, Child), span="row")
-
-
-def test_a_delete_without_end_has_no_bound():
-    """What goes with an entity is deleted by itself, with what goes with it in turn."""
-    costs = declared.of(Schema(Twig), span="row")
-    assert "delete Twig" not in [each.name for each in costs.table()]
-    with pytest.raises(Unsupported, match="without end"):
-        costs.delete(Twig)
