@@ -150,7 +150,8 @@ def test_names_are_completed_from_the_environments_schema(bare):
     assert set(ran.out.split()) == {"Person", "PersonByEmail"}
 
 
-def test_the_completion_of_a_shell_can_be_shown(bare):
+def test_the_completion_of_a_shell_can_be_shown(bare, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # no shell need be above this process
     ran = bare("--show-completion", "bash")
     assert ran.code == 0
     assert "_ONEREAD_COMPLETE=complete_bash" in ran.out

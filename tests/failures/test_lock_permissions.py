@@ -59,13 +59,16 @@ def needs_root():
 
 
 @pytest.fixture
-def reachable(tmp_path):
-    top = Path(tempfile.gettempdir())
-    for path in (tmp_path, *tmp_path.parents):
-        if path == top or top not in path.parents:
-            break
-        path.chmod(path.stat().st_mode | 0o011)
-    return tmp_path
+def reachable():
+    """A folder that other users may pass through: pytest closes its own to them whenever another run of it begins.
+
+    What children need is loaded before: they may be unable to read the library of the interpreter that root has.
+    """
+    with tempfile.TemporaryDirectory(prefix="oneread-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        made(folder / "loads what writers need")
+        yield folder
 
 
 def test_lock_files_may_be_used_by_those_who_may_write_the_data(tmp_path, umask):

@@ -1,16 +1,15 @@
 """No write to a store that changes one row at a time ever asks more of it than the declarations say."""
 
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 
 import pytest
 from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
-from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
-from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, connect, count, within
-from oneread.costs import declared, row_commits, row_writes
+from oneread import Aggregate, Copy, Feed, Index, Key, Model, Schema, by, connect, count, within
+from oneread.costs import declared, row_commits, row_entries, row_writes
 from oneread.costs.budgets import budget
-from oneread.errors import OnereadError, Unsupported
+from oneread.errors import OnereadError
 from oneread.testing import strategies
 from oneread.testing.clock import Clock
 from oneread.testing.steps import (
@@ -23,12 +22,16 @@ from oneread.testing.steps import (
     TickStep,
     WriteStep,
 )
+from tests.properties import schema_of_feeds
 from tests.properties.pages_and_views import PAGES
+from tests.properties.test_expiry import SOON as LATER
+from tests.properties.test_row_feeds import KEPT
 from tests.properties.votes_and_answers import SITE
 from tests.simulation.schema import WORLD as MODELS
 from tests.simulation.schema import Customer as Person
 from tests.simulation.schema import Product as Ware
-from tests.unit.transactions.test_row_rollups import INDEXED, LISTED, PLAIN, Play, Song
+from tests.unit.database.expiring import SCHEMA as EXPIRING
+from tests.unit.database.expiring import Session
 
 FEW = settings(
     max_examples=settings().max_examples // 5, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
@@ -70,6 +73,9 @@ class NotesOfPlace(Aggregate[Note]):
 
 
 WORLD = Schema(*MODELS.models, Note, *MODELS.views, NotesOfReader, NotesOfPlace)
+
+
+FEEDS = Schema(*schema_of_feeds.MODELS, *[each for each in KEPT if each.at_most is None])
 
 
 class Priced:
@@ -115,9 +121,9 @@ class Priced:
         assert spent.bytes <= size, step
 
 
-def holds(inline, effort=FEW, schema=WORLD):
+def holds(inline, effort=FEW, schema=WORLD, given_values=None):
     @effort
-    @given(strategies.histories(schema))
+    @given(strategies.histories(schema, given_values))
     def is_within(history):
         priced = Priced(schema, inline)
         for step in history:
@@ -140,6 +146,44 @@ def test_no_write_of_what_shows_totals_exceeds_its_bound(inline):
     holds(inline, schema=SITE)
 
 
+NICKS = {Session.until: st.none() | LATER, Session.nick: st.none() | st.sampled_from("ab")}
+
+
+@pytest.mark.parametrize("inline", [0, 100])
+@pytest.mark.timeout(900)
+def test_no_write_of_what_expires_exceeds_its_bound(inline):
+    holds(inline, schema=EXPIRING, given_values=NICKS)
+
+
+@pytest.mark.parametrize("inline", [0, 2, 100])
+@pytest.mark.timeout(900)
+def test_no_write_of_what_feeds_list_exceeds_its_bound(inline):
+    holds(inline, schema=FEEDS, given_values=schema_of_feeds.GIVEN)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Every index and feed is watched."""
+    for view in [each for each in (*WORLD.views, *FEEDS.views) if issubclass(each, Index | Feed)]:
+        monkeypatch.setattr(view, "watched", timedelta(hours=1))
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("inline", [0, 100])
+@pytest.mark.timeout(900)
+def test_no_write_of_what_is_watched_exceeds_its_bound(inline):
+    holds(inline)
+    holds(inline, schema=FEEDS, given_values=schema_of_feeds.GIVEN)
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("part", ["parts", "_given"])
+def test_a_bound_without_entries_is_exceeded(monkeypatch, part):
+    monkeypatch.setattr(row_entries.RowEntries, part, lambda *_given, **_named: {})
+    with pytest.raises(AssertionError):
+        holds(100, SOON, FEEDS, schema_of_feeds.GIVEN)
+
+
 @pytest.mark.parametrize("part", ["_add_totals", "_add_listed"])
 def test_a_bound_without_what_shows_groups_is_exceeded(monkeypatch, part):
     monkeypatch.setattr(row_writes.OneRowWrites, part, lambda *_given: None)
@@ -147,89 +191,11 @@ def test_a_bound_without_what_shows_groups_is_exceeded(monkeypatch, part):
         holds(100, SOON, SITE)
 
 
-def test_the_bounds_of_totals_are_reached():
-    """As exactly as tests/unit/transactions/test_row_rollups.py counts them."""
-    found = [declared.of(schema, span="row").create(Play).requests for schema in (PLAIN, INDEXED, LISTED)]
-    assert found == [13, 17, 20]
-    assert declared.of(PLAIN, span="row").create(Song).requests == 5
-
-
 @pytest.mark.parametrize("part", ["_behind", "_before"])
 def test_a_bound_without_a_part_is_exceeded(monkeypatch, part):
     monkeypatch.setattr(row_commits.RowCommit, part, lambda *_given: {})
     with pytest.raises(AssertionError):
         holds(0, settings(FEW, max_examples=20 * FEW.max_examples))
-
-
-def test_the_bounds_of_the_shop_are_reached():
-    """As exactly as tests/unit/transactions/test_row_commits.py counts them."""
-    costs = declared.of(SHOP, span="row")
-    found = [
-        costs.create(Purchase),
-        costs.patch(Purchase, "quantity"),
-        costs.patch(Purchase, "buyer"),
-        costs.delete(Purchase),
-        costs.patch(Product, "description"),
-        costs.patch(Customer, "name", carriers=0),
-    ]
-    assert [each.requests for each in found] == [11, 9, 11, 9, 2, 8]
-
-
-def test_an_explanation_is_that_of_the_store():
-    with connect("memory://?span=row", SHOP, workers=0) as db:
-        db.save_all([Customer(number=1, name="ada", country="at"), Product(code="a", name="p")])
-        entity = Purchase(
-            order="o", line=1, buyer=Buyer.of(1), product=Sold.of("a"), quantity=1, unit_price=Decimal(3),
-            ordered_at=datetime(2024, 1, 1, tzinfo=UTC),
-        )  # fmt: skip
-        found = db.explain.create(entity)
-        assert found.bound == declared.of(SHOP, span="row").create(Purchase)
-        assert found.plan == ("read roots Purchase('o', 1)", "read roots Customer(1), Product('a')")
-        assert db.cost(db.create(entity)).requests == found.bound.requests
-        assert db.explain.patch(Purchase, "o", 1, quantity=2).bound.requests == 9
-
-
-@pytest.mark.parametrize(
-    "call", [lambda costs: costs.transact([]), declared.Costs.counter_add], ids=["transact", "counter"]
-)
-def test_what_such_a_store_does_not_have_has_no_bound(call):
-    with pytest.raises(Unsupported):
-        call(declared.of(SHOP, span="row"))
-
-
-class Parent(Model[int]):
-    number: Key[int]
-
-
-class Branch(Copy["Twig"]):
-    on_delete = "delete"
-
-    name: str
-
-
-class Twig(Model[int]):
-    number: Key[int]
-    name: str
-    branch: Branch | None = None
-
-
-class Followed(Index[Parent]):
-    watched = timedelta(hours=1)
-
-    number: int = by(Parent.number)
-
-
-def test_what_is_kept_there_and_has_no_arithmetic_yet_is_named():
-    with pytest.raises(Unsupported, match=r"not known yet.*watched"):
-        declared.of(Schema(Parent, Followed), span="row")
-
-
-def test_a_delete_without_end_has_no_bound():
-    """What goes with an entity is deleted by itself, with what goes with it in turn."""
-    costs = declared.of(Schema(Twig), span="row")
-    assert "delete Twig" not in [each.name for each in costs.table()]
-    with pytest.raises(Unsupported, match="without end"):
-        costs.delete(Twig)
 
 
 @pytest.mark.timeout(900)

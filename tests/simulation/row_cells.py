@@ -380,6 +380,33 @@ def a_cell_has_what_its_task_began_with(patch):
     edit(patch, FollowingCommitter, "_put_cells", (SETTLED, once))
 
 
+class PageAfterSource(list):
+    """A page of back-references with its source as it was read before it."""
+
+    source = None
+
+
+def a_source_is_read_before_its_page(patch):
+    """Equal: the task of the change that a holder lacks is put after its back-reference; see decision 0085."""
+    scan = 'found = yield from Scan("views", {})\n'
+    kept = "found = PageAfterSource(found)\n{0}found.source = early\n"
+    for cls, name, read, whose, indent in (
+        (RowTaskRunner, "_follow", "rest, batch", "committer", " " * 8),
+        (FollowingCommitter, "_follow_few", "outbox.holders_of(source), self._inline + 1", "self", " " * 4),
+    ):
+        page = scan.format(read)
+        early = f"early = yield from {whose}._settled(source)\n{indent}{page}{indent}{kept.format(indent)}"
+        edit(patch, cls, name, (page, early), PageAfterSource=PageAfterSource)
+    leaves = "    leaves = self.leaves_of(source, found)\n"
+    edit(
+        patch,
+        FollowingCommitter,
+        "follow_page",
+        (leaves, f"{leaves}    leaves = PageAfterSource(leaves)\n    leaves.source = found.source\n"),
+    )
+    edit(patch, FollowingCommitter, "_put_cells", (SETTLED, f"leaves.source or ({SETTLED})"))
+
+
 def one_cell_stands_for_all_selections(patch):
     edit(patch, FollowingCommitter, "_put_cells", ("form = taken, kind_part(holder)", "form = b'', b''"))
 
@@ -436,5 +463,6 @@ EQUAL = [
     a_cell_is_laid_over_every_selection,
     an_older_cell_is_laid_over_a_newer_one,
     a_commit_takes_the_values_of_cells_without_their_versions,
+    a_source_is_read_before_its_page,
 ]
 """What may be done otherwise, each with the reason."""

@@ -25,6 +25,7 @@ from tests.simulation import (
     row_counter_mutations,
     row_feeds,
     row_following,
+    row_former_groups,
     row_group_mutations,
     row_mutations,
     row_purging,
@@ -82,11 +83,12 @@ BY_SEED = {
 
 BY_OTHER_SEED = {
     "schemas": test_row_fence.BROKEN,
+    "former groups": {},
     "building of feeds": test_row_building.BROKEN,
     "watched views": test_row_watching.BY_SEED,
     "purge": row_purging.BY_SEED,
 }
-"""The same of simulations that are not run here; their own tests find them."""
+"""The same of simulations that are not run here; their own tests find them, or the schedules below."""
 
 BY_SCHEDULE = {
     "entities": row_mutations.BY_SWITCHES | row_mutations.BY_LOSS,
@@ -97,6 +99,7 @@ BY_SCHEDULE = {
     "counters shown": row_counter_fields_mutations.BY_SWITCHES,
     "totals": row_totals_mutations.BY_SWITCHES,
     "totals of groups": row_child_totals_mutations.BY_SWITCHES,
+    "former groups": row_former_groups.BY_SCHEDULE,
 }
 """The rules that no short search finds by seeds, and the schedules that find them."""
 

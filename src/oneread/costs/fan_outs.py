@@ -94,25 +94,32 @@ class FanOuts:
     def levels(
         self, entity_type: EntityType, change: ChangedFields | None, *, is_delete: bool = False
     ) -> list[list[FollowStep]]:
-        """The holders of a source, the holders of these, and so on.
+        """The holders of a source, the holders of these, and so on, on a store that changes one row at a time.
+
+        Where some holders take a value that changed, all holders of the source are looked up, and are committed again.
 
         Raises:
             Unsupported: without end, since an entity may be a holder of its own holders.
         """
-        steps = self._followers(entity_type, change, is_delete=is_delete)
         found: list[list[FollowStep]] = []
         seen: set[FollowStep] = set()
+        steps, others = self._looked_up(entity_type, change, is_delete=is_delete)
         while steps:
-            found.append(steps)
+            found.append(list(dict.fromkeys([*steps, *others])))
             seen.update(steps)
             if len(found) > len(seen):
                 raise Unsupported(_ENDLESS, model=entity_type.cls, holders=[cls.__name__ for cls, _fields in steps])
-            steps = list(dict.fromkeys(each for step in steps for each in self._behind(step)))
+            behind = [self._looked_up(self._types[cls], each, is_delete=each.is_deleted) for cls, each in steps]
+            steps = list(dict.fromkeys(each for touched, _others in behind for each in touched))
+            others = list(dict.fromkeys(each for _touched, all_of_them in behind for each in all_of_them))
         return found
 
-    def _behind(self, step: FollowStep) -> list[FollowStep]:
-        cls, following = step
-        return self._followers(self._types[cls], following, is_delete=following.is_deleted)
+    def _looked_up(
+        self, source: EntityType, change: ChangedFields | FollowedFields | None, *, is_delete: bool
+    ) -> tuple[list[FollowStep], list[FollowStep]]:
+        """The holders that a change of a source touches, and, if there are any, all of them."""
+        touched = self._followers(source, change, is_delete=is_delete)
+        return touched, self._followers(source, None, is_delete=is_delete) if touched else []
 
     def _followers(
         self, source: EntityType, change: ChangedFields | FollowedFields | None, *, is_delete: bool

@@ -23,7 +23,7 @@ _USUAL_KEYS: Final = 4
 """Keys to expect in an entry: an entity that changes its place has two."""
 
 
-def _entry(keys: int) -> Size:
+def entry_size(keys: int) -> Size:
     """An entry with so many keys: its own key, and the list."""
     return Size(29 + _KEY.most * keys, 27 + _KEY.typical * min(keys, _USUAL_KEYS))
 
@@ -42,14 +42,14 @@ def add_written(total: BoundBuilder, watched: AbstractSet[str]) -> None:
     total.add("logs", Rows("read", "system", "change logs", because), len(views), LOG)
     total.add("tasks", Rows("write", "system", "change logs", because), len(views), LOG)
     entries = Rows("write", "system", "entries of change logs", because, len(views))
-    total.add("tasks", entries, keys // KEYS_OF_ENTRY + len(views), _entry(min(keys, KEYS_OF_ENTRY)))
+    total.add("tasks", entries, keys // KEYS_OF_ENTRY + len(views), entry_size(min(keys, KEYS_OF_ENTRY)))
 
 
 def changes_bound(name: str, row: Size, limit: int, merged: int = 0) -> Bound:
     """A batch of `changes` of a view, whose rows have this size, and of whose large groups so many are merged."""
     total = BoundBuilder()
     total.add("look", Rows("read", "system", "fence and change log", name), 2, LOG)
-    total.add("entries", Rows("scan", "system", "entries of the change log", name), limit, _entry(KEYS_OF_ENTRY))
+    total.add("entries", Rows("scan", "system", "entries of the change log", name), limit, entry_size(KEYS_OF_ENTRY))
     if merged:
         total.add("large groups", Rows("scan", "views", "large groups", name), merged, row)
     total.add("rows", Rows("read", "views", "changed rows", name), limit * (1 + merged), row)

@@ -7,7 +7,7 @@ docs/explanation/costs.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from oneread.costs.bounds import BoundBuilder, Rows, StoreAction
 from oneread.costs.entity_costs import EntityCost, ViewCost
@@ -44,13 +44,21 @@ class RequestedRows(NamedTuple):
     requests: int
 
 
+class FollowingRows(Protocol):
+    """What follows from changed rows of views behind a commit point: entries of feeds and of change logs."""
+
+    def parts(self, own: Sequence[ViewRows], *, has_task: bool) -> Mapping[str, RequestedRows]:
+        """What is asked for, by names that are the same in every commit."""
+        ...
+
+
 class RowCommit(NamedTuple):
     """One change of one root row.
 
-    `puts_pointers` and `puts_claims` say that references and unique values may be new. The sums of the views in
-    `likely` are read with the sources. A marker is put in any case where the entity `may_be_new`; `has_task` says that
-    holders may follow; `holds` are the references that forbid the change. `groups` are those that it may change and
-    that entities or indexes show; the entity itself shows `totals`.
+    `puts` says that references and unique values may be new. The sums of the views in `likely` are read with the
+    sources. A marker is put in any case where the entity `may_be_new`; `has_task` says that holders may follow, and
+    `entries` what does in feeds and logs; `holds` are the references that forbid the change. `groups` are those that it
+    may change and that entities or indexes show; the entity itself shows `totals`.
     """
 
     cost: EntityCost
@@ -65,6 +73,7 @@ class RowCommit(NamedTuple):
     has_task: bool = False
     groups: int = 0
     totals: int = 0
+    entries: FollowingRows | None = None
 
     def parts(self) -> dict[str, RequestedRows]:
         """What it asks for, by names that are the same in every commit."""
@@ -83,9 +92,14 @@ class RowCommit(NamedTuple):
         parts |= self._behind(views, groups)
         if self.has_task:
             parts["task"] = _one("write", "system", "task", TASK)
+        has_tasks = self.has_task
+        if self.entries is not None:
+            following = self.entries.parts(self.own, has_task=self.has_task)
+            has_tasks = has_tasks or any(each.rows.what == "tasks" for each in following.values())
+            parts |= following
         if self.groups:
             tasks = Rows("write", "system", "tasks of groups", name)
-            parts["group tasks"] = RequestedRows(tasks, self.groups, GROUP_TASK, int(not self.has_task))
+            parts["group tasks"] = RequestedRows(tasks, self.groups, GROUP_TASK, int(not has_tasks))
         if has_intents:
             parts["clear"] = RequestedRows(Rows("write", "roots", "intents are cleared", name), 1, ROOT_KEY, 1)
         if "marker" in parts:

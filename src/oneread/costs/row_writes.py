@@ -26,6 +26,7 @@ from oneread.costs.row_commits import (
     full_row,
     greatest_parts,
 )
+from oneread.costs.row_entries import RowEntries, logged
 from oneread.costs.sizes import FLAG, NOTHING, Size, greatest
 from oneread.costs.writes import ViewRows, WriteCall, Writes
 from oneread.derivations.catalog import Catalog
@@ -33,6 +34,7 @@ from oneread.derivations.counter_fields import ShownCounter
 from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.rollups import ShownAggregate
 from oneread.errors import Unsupported
+from oneread.feeds.feed_view import FeedView
 from oneread.store.limits import KEY_BYTES, ROW_HOLDERS
 
 _UNPRICED: Final = "what this costs on a store that changes one row at a time is not known yet"
@@ -41,23 +43,16 @@ _WHOLE: Final = ("save", "create", "get_or_create")
 
 def _refuse_unpriced(catalog: Catalog) -> None:
     """Raises Unsupported for what such stores keep, or will keep, and whose costs there are not known yet."""
-    declared: list[tuple[type, dict[str, bool]]] = [
-        (
-            cls,
-            {
-                "feed": bool(view.parts),
-                "watched": view.prefix in catalog.logs,
-                "ttl": view.has_expiries,
-            },
-        )
+    declared = [
+        (cls, feature)
         for cls, view in catalog.views.items()
+        if isinstance(view, FeedView)
+        for feature, is_declared in (("at_most", view.at_most is not None), ("groups", view.groups is not None))
+        if is_declared
     ]
-    for cls, each in catalog.entity_types.items():
-        kind = each.kind
-        declared.append((cls, {"ttl": kind.prefix in catalog.expiries, "child_of": kind.child_of is not None}))
-    for cls, features in declared:
-        for feature in [name for name, is_declared in features.items() if is_declared]:
-            raise Unsupported(_UNPRICED, declaration=cls, feature=feature)
+    declared += [(cls, "child_of") for cls, each in catalog.entity_types.items() if each.kind.child_of is not None]
+    for cls, feature in declared:
+        raise Unsupported(_UNPRICED, declaration=cls, feature=feature)
 
 
 def refuse_unpriced(feature: str) -> NoReturn:
@@ -76,6 +71,7 @@ class OneRowWrites(Writes):
         refuse_unsupported(costs.catalog)
         _refuse_unpriced(costs.catalog)
         super().__init__(costs, min(inline, ROW_HOLDERS))
+        self._entries = RowEntries(costs, self._watched, self._inline)
 
     def bound(self, write: WriteCall, name: str) -> Bound:
         """The bound of one write.
@@ -87,6 +83,8 @@ class OneRowWrites(Writes):
         levels = self._levels(write)
         parts = self._own_commit(write, has_task=bool(levels)).parts()
         add_parts(total, "", parts, write.entities)
+        if write.verb != "delete":
+            self._add_expired(total, write.cls, self._own_rows(write), write.entities)
         if write.verb not in ("patch", "delete"):
             self._add_own(total, write)
         touched = self._groups_of(self._own_rows(write), write.entities)
@@ -96,6 +94,20 @@ class OneRowWrites(Writes):
         for each in self._own_rows(write):
             total.note_undeclared(each.cost.undeclared)
         return total.bound(name, write.cls.__name__)
+
+    def _add_expired(self, total: BoundBuilder, cls: type, own: Sequence[ViewRows], times: int) -> None:
+        """An entity that has expired gives up each unique value that another one wants: at most, it is deleted."""
+        claims = sum(rows for cost, rows in own if cost.form.sort == "claim")
+        if claims and self._expires(cls):
+            freed = self.bound(WriteCall("delete", self._catalog.kinds[cls].cls), "delete")
+            for _ in range(claims * times):
+                total.add_bound(freed)
+
+    def _expires(self, cls: type) -> bool:
+        """Whether entities expire, or rows of them."""
+        kind = self._catalog.kinds[cls]
+        views = [view for each in self._models_of(kind) for view in self._catalog.entity_types[each].derivations]
+        return kind.prefix in self._catalog.expiries or any(view.has_expiries for view in views)
 
     def is_bounded(self, write: WriteCall) -> bool:
         try:
@@ -131,6 +143,7 @@ class OneRowWrites(Writes):
             has_task=has_task,
             groups=sum(self._groups_of(self._own_rows(write), 1).values()),
             totals=self._totals_of(write.cls),
+            entries=self._entries,
         )
 
     def _sources(self, write: WriteCall, widest: type) -> dict[str, tuple[int, Size]]:
@@ -221,6 +234,8 @@ class OneRowWrites(Writes):
                 add_parts(total, label, parts, following)
             found_here: Counter[ShownAggregate] = Counter()
             for step in steps:
+                if not step[1].is_deleted:
+                    self._add_expired(total, step[0], self._touched(step), following)
                 found_here |= self._groups_of(self._touched(step), following)
             touched.update(found_here)
             sources = following
@@ -292,6 +307,8 @@ class OneRowWrites(Writes):
         for cost in costs:
             written = Rows("write", "views", "index rows of groups", cost.form.name)
             total.add(f"{label}views", written, 2 * groups, cost.row.plus(FLAG), groups)
+            if cost.form.name in self._watched:
+                add_parts(total, label, logged(cost.form.name, 2), groups)
         asked = [
             (Rows("read", "roots", "groups that indexes list", shown.name), row),
             (Rows("write", "roots", "groups that indexes list", shown.name), row),
@@ -335,6 +352,7 @@ class OneRowWrites(Writes):
             has_task=has_task,
             groups=sum(self._groups_of(own, 1).values()),
             totals=self._totals_of(cls),
+            entries=self._entries,
         )
         looked = RequestedRows(Rows("read", "roots", "holders", name), 1, self._full(cls), 1)
         parts = {"looked": looked, **commit.parts()}

@@ -333,11 +333,11 @@ class Writes:
     def _add_holders(self, total: BoundBuilder, fan: FanOut, write: WriteCall) -> tuple[int, int]:
         """Adds finding and reading the holders; returns how many follow in the commit, and how many tasks are added."""
         if not self._inline:
-            self._add_merged_tasks(total, _scans(fan, write), write.entities)
+            self._add_merged_tasks(total, self._scans(fan, write), write.entities)
             return 0, write.entities
         following, scanned, tasks = self._followers(fan, write)
         sources = write.entities + (following if fan.far else 0)
-        own_rows, scans = sources * write.entities if fan.circular else 0, _scans(fan, write)
+        own_rows, scans = sources * write.entities if fan.circular else 0, self._scans(fan, write)
         found = Rows("scan", "views", "back-references", _because(fan), write.usual_holders)
         if scanned + own_rows:
             total.add("scan", found, scanned + own_rows, fan.found, sources * scans)
@@ -387,7 +387,7 @@ class Writes:
     def _own_rows(self, write: WriteCall) -> list[ViewRows]:
         """The derived rows that one change of an entity touches itself, by declaration."""
         kind, verb = self._catalog.kinds[write.cls], write.verb
-        if verb in ("create", "get_or_create"):
+        if self._is_first(write):
             return [ViewRows(each, each.rows) for each in self._costs.of[write.cls].views]
         written = self._models(write)
         most: dict[tuple[str, str], ViewRows] = {}
@@ -401,6 +401,15 @@ class Writes:
                 if rows and (before is None or before.rows < rows):
                     most[cost.form.name, cost.form.sort] = ViewRows(cost, rows)
         return list(most.values())
+
+    def _scans(self, fan: FanOut, write: WriteCall) -> int:
+        """Scans for the holders of one source: all of them follow where it is new, or deleted."""
+        return 1 if (self._is_first(write) or write.verb == "delete") and not fan.far else fan.scans
+
+    def _is_first(self, write: WriteCall) -> bool:
+        """Whether nothing is replaced: an entity that has expired is."""
+        is_create = write.verb in ("create", "get_or_create")
+        return is_create and self._catalog.kinds[write.cls].prefix not in self._catalog.expiries
 
     def _models_of(self, kind: EntityKind) -> list[type]:
         return [each for each in self._catalog.models if self._catalog.kinds[each] is kind]
@@ -452,11 +461,6 @@ def _rows_of_change(verb: Verb, cost: ViewCost, change: ChangedFields, *, is_new
     if verb == "patch":
         return touched_rows(cost, change)
     return max(cost.rows, touched_rows(cost, change))
-
-
-def _scans(fan: FanOut, write: WriteCall) -> int:
-    """Scans for the holders of one source: all of them follow where it is new, or deleted."""
-    return 1 if write.verb in ("create", "get_or_create", "delete") and not fan.far else fan.scans
 
 
 def _usual_rows(touched: TouchedRows, write: WriteCall) -> int | None:

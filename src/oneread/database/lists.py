@@ -34,6 +34,7 @@ from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.group_shards import BEHIND_SHARDS, SpreadGroups
+from oneread.transactions.intents import own_version
 from oneread.transactions.root import BODY
 from oneread.transactions.unit_of_work import VALUE
 
@@ -185,10 +186,9 @@ def _is_living(found: Found, now: int) -> bool:
 def _entities(kind: EntityKind, cls: Any, names: Names, expiry: ExpiryRule | None) -> Listed:
     def show(rows: Sequence[Found]) -> Plan[list[Any]]:
         yield from ()
-        cells = [row[BODY] for _key, row in rows]
-        entities = kind.layouts.decode_many([cell.value for cell in cells])
-        for entity, cell in zip(entities, cells, strict=True):
-            entity.__dict__[METADATA_ATTRIBUTE] = cell.value, cell.stamp
+        entities = kind.layouts.decode_many([row[BODY].value for _key, row in rows])
+        for entity, (_key, row) in zip(entities, rows, strict=True):
+            entity.__dict__[METADATA_ATTRIBUTE] = row[BODY].value, own_version(row)
         return entities
 
     def is_shown(found: Found) -> bool:

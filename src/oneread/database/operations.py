@@ -45,7 +45,7 @@ from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
-from oneread.transactions.intents import OWN, decode_version, pending_key
+from oneread.transactions.intents import own_version, pending_key
 from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
@@ -330,11 +330,8 @@ class Operations:
     def _entity(self, model: Any, key: bytes, row: Row | None) -> FoundEntity:
         if row is None or BODY not in row:
             return None, 0
-        body = self.cells.lay(key, row)[BODY]
-        entity = self.kind(model).layouts.decode(body.value)
-        own = row.get(OWN)
-        version = body.stamp if own is None else decode_version(own.value)
-        return (entity, version) if isinstance(entity, model) else (None, 0)
+        entity = self.kind(model).layouts.decode(self.cells.lay(key, row)[BODY].value)
+        return (entity, own_version(row)) if isinstance(entity, model) else (None, 0)
 
     def get(self, model: Any, key: tuple[Any, ...], *, fresh: bool = False) -> Plan[FoundEntity]:
         """`find`, with NotFound for an absent one."""

@@ -40,7 +40,7 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreP
     committer.read_counter = show_counter
     return StoreParts(
         committer,
-        RowTaskRunner(committer, standing=fence.standing),
+        RowTaskRunner(committer, standing=fence.standing, writes_alone=fence.writes_alone),
         partial(GroupOverlay, committer),
         feeds,
         RowCounters(),

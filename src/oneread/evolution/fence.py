@@ -81,6 +81,11 @@ class Fence:
         number, _generation = number_and_generation(prefix)  # none is given again
         return ViewStanding.RETIRED if number <= stored.last else ViewStanding.UNKNOWN
 
+    def writes_alone(self) -> Plan[bool]:
+        """Whether all programs that may write have this one's schema, and no row has another. One request and row."""
+        stored = yield from stored_schema()
+        return stored.version == self.version == stored.oldest_writer and not stored.unfinished
+
     def _update(self, stored: StoredSchema) -> None:
         states: dict[bytes, ViewState] = {each.prefix: each.state for each in stored.views.values()}
         if self.version < stored.oldest_writer:

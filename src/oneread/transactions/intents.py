@@ -171,6 +171,12 @@ def root_row(row: Row | None) -> Row | None:
     return shared
 
 
+def own_version(row: Row) -> int:
+    """The version of a living entity's own fields, from its row as readers see it."""
+    own = row.get(OWN)
+    return row[BODY].stamp if own is None else decode_version(own.value)
+
+
 def read_root(key: bytes, row: Row | None) -> SeenRow:
     """A root row as it was read, with both families."""
     if row is None:

@@ -53,6 +53,10 @@ Waiting: TypeAlias = dict[bytes, dict[bytes, int]]
 """Tasks of groups: key to the cells that are removed once it is done, with their stamps."""
 
 
+AskAlone: TypeAlias = Callable[[], Plan[bool]]
+"""Whether all programs that may write have this one's schema, as of now."""
+
+
 class TotalsCommitter(GroupCommitter):
     """Commits of one open database, after which entities and indexes show the groups as they are."""
 
@@ -290,24 +294,33 @@ class TotalsCommitter(GroupCommitter):
             yield from self._apply_now(done)
         yield from self.end_aside(key, before)
 
-    def next_group(self, leases: LeaseHolder) -> Plan[TaskStepResult]:
-        """Does the first task of a group that no other worker has."""
-        if self._followers.group_at is None:
-            return TaskStepResult.IDLE
-        within, held = outbox.GROUP_TASKS, False
+    @property
+    def shows_groups(self) -> bool:
+        """Whether this program shows totals of groups."""
+        return self._followers.group_at is not None
+
+    def next_group(self, leases: LeaseHolder, writes_alone: AskAlone) -> Plan[TaskStepResult]:
+        """Does the first task of a group that no other worker has; ends those of groups that nothing shows any more."""
+        within, result, may_end = outbox.GROUP_TASKS, TaskStepResult.IDLE, True
         while True:
             found = yield from Scan("system", within, 1)
             if not found:
-                return TaskStepResult.HELD if held else TaskStepResult.IDLE
+                return result
             task = found[0][0]
             (row,) = yield from Read("system", [task], "dm")
             group = self.group_at(outbox.group_of_task(task))
-            if group is not None and row is not None:
+            if group is None and may_end:
+                # The schema is read after the row, so that each cell in it is of a program that may not write any more.
+                may_end = yield from writes_alone()
+                if may_end:
+                    yield from Mutate("system", [RowMutation(task, deletes=outbox.waiting_cells(row))])
+                    result = TaskStepResult.DONE
+            elif group is not None and row is not None:
                 now = yield from Now()
                 if leases.may_take(task, lease_in(row), now):
                     yield from self._work(task, group, row, leases)
                     return TaskStepResult.DONE
-                held = True
+                result = result or TaskStepResult.HELD
             within = within.behind(task)
 
     def _work(self, task: bytes, group: Group, row: Row, leases: LeaseHolder) -> Plan[None]:

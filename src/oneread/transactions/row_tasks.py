@@ -21,7 +21,7 @@ from oneread.transactions.intents import read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
 from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
 from oneread.transactions.outbox import group_root
-from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_rollups import AskAlone, TotalsCommitter
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE, later
 
@@ -42,16 +42,27 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(TaskLease).decode
 
 
+def _never_alone() -> Plan[bool]:
+    """Of a worker that knows no schema."""
+    yield from ()
+    return False
+
+
 class RowTaskRunner:
-    """Does the tasks of one open database; `standing` asks for feeds of others. `batches` counts what was done."""
+    """Does the tasks of one open database. `batches` counts what was done.
+
+    `standing` asks for feeds of other programs, `writes_alone` whether tasks of other programs' groups may be ended.
+    """
 
     def __init__(
         self,
         committer: TotalsCommitter,
         leases: LeaseHolder | None = None,
         standing: AskStanding = unknown_standing,
+        writes_alone: AskAlone = _never_alone,
     ) -> None:
         self.leases = LeaseHolder() if leases is None else leases
+        self._writes_alone = writes_alone
         self.batches = 0
         self._committer = committer
         self._looked = -LOOK_SECONDS
@@ -64,13 +75,16 @@ class RowTaskRunner:
         within, held = outbox.TASKS, False
         yield from self._committer.renew_lease()
         now = self._committer.clock()
-        if now - self._looked >= LOOK_SECONDS:
+        looks = now - self._looked >= LOOK_SECONDS
+        if looks:
             self._looked = now
             yield from self._committer.recover()
         while True:
             found = yield from Scan("system", within, 1, families="dm")
             if not found:
-                result = yield from self._committer.next_group(self.leases)
+                result = TaskStepResult.IDLE
+                if looks or self._committer.shows_groups:
+                    result = yield from self._committer.next_group(self.leases, self._writes_alone)
                 if result is TaskStepResult.DONE:
                     self.batches += 1
                     return result

@@ -1,13 +1,16 @@
-"""The bound of a delete with all children, and how often a second one group can be written."""
+"""The bounds of a delete with all children, of what replaces expired entities, and how often a group can be written."""
+
+from datetime import datetime, timedelta
 
 import pytest
 
-from oneread import GENERATED, Aggregate, Copy, Index, Key, Model, Ref, Schema, by, connect, count, shown
+from oneread import GENERATED, Aggregate, Copy, Index, Key, Model, Ref, Schema, by, connect, count, expires, shown
 from oneread.costs.budgets import budget
 from oneread.costs.declared import of
 from oneread.costs.numbers import MachineNumbers, this_machine
 from oneread.database.explaining import Explainer
 from oneread.errors import UsageError
+from oneread.testing.clock import START, Clock
 
 INLINE = 60
 
@@ -184,3 +187,25 @@ def test_without_numbers_the_group_is_named():
         found = db.explain.create(Note(name="ada"))
         assert (found.group, found.group_rate) == ("Person", None)
         assert str(found).endswith("the commits of one Person group are one after the other")
+
+
+class Ticket(Model[int]):
+    number: Key[int]
+    until: datetime
+    nick: str
+    ttl = expires("until")
+
+
+class TicketsOfNick(Index[Ticket]):
+    nick: str = by(Ticket.nick)
+
+
+@pytest.mark.parametrize("url", ["memory://", "memory://?span=row"])
+def test_a_create_may_replace_what_has_expired(url):
+    schema, clock = Schema(Ticket, TicketsOfNick), Clock()
+    with connect(url, schema, workers=0, clock=clock) as db:
+        db.create(Ticket(number=1, until=START + timedelta(seconds=9), nick="a"))
+        clock.tick(10)
+        spent = db.cost(db.create(Ticket(number=1, until=clock.now + timedelta(seconds=9), nick="b")))
+        bound = of(schema, span="row" if "row" in url else "rows").create(Ticket)
+        assert (spent.requests, spent.rows) == (bound.requests, bound.rows)

@@ -343,6 +343,19 @@ def test_the_own_version_of_a_child_stays_when_its_copies_follow():
     assert changed.quantity == 2
 
 
+def test_a_page_gives_a_child_its_own_version():
+    """It is what `if_version` compares, and what `get` gives."""
+    with connect("memory://?span=row", Schema(User, Line, LinesOfKarma), workers=0) as db:
+        db.save(User(name="ada"))
+        made = db.save(Line(name="ada", line=1, author=Author.of("ada")))
+        db.patch(User, "ada", karma=7)
+        db.drain()
+        (found,) = db.page(Line).rows
+        assert found.author.karma == 7
+        assert db.version(found) == db.version(db.get_many(Line, [("ada", 1)])[0]) == db.version(made)
+        db.patch(Line, "ada", 1, quantity=2, if_version=db.version(found))
+
+
 def test_a_source_cannot_be_followed_by_a_child_that_has_its_values(store):
     store.save(Line(name="ada", line=1, author=Author.of("ada")))
     commit = store.operations.committer

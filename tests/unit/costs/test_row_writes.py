@@ -1,0 +1,181 @@
+"""Bounds of writes on stores that change one row at a time, against what they cost, request by request."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
+from oneread import Copy, Feed, Index, Key, Model, Schema, by, connect, descending, newest, on, shown
+from oneread import each as every
+from oneread.costs import declared, row_writes
+from oneread.errors import Unsupported
+from oneread.testing.clock import START, Clock
+from tests.simulation.feed_models import Membership, Post
+from tests.unit.database.expiring import SCHEMA as EXPIRING
+from tests.unit.database.expiring import Nick, Session, User, Who
+from tests.unit.transactions.test_copy_cells import SCHEMA as COPIES
+from tests.unit.transactions.test_copy_cells import MadeBy, Maker, SoldBy, Thing
+from tests.unit.transactions.test_row_rollups import INDEXED, LISTED, PLAIN, Play, PlaysOf, Song
+
+
+class Parent(Model[int]):
+    number: Key[int]
+
+
+class Followed(Index[Parent]):
+    watched = timedelta(hours=1)
+
+    number: int = by(Parent.number)
+
+
+def test_who_takes_a_value_of_what_has_expired_stays_within_the_bound(monkeypatch):
+    schema, clock = Schema(*EXPIRING.models, *EXPIRING.views, inline=0), Clock()
+    with connect("memory://?span=row", schema, workers=0, clock=clock) as db:
+        db.save(User(number=1))
+        db.save(Session(token="a", who=Who.of(1), nick="x", until=clock.now + timedelta(seconds=9)))
+        clock.tick(10)
+        found = db.cost(db.save(Session(token="b", who=Who.of(1), nick="x")))
+        assert db.get(Nick, "x").source.key == ("b",)
+    assert found.requests <= declared.of(schema, span="row").save(Session).requests
+    monkeypatch.setattr(row_writes.OneRowWrites, "_add_expired", lambda *_given: None)
+    assert found.requests > declared.of(schema, span="row").save(Session).requests
+
+
+@pytest.mark.parametrize(("field", "value"), [("name", "new"), ("land", "y")])
+def test_all_holders_of_a_source_are_in_the_bound(field, value):
+    """Of the name there are leaf copies, which are in cells; the holders that have the land in an index commit, too."""
+    with connect("memory://?span=row", COPIES, workers=0) as db:
+        db.save(Maker(number=1, name="old"))
+        for number in range(5):
+            db.save(Thing(number=number, maker=MadeBy.of(1), seller=SoldBy.of(1)))
+        found = db.cost(db.patch(Maker, 1, **{field: value}))
+    bound = declared.of(COPIES, span="row").patch(Maker, field, carriers=5)
+    assert 10 < found.requests <= bound.requests
+    assert found.rows <= bound.rows
+
+
+def test_holders_with_cells_alone_take_two_requests():
+    schema = Schema(Maker, Thing)
+    with connect("memory://?span=row", schema, workers=0) as db:
+        db.save(Maker(number=1, name="old"))
+        for number in range(5):
+            db.save(Thing(number=number, maker=MadeBy.of(1), seller=SoldBy.of(1)))
+        found = db.cost(db.patch(Maker, 1, name="new"))
+    assert found.requests == declared.of(schema, span="row").patch(Maker, "name", carriers=5).requests == 10
+
+
+class WatchedSongs(Index[PlaysOf]):
+    watched = timedelta(hours=1)
+
+    plays: int = descending(PlaysOf.plays)
+
+
+def test_the_log_of_a_watched_index_over_groups_is_in_the_bound():
+    listed = Schema(Play, PlaysOf, Song, WatchedSongs)
+    with connect("memory://?span=row", listed, workers=0) as db:
+        db.create(Song(number=1))
+        found = db.cost(db.create(Play(number=1, song=Song.at(1), seconds=5)))
+    assert found.requests == declared.of(listed, span="row").create(Play).requests == 23
+
+
+class Postings(Feed[Post]):
+    expires_after = None
+    member: int = by(Membership.member)
+    at: datetime = newest(Post.at)
+    text: str = shown(Post.text)
+    joined = on(every(Post.groups), Membership.group)
+
+
+def test_the_bounds_of_feeds_and_logs_are_reached():
+    """A program that changes a watched view for the first time reads its log; an item leaves groups for others."""
+    parent, schema = Schema(Parent, Followed), Schema(Membership, Post, Postings)
+    with connect("memory://?span=row", parent, workers=0) as db:
+        found = db.cost(db.create(Parent(number=1)))
+        assert found.requests == declared.of(parent, span="row").create(Parent).requests == 9
+    with connect("memory://?span=row", schema, workers=0) as db:
+        for number, group in enumerate("abcd"):
+            db.create(Membership(number=number, member=1, group=group))
+        db.create(Post(number=1, groups=["a", "b"], at=START, text="x"))
+        found = db.cost(db.patch(Post, 1, groups=["c", "d"]))
+        assert found.requests == declared.of(schema, span="row").patch(Post, "groups").requests == 20
+
+
+def test_the_bounds_of_totals_are_reached():
+    """As exactly as tests/unit/transactions/test_row_rollups.py counts them."""
+    found = [declared.of(schema, span="row").create(Play).requests for schema in (PLAIN, INDEXED, LISTED)]
+    assert found == [13, 17, 20]
+    assert declared.of(PLAIN, span="row").create(Song).requests == 5
+
+
+def test_the_bounds_of_the_shop_are_reached():
+    """As exactly as tests/unit/transactions/test_row_commits.py counts them."""
+    costs = declared.of(SHOP, span="row")
+    found = [
+        costs.create(Purchase),
+        costs.patch(Purchase, "quantity"),
+        costs.patch(Purchase, "buyer"),
+        costs.delete(Purchase),
+        costs.patch(Product, "description"),
+        costs.patch(Customer, "name", carriers=0),
+    ]
+    assert [each.requests for each in found] == [11, 9, 11, 9, 2, 8]
+
+
+def test_an_explanation_is_that_of_the_store():
+    with connect("memory://?span=row", SHOP, workers=0) as db:
+        db.save_all([Customer(number=1, name="ada", country="at"), Product(code="a", name="p")])
+        entity = Purchase(
+            order="o", line=1, buyer=Buyer.of(1), product=Sold.of("a"), quantity=1, unit_price=Decimal(3),
+            ordered_at=datetime(2024, 1, 1, tzinfo=UTC),
+        )  # fmt: skip
+        found = db.explain.create(entity)
+        assert found.bound == declared.of(SHOP, span="row").create(Purchase)
+        assert found.plan == ("read roots Purchase('o', 1)", "read roots Customer(1), Product('a')")
+        assert db.cost(db.create(entity)).requests == found.bound.requests
+        assert db.explain.patch(Purchase, "o", 1, quantity=2).bound.requests == 9
+
+
+@pytest.mark.parametrize(
+    "call", [lambda costs: costs.transact([]), declared.Costs.counter_add], ids=["transact", "counter"]
+)
+def test_what_such_a_store_does_not_have_has_no_bound(call):
+    with pytest.raises(Unsupported):
+        call(declared.of(SHOP, span="row"))
+
+
+class Branch(Copy["Twig"]):
+    on_delete = "delete"
+
+    name: str
+
+
+class Twig(Model[int]):
+    number: Key[int]
+    name: str
+    branch: Branch | None = None
+
+
+class Newest(Postings):
+    at_most = 2
+
+
+class Child(Model[int, int]):
+    child_of = Parent
+    number: Key[int]
+    child: Key[int]
+
+
+def test_what_is_kept_there_and_has_no_arithmetic_yet_is_named():
+    with pytest.raises(Unsupported, match=r"not known yet.*at_most"):
+        declared.of(Schema(Membership, Post, Newest), span="row")
+    with pytest.raises(Unsupported, match=r"not known yet.*child_of"):
+        declared.of(Schema(Parent, Child), span="row")
+
+
+def test_a_delete_without_end_has_no_bound():
+    """What goes with an entity is deleted by itself, with what goes with it in turn."""
+    costs = declared.of(Schema(Twig), span="row")
+    assert "delete Twig" not in [each.name for each in costs.table()]
+    with pytest.raises(Unsupported, match="without end"):
+        costs.delete(Twig)
