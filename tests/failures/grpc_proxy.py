@@ -107,7 +107,7 @@ class Faults:
 
     def __init__(self):
         self._lock = threading.Lock()
-        self._dropped = 0
+        self._dropped = self._spared = 0
         self._data = None
         self._ends = 0
         self.held = threading.Event()
@@ -115,10 +115,10 @@ class Faults:
         self.met = 0
         """Faults that happened."""
 
-    def drop_answers(self, times):
-        """The next answers are dropped and their connections cut: the requests went through."""
+    def drop_answers(self, times, after=0):
+        """Answers, `after` so many others, are dropped and their connections cut: the requests went through."""
         with self._lock:
-            self._dropped = times
+            self._dropped, self._spared = times, after
 
     def drop_ends(self, times):
         """The next answers arrive but for their end, their status; then their connections are cut."""
@@ -156,23 +156,30 @@ class Faults:
         return change
 
     def _passed(self, frame):
-        kind = frame[3]
+        kind, is_end = frame[3], bool(frame[4] & END_STREAM)
         if kind in (DATA, HEADERS):
             self.held.wait()
         with self._lock:
-            if kind == HEADERS and self._dropped:
-                self._dropped -= 1
-                self.met += 1
-                raise Cut
-            if kind == HEADERS and self._ends and frame[4] & END_STREAM:
+            if kind == HEADERS and not is_end:
+                self._begin()
+            elif kind == HEADERS and self._ends:
                 self._ends -= 1
-                self.met += 1
-                raise Cut
-            if kind == DATA and self._data is not None:
+                self._cut()
+            elif kind == DATA and self._data is not None:
                 left, inside = self._data
+                self._data = (left - 1, inside) if left else None
                 if not left:
-                    self._data = None
-                    self.met += 1
-                    raise Cut(frame[:inside])
-                self._data = (left - 1, inside)
+                    self._cut(frame[:inside])
         return frame
+
+    def _begin(self):
+        """An answer begins."""
+        if self._dropped and self._spared:
+            self._spared -= 1
+        elif self._dropped:
+            self._dropped -= 1
+            self._cut()
+
+    def _cut(self, last=b""):
+        self.met += 1
+        raise Cut(last)
