@@ -347,11 +347,11 @@ def _bigtable(place: str, given: Options, timeout: float) -> tuple[Engine, bool]
 
         options = options_from_url(place, given, timeout)
         if emulator:
-            return BigtableEngine(options, emulated(emulator)), True
+            return BigtableEngine(options, emulated(emulator)), not options.read_only
         from oneread.engines.bigtable.credentials import find_credentials
     except ModuleNotFoundError as error:
         raise UsageError("bigtable:// needs clients: pip install 'oneread[bigtable]'", missing=error.name) from error
-    return BigtableEngine(options, google(find_credentials())), True
+    return BigtableEngine(options, google(find_credentials())), not options.read_only
 
 
 _OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {

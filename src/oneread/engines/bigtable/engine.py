@@ -9,10 +9,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from oneread.engines import embedded
 from oneread.engines.bigtable.calls import Steps
 from oneread.engines.bigtable.channels import Channels
-from oneread.engines.bigtable.options import BigtableOptions
+from oneread.engines.bigtable.options import POOL, BigtableOptions
 from oneread.engines.bigtable.servers import Server
 from oneread.engines.bigtable.steps import BigtableSteps
 from oneread.engines.bigtable.tables import make_tables
@@ -21,6 +23,18 @@ from oneread.store.engine import Capabilities, RowTransaction
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 
 T = TypeVar("T")
+
+CAPABILITIES: Final = Capabilities(
+    spans_rows=False,
+    reverse_scan=True,
+    snapshot=False,
+    persistent=True,
+    local=False,
+    max_key=embedded.MAX_KEY,
+    max_value=embedded.MAX_VALUE,
+    max_row=embedded.MAX_ROW,
+    in_flight=POOL,
+)
 
 _CURSOR_KEY: Final = b"cursor_key"
 _CURSOR_KEY_BYTES: Final = 32
@@ -44,17 +58,9 @@ class BigtableEngine:
             Increment: steps.increment,
             Replace: _refuse,
         }
-        self.capabilities = Capabilities(
-            spans_rows=False,
-            reverse_scan=True,
-            snapshot=False,
-            persistent=True,
-            local=False,
-            max_key=embedded.MAX_KEY,
-            max_value=embedded.MAX_VALUE,
-            max_row=embedded.MAX_ROW,
-            in_flight=options.pool,
-        )
+        if options.read_only:
+            self._answers = {**dict.fromkeys(self._answers, _refuse_writes), Read: steps.read, Scan: steps.scan}
+        self.capabilities = msgspec.structs.replace(CAPABILITIES, in_flight=options.pool)
         try:
             self._channels.run(make_tables(options))
             self._cursor_key = self._channels.run(steps.own_value(_CURSOR_KEY, os.urandom(_CURSOR_KEY_BYTES)))
@@ -79,6 +85,10 @@ class BigtableEngine:
 
     def close(self) -> None:
         self._channels.close()
+
+
+def _refuse_writes(_asked: Request[Any]) -> Steps[None]:
+    raise Unsupported("the store was opened with read_only")
 
 
 def _refuse(_asked: Replace) -> Steps[None]:

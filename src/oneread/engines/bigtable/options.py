@@ -37,6 +37,8 @@ class BigtableOptions(msgspec.Struct, frozen=True):
     """Requests of one process at the same time."""
     timeout: float = REQUEST_SECONDS
     """Seconds that one request may take, retries included."""
+    read_only: bool = False
+    """Never writes; the store must exist."""
 
     @property
     def parent(self) -> str:
@@ -86,6 +88,12 @@ def _pool(name: str, value: str) -> int:
     return int(value)
 
 
+def _truth(name: str, value: str) -> bool:
+    if value not in ("true", "false"):
+        raise InvalidUrl("this option is true or false", option=name, value=value)
+    return value == "true"
+
+
 def _timeout(name: str, value: str) -> float:
     if not _SECONDS.fullmatch(value) or not 0 < float(value) <= LONGEST_SECONDS:
         raise InvalidUrl("timeout is seconds, above 0 and up to 60", option=name, value=value)
@@ -96,5 +104,6 @@ _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
     "pool": _pool,
     "prefix": _prefix,
     "profile": _profile,
+    "read_only": _truth,
     "timeout": _timeout,
 }

@@ -17,9 +17,10 @@ from oneread.engines.bigtable.calls import Attempts, Call, CallPlace, Steps, pla
 from oneread.engines.bigtable.chunks import ChunkMerger, found_rows
 from oneread.engines.bigtable.messages import MESSAGES
 from oneread.engines.bigtable.options import BigtableOptions
+from oneread.engines.bigtable.tables import NO_STORE
 from oneread.engines.bigtable.translate import Failed
 from oneread.engines.embedded import check_column, check_row
-from oneread.errors import LimitExceeded
+from oneread.errors import InvalidUrl, LimitExceeded
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Scan
 from oneread.store.rows import TABLES, Cell, Row, RowMutation, RowRange, Table
 
@@ -109,6 +110,8 @@ class BigtableSteps:
             false_mutations=wire.mutations(kept),
         )
         while not (found := (yield from self._rows("system", _keys_behind([_OWN_ROW]), passes))):
+            if self._options.read_only:
+                raise InvalidUrl(NO_STORE, store=self._options.parent)
             yield from self._once("system", calls.CHECK_AND_MUTATE_ROW, message)
         return found[0][1][column].value
 

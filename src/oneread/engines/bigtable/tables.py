@@ -18,6 +18,8 @@ from oneread.engines.bigtable.options import BigtableOptions
 from oneread.errors import InvalidUrl, StoreReplaced, Unavailable
 from oneread.store.rows import TABLES
 
+NO_STORE: Final = "there is no store here, and opening for reading does not make one; correct the URL"
+
 _ROUNDS: Final = 10
 _SCHEMA_VIEW: Final = 2
 _FAMILY: Final = MESSAGES["ColumnFamily"](gc_rule=MESSAGES["GcRule"](max_num_versions=1))
@@ -30,7 +32,8 @@ def make_tables(options: BigtableOptions) -> Steps[None]:
     """Makes the tables and families that are missing.
 
     Raises:
-        InvalidUrl: the project or instance does not exist, or these credentials may not make tables there.
+        InvalidUrl: the project or instance does not exist, these credentials may not make tables there, or the store is
+            to be read only.
         Unavailable: it did not work in time.
     """
     for table in TABLES:
@@ -41,12 +44,12 @@ def _make_table(options: BigtableOptions, table: str) -> Steps[None]:
     asked = _Administration(options, table)
     for _ in range(_ROUNDS):
         families = yield from asked.families()
-        if families is None:
-            yield from asked.create()
-        elif missing := [each for each in wire.ALL_FAMILIES if each not in families]:
-            yield from asked.add(missing)
-        else:
+        missing = [each for each in wire.ALL_FAMILIES if each not in (families or ())]
+        if not missing:
             return
+        if options.read_only:
+            raise InvalidUrl(NO_STORE, store=options.parent, table=table)
+        yield from asked.create() if families is None else asked.add(missing)
     raise Unavailable("other programs change the tables of this store; open it again", table=table)
 
 

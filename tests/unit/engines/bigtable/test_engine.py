@@ -10,7 +10,7 @@ import pytest
 from oneread import Key, Model, Schema, connect, connect_async
 from oneread.engines.bigtable import BigtableEngine, BigtableOptions, calls, emulated
 from oneread.engines.bigtable.channels import Channels
-from oneread.errors import Closed, InvalidUrl, InvalidValue, LimitExceeded, StoreReplaced
+from oneread.errors import Closed, InvalidUrl, InvalidValue, LimitExceeded, StoreReplaced, Unsupported
 from oneread.store.engine import AsyncEngine, HoldsCursorKey
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
@@ -285,6 +285,22 @@ def test_both_faces_by_url(monkeypatch, emulator, options):
             return [thing.name for thing in (await db.page(Thing, limit=5, cursor=cursor)).rows]
 
     assert asyncio.run(other()) == ["two", "three"]  # the cursor's key is in the store
+
+
+def test_a_store_is_opened_for_reading_where_it_is(monkeypatch, emulator, options, asked):
+    monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", emulator.host)
+    url = f"bigtable://test/{options.instance}"
+    with pytest.raises(InvalidUrl, match="there is no store here"):
+        connect(f"{url}?read_only=true", Schema(Thing))
+    assert methods(asked) == ["GetTable"]
+    with connect(url, Schema(Thing), workers=0) as db:
+        db.save(Thing(number=1, name="one"))
+    asked.clear()
+    with connect(f"{url}?read_only=true", Schema(Thing)) as db:
+        assert db.get(Thing, 1).name == "one"
+        with pytest.raises(Unsupported, match="read_only"):
+            db.save(Thing(number=2))
+    assert set(methods(asked)) == {"GetTable", "ReadRows"}
 
 
 def test_without_credentials_the_error_says_what_to_do(monkeypatch, tmp_path):

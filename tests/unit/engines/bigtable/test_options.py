@@ -23,9 +23,9 @@ def test_a_place_is_a_project_and_an_instance():
 
 
 def test_every_option():
-    query = {"profile": "single.c-1", "prefix": "shop_", "pool": "7", "timeout": "2.5"}
+    query = {"profile": "single.c-1", "prefix": "shop_", "pool": "7", "timeout": "2.5", "read_only": "true"}
     options = options_from_url("p/i", query, 30.0)
-    assert options == BigtableOptions("p", "i", "single.c-1", "shop_", 7, 2.5)
+    assert options == BigtableOptions("p", "i", "single.c-1", "shop_", 7, 2.5, read_only=True)
     assert options.table_name("views").endswith("/tables/shop_views")
 
 
@@ -54,7 +54,7 @@ def test_other_places_are_refused(place):
      ("timeout", "0"), ("timeout", "61"), ("timeout", "nan"), ("timeout", "-1"), ("timeout", "1e1"), ("timeout", ""),
      ("prefix", "-a"), ("prefix", ".a"), ("prefix", "a/b"), ("prefix", "a b"), ("prefix", "a" * 41), ("prefix", "a\n"),
      ("profile", ""), ("profile", "a&table_name=b"), ("profile", "a" * 51), ("profile", "-a"), ("profile", "a\n"),
-     ("read_only", "true"), ("", "")],
+     ("read_only", "1"), ("read_only", "TRUE"), ("map_size", "1G"), ("", "")],
 )  # fmt: skip
 def test_other_options_are_refused_by_name(option, value):
     with pytest.raises(InvalidUrl) as refused:
