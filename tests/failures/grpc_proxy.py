@@ -112,6 +112,8 @@ class Faults:
         self._ends = 0
         self.held = threading.Event()
         self.held.set()
+        self.waits = threading.Event()
+        """Set once an answer waits."""
         self.met = 0
         """Faults that happened."""
 
@@ -158,6 +160,8 @@ class Faults:
     def _passed(self, frame):
         kind, is_end = frame[3], bool(frame[4] & END_STREAM)
         if kind in (DATA, HEADERS):
+            if not self.held.is_set():
+                self.waits.set()
             self.held.wait()
         with self._lock:
             if kind == HEADERS and not is_end:

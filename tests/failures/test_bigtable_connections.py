@@ -15,7 +15,7 @@ import pytest
 from oneread.engines.bigtable import BigtableEngine, BigtableOptions, emulated
 from oneread.engines.bigtable.calls import TRIES
 from oneread.engines.bigtable.channels import Channels
-from oneread.errors import OutcomeUnknown, Unavailable, Unsupported
+from oneread.errors import Closed, OutcomeUnknown, Unavailable, Unsupported
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from tests.failures.grpc_proxy import Faults, Proxy
@@ -138,6 +138,7 @@ def test_what_may_not_be_made_twice_is_sent_once(ask, faults, direct, calls, ask
     assert unknown.value.facts["table"] == asked.table
     found = direct.answer(Read(asked.table, [b"a"]))[0]
     assert found is not None, "the request went through"
+    assert ask(Read(asked.table, [b"a"])) == [found]  # on a new connection: a read may be made again
     assert ask(Increment("counts", b"a", b"d:n", 1)) in (1, 6)
 
 
@@ -221,6 +222,24 @@ def test_a_wait_ends_while_the_server_stands_still():
         assert patient.answer(Read("roots", [b"b"])) == [{b"d:b": Cell(b"1", 1)}]
         patient.close()
         engine.close()
+
+
+@pytest.mark.parametrize("asked", [Read("roots", [b"a"]), Mutate("roots", [row(b"a")])], ids=["read", "write"])
+def test_closing_ends_a_wait_and_says_of_a_write_that_nothing_is_known(engine, faults, asked):
+    faults.hold()
+    ended = []
+
+    def wait():
+        with pytest.raises((Closed, OutcomeUnknown)) as failure:
+            engine.answer(asked)
+        ended.append(failure.type)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert faults.waits.wait(60)
+    engine.close()
+    waiting.join(60)
+    assert ended == [Closed if isinstance(asked, Read) else OutcomeUnknown]
 
 
 def test_connections_come_back_after_a_cut(ask, proxy, direct):

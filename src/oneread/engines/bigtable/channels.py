@@ -7,6 +7,7 @@ They are made when they are first used, and again in the child of a fork, which 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import threading
 import time
@@ -21,7 +22,7 @@ import grpc.aio
 from oneread.engines.bigtable.calls import Call, Method, Pause, Steps
 from oneread.engines.bigtable.messages import MESSAGES
 from oneread.engines.bigtable.servers import Server
-from oneread.errors import Closed, Unsupported
+from oneread.errors import Closed, Unavailable, Unsupported
 
 T = TypeVar("T")
 
@@ -43,6 +44,10 @@ _OPTIONS: Final = (
 _WITHOUT_TLS: Final = (("grpc.enable_http_proxy", 0),)
 _OF_THREADS: Final = (("SingleThreadedUnaryStream", 1),)
 """A stream is read by the thread that asked for it: gRPC's own thread between them costs several times the CPU."""
+
+
+_CLOSE_SECONDS: Final = 5.0
+"""How long closing waits for event loops, which may be busy."""
 
 
 class _Lines(NamedTuple):
@@ -69,13 +74,15 @@ class Channels:
                 try:
                     answer = self._perform(step)
                 except grpc.RpcError as failure:
-                    self._check_open()
                     step = steps.throw(failure)
                 else:
                     step = steps.send(answer)
         except StopIteration as stop:
             result: T = stop.value
             return result
+        except Unavailable as error:
+            self._check_open(error)
+            raise
 
     async def run_async(self, steps: Steps[T]) -> T:
         """Makes the calls on the running loop. A caller that is cancelled cancels the call under way."""
@@ -85,23 +92,29 @@ class Channels:
                 try:
                     answer = await self._perform_async(step)
                 except grpc.RpcError as failure:
-                    self._check_open()
                     step = steps.throw(failure)
                 else:
                     step = steps.send(answer)
         except StopIteration as stop:
             result: T = stop.value
             return result
+        except Unavailable as error:
+            self._check_open(error)
+            raise
 
     def close(self) -> None:
-        """Ends all connections; closing twice does nothing. Calls under way are cancelled."""
+        """Ends all connections; closing twice does nothing. Calls under way are cancelled: writes may be applied."""
         self._closed = True
         for channel in self._threads.channels.values():
             channel.close()
-        for loop, lines in list(self._loops.items()):
-            for channel in lines.channels.values():
-                if loop.is_running():
-                    asyncio.run_coroutine_threadsafe(channel.close(), loop)
+        running = [(loop, lines) for loop, lines in list(self._loops.items()) if loop.is_running()]
+        closing = [
+            asyncio.run_coroutine_threadsafe(channel.close(), loop)
+            for loop, lines in running
+            for channel in lines.channels.values()
+        ]
+        if asyncio._get_running_loop() is None:  # noqa: SLF001 - a loop cannot wait for itself
+            concurrent.futures.wait(closing, _CLOSE_SECONDS)
         self._forget()
 
     def after_fork(self) -> None:
@@ -114,9 +127,9 @@ class Channels:
         self._threads = _Lines({}, {})
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Lines] = weakref.WeakKeyDictionary()
 
-    def _check_open(self) -> None:
+    def _check_open(self, cause: Exception | None = None) -> None:
         if self._closed:
-            raise Closed("the store was closed before this call, or during it")
+            raise Closed("the store was closed before this call, or while it read") from cause
 
     def _perform(self, step: Call | Pause) -> Any:
         if isinstance(step, Pause):
