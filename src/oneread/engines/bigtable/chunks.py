@@ -41,27 +41,29 @@ class ChunkMerger:
             self._take(chunk)
         scanned = response.last_scanned_row_key
         if scanned:
-            self._require(not self._key, "a row was scanned within another")
+            if self._key:
+                raise self._broken("a row was scanned within another")
             self.last = scanned
 
     def end(self) -> None:
         """Raises Corrupt when the stream ended within a row."""
-        self._require(not self._key, "the stream ended within a row")
+        if self._key:
+            raise self._broken("the stream ended within a row")
 
     def _take(self, chunk: Any) -> None:
+        key = chunk.row_key
         if chunk.reset_row:
-            self._require(bool(self._key), "a reset outside of a row")
-            self._require(not (chunk.row_key or chunk.value or chunk.HasField("family_name")), "a reset with data")
-            self._forget()
+            self._reset(chunk)
             return
         if not self._key:
-            self._begin(chunk.row_key)
-        elif chunk.row_key:  # the emulator repeats it on every chunk
-            self._require(chunk.row_key == self._key, "another row before this one was committed")
+            self._begin(key)
+        elif key and key != self._key:  # the emulator repeats it on every chunk
+            raise self._broken("another row before this one was committed")
         if not self._parts:
             self._name(chunk)
         if chunk.value_size:
-            self._require(not chunk.commit_row, "a row was committed within a cell")
+            if chunk.commit_row:
+                raise self._broken("a row was committed within a cell")
             self._parts.append(chunk.value)
             return
         self._end_cell(chunk.value)
@@ -71,18 +73,22 @@ class ChunkMerger:
             self._forget()
 
     def _begin(self, key: bytes) -> None:
-        self._require(bool(key), "a row without a key")
-        self._require(self.last is None or self._is_behind(key, self.last), "rows out of order")
+        if not key:
+            raise self._broken("a row without a key")
+        if self.last is not None and not self._is_behind(key, self.last):
+            raise self._broken("rows out of order")
         self._key = key
 
     def _name(self, chunk: Any) -> None:
         """Notes the column and the stamp of the cell that begins with this chunk."""
-        if chunk.HasField("family_name"):
-            self._require(chunk.HasField("qualifier"), "a family without a column")
-            self._family = chunk.family_name.value
         if chunk.HasField("qualifier"):
             self._qualifier = chunk.qualifier.value
-        self._require(self._family is not None and self._qualifier is not None, "a cell without a column")
+            if chunk.HasField("family_name"):
+                self._family = chunk.family_name.value
+        elif chunk.HasField("family_name"):
+            raise self._broken("a family without a column")
+        if self._family is None or self._qualifier is None:
+            raise self._broken("a cell without a column")
         self._micros = chunk.timestamp_micros
 
     def _end_cell(self, value: bytes) -> None:
@@ -92,14 +98,20 @@ class ChunkMerger:
             value, self._parts = b"".join([*self._parts, value]), []
         self._cells.append((self._family, self._qualifier, self._micros, value))
 
+    def _reset(self, chunk: Any) -> None:
+        if not self._key:
+            raise self._broken("a reset outside of a row")
+        if chunk.row_key or chunk.value or chunk.HasField("family_name"):
+            raise self._broken("a reset with data")
+        self._forget()
+
     def _forget(self) -> None:
         """Leaves the row in progress."""
         self._key, self._cells, self._parts = b"", [], []
         self._family = self._qualifier = None
 
-    def _require(self, holds: bool, rule: str) -> None:  # noqa: FBT001 - as an assertion
-        if not holds:
-            raise Corrupt(_BROKEN, rule=rule, key=self._key or self.last)
+    def _broken(self, rule: str) -> Corrupt:
+        return Corrupt(_BROKEN, rule=rule, key=self._key or self.last)
 
 
 def found_rows(merger: ChunkMerger) -> list[Found]:
