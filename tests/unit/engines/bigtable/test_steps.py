@@ -203,6 +203,15 @@ def test_a_condition_that_never_left_is_sent_when_a_server_is_there():
     assert (len(calls), applied) == (2, True)
 
 
+def test_a_checked_column_is_deleted_though_it_was_put_after_the_columns_were_read():
+    asked = CheckAndMutate("roots", b"d:v", b"1", RowMutation(b"a", delete_row=5))
+    answer = MESSAGES["CheckAndMutateRowResponse"](predicate_matched=True)
+    calls, applied = answered(STEPS.check_and_mutate(asked), [rows_message(b"a")], answer)
+    assert applied is True
+    deleted = {each.delete_from_column.column_qualifier for each in calls[1].true_mutations}
+    assert deleted == {b"b", b"v"}
+
+
 def test_no_attempt_is_made_when_the_time_is_over():
     steps = BigtableSteps(BigtableOptions("p", "i", timeout=0.000001))
     calls, failure = answered(steps.mutate(Mutate("roots", [row(b"a")])), Broken())
