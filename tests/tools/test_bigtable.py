@@ -82,8 +82,13 @@ def test_without_go_and_pip_installing_says_what_is_missing(monkeypatch, tmp_pat
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(bigtable.sys, "executable", "/bin/false")
+    monkeypatch.delenv("ONEREAD_WITHOUT", raising=False)
     assert bigtable.install() == 1
-    assert "Go 1.26 or newer" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Go 1.26 or newer" in said
+    assert "ONEREAD_WITHOUT=bigtable" in said
+    monkeypatch.setenv("ONEREAD_WITHOUT", "hbase,bigtable")
+    assert bigtable.install() == 0
 
 
 def test_the_version_of_go_is_compared_by_numbers(tmp_path):
