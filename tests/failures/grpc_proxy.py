@@ -112,6 +112,7 @@ class Faults:
         self._ends = 0
         self.held = threading.Event()
         self.held.set()
+        self._held_after = None
         self.waits = threading.Event()
         """Set once an answer waits."""
         self.met = 0
@@ -132,12 +133,17 @@ class Faults:
         with self._lock:
             self._data = (frames, inside)
 
-    def hold(self):
-        """Answers wait until `release`."""
-        self.held.clear()
+    def hold(self, after=0):
+        """Answers wait until `release`, `after` so many others."""
+        with self._lock:
+            self._held_after = after or None
+            if not after:
+                self.held.clear()
 
     def release(self):
-        self.held.set()
+        with self._lock:
+            self._held_after = None
+            self.held.set()
 
     def filter(self):
         """The filter of one connection."""
@@ -159,6 +165,8 @@ class Faults:
 
     def _passed(self, frame):
         kind, is_end = frame[3], bool(frame[4] & END_STREAM)
+        if kind == HEADERS and not is_end:
+            self._count_down()
         if kind in (DATA, HEADERS):
             if not self.held.is_set():
                 self.waits.set()
@@ -175,6 +183,14 @@ class Faults:
                 if not left:
                     self._cut(frame[:inside])
         return frame
+
+    def _count_down(self):
+        """An answer comes: it waits if it is the first that must."""
+        with self._lock:
+            if self._held_after == 0:
+                self.held.clear()
+            elif self._held_after is not None:
+                self._held_after -= 1
 
     def _begin(self):
         """An answer begins."""

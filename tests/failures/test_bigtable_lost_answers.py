@@ -7,14 +7,18 @@ follows from it is right.
 import asyncio
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 from oneread import connect, connect_async
+from oneread.errors import OutcomeUnknown, Unavailable
 from tests.failures.grpc_proxy import Faults, Proxy
 from tests.failures.shelves import SCHEMA, Author, Book, Writer, check_derived, settle
 
 ANSWERS = 10
 """More than any of these verbs waits for."""
+SILENT = 6
+SHORT, LONGEST = 0.2, 0.6  # seconds of a request and of a call, where both are to end without an answer
 
 
 @pytest.fixture
@@ -50,6 +54,42 @@ def check(db, faults):
     }
     assert [db.get(Author, number).name for number in (0, 1)] == [f"name {ANSWERS - 2}", f"name {ANSWERS - 1}"]
     assert faults.met > 2 * ANSWERS
+
+
+@pytest.mark.parametrize("act", ["save", "patch", "delete"])
+def test_a_verb_ends_when_the_server_falls_silent_and_says_what_it_did(urls, faults, act):
+    """From each answer on nothing comes: Unavailable means that nothing was written, a result that it was."""
+    with connect(urls, SCHEMA, workers=0) as db:
+        db.save(Author(number=0, name="none"))
+        patient, db._driver.timeout = db._driver.timeout, LONGEST
+        steps = db._driver.engine._steps
+        for silent in range(1, SILENT):
+            db._driver.timeout, steps._options = patient, msgspec.structs.replace(steps._options, timeout=30.0)
+            book = Book(number=silent, author=Writer.of(0), pages=silent)
+            if act != "save":
+                db.save(book)
+            db._driver.timeout, steps._options = LONGEST, msgspec.structs.replace(steps._options, timeout=SHORT)
+            faults.hold(after=silent)
+            try:
+                if act == "save":
+                    db.save(book)
+                elif act == "patch":
+                    db.patch(Book, silent, pages=silent + 100)
+                else:
+                    db.delete(Book, silent)
+            except Unavailable:
+                written = False
+            except OutcomeUnknown:
+                written = None
+            else:
+                written = True
+            faults.release()
+            db._driver.timeout, steps._options = patient, msgspec.structs.replace(steps._options, timeout=30.0)
+            found = db.find(Book, silent)
+            is_written = {"save": found is not None, "patch": found and found.pages > 100, "delete": found is None}[act]
+            assert written in (None, bool(is_written)), silent
+        settle(db)
+        check_derived(db)
 
 
 def test_every_answer_is_lost_once(urls, faults):
