@@ -7,6 +7,9 @@ import pytest
 from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
+from tests.servers import need
+from tools.servers.bigtable import bigtable_emulator
+
 HERE = Path(__file__).parent
 UNMEASURED = {
     "benchmarks", "docs", "examples", "power", "properties", "simulation", "tidy", "tools", "typing",
@@ -73,3 +76,10 @@ def pytest_runtest_protocol(item):
 def url(request, tmp_path):
     """The store of each embedded engine, for a test that is about both."""
     return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
+
+
+@pytest.fixture(scope="session")
+def emulator():
+    """A Bigtable emulator of this worker; a test has instances of its own on it, and leaves it running."""
+    with need("bigtable", bigtable_emulator) as started:
+        yield started

@@ -54,7 +54,7 @@ def demo(given: Namespace) -> None:
     """Runs all steps."""
     started = perf_counter()
     folder: Path = given.folder
-    is_one_row = "span=row" in (given.db or "")
+    is_one_row = stores.is_one_row(given.db or "memory://")
     what = loading.Source(given.data, given.limit or (LINES_OF_ONE_ROW if is_one_row else LINES), given.seed)
     next(what.lines(), None)  # what is wrong with the data is said before an earlier store goes
     url = f"lmdb://{quote(folder.as_posix())}" if given.db is None else _named(given.db)
@@ -270,7 +270,12 @@ def _cost(cost: Cost, times: tuple[float, float], touched: int, peer: str) -> No
 
 def _goodbye(url: str, customer: int, code: str, seconds: float) -> None:
     shell = "python -m examples.shop"
-    print("Both lie in this machine's memory and no request crosses a network: no join is cheaper than here. What a")
+    if url.startswith(("lmdb:", "memory:")):
+        print(
+            "Both lie in this machine's memory and no request crosses a network: no join is cheaper than here. What a"
+        )
+    else:
+        print("SQL's tables lie in this machine's memory, and every request of the store crosses a network. What a")
     print("page asks for, `requests` and `rows`, is the same wherever the store is.")
     if url.startswith("memory:"):
         print(f"Done in {seconds:.0f} s. The store was in memory and ends with this program.")

@@ -54,8 +54,8 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     """Opens a store under a schema.
 
     Arguments:
-        url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`; or `memory://NAME`, a store of
-            this process that stays when it is closed, and can be opened again. LMDB takes options:
+        url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `bigtable://PROJECT/INSTANCE`, `memory://`; or
+            `memory://NAME`, a store of this process that stays when it is closed, and can be opened again. LMDB takes:
             `durability=group|may_lose_last|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names.
         schema: the declarations of the application.
         cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 32 random bytes, best.
@@ -338,7 +338,27 @@ def _one_row_memory(path: str, given: Options) -> Engine:
     return (named(path, hides) if path else OneRowMemoryEngine(hides)).reopened(float(latency) / 1000, int(grace))
 
 
-_OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {"lmdb": _lmdb, "memory": _memory}
+def _bigtable(place: str, given: Options, timeout: float) -> tuple[Engine, bool]:
+    from os import environ
+
+    emulator = environ.get("BIGTABLE_EMULATOR_HOST", "")
+    try:
+        from oneread.engines.bigtable import BigtableEngine, emulated, google, options_from_url
+
+        options = options_from_url(place, given, timeout)
+        if emulator:
+            return BigtableEngine(options, emulated(emulator)), not options.read_only
+        from oneread.engines.bigtable.credentials import find_credentials
+    except ModuleNotFoundError as error:
+        raise UsageError("bigtable:// needs clients: pip install 'oneread[bigtable]'", missing=error.name) from error
+    return BigtableEngine(options, google(find_credentials())), not options.read_only
+
+
+_OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {
+    "bigtable": _bigtable,
+    "lmdb": _lmdb,
+    "memory": _memory,
+}
 
 
 def _cached(cache: str | None, url: str, engine: Engine) -> Cache | None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -312,6 +313,17 @@ def test_the_demo_runs_on_a_store_that_changes_one_row_at_a_time(shop, tmp_path)
     assert "0 with another name" in ran.out
     assert "commit of several requests for each" in ran.out
     assert ran.out.endswith("The store was in memory and ends with this program.\n")
+
+
+def test_the_demo_runs_on_bigtable(shop, tmp_path, monkeypatch, emulator):
+    monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", emulator.host)
+    url = f"bigtable://test/i{uuid4().hex}"
+    ran = shop("demo", "--db", url, "--limit", 100, "--folder", tmp_path / "peer")
+    assert ran.code == 0, ran.err
+    assert "0 with another name" in ran.out
+    assert "every request of the store crosses a network" in ran.out
+    for typed in re.findall(r"python -m examples\.shop (.*)", ran.out):
+        assert shop(*shlex.split(typed)).code == 0
 
 
 def test_the_demo_takes_real_data_from_the_environment(shop, data, tmp_path, monkeypatch):

@@ -21,8 +21,8 @@ PRIVATE = re.compile(
     re.IGNORECASE,
 )
 """Words that a reader would have to learn; docs/design/style.md has the plain ones."""
-PARAMETER = re.compile(r"`_?carriers`|--carriers|\"carriers\"|\bcarriers *[:=]|[`\"]retell[`\"]")
-"""A public parameter and a stored name, which stay as they are."""
+PARAMETER = re.compile(r"`_?carriers`|--carriers|\"carriers\"|\bcarriers *[:=]|[`\"]retell[`\"]|`commit_row`")
+"""A public parameter, a stored name and a field of Bigtable's protocol, which stay as they are."""
 HISTORY = ("docs/decisions/0039-words-and-rooms.md", "docs/design/style.md", "docs/design/words.md")
 """The pages that define the rule, and the decision that lists the former names."""
 

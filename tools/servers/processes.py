@@ -1,5 +1,6 @@
 """What private servers share: a folder that goes away, a free port, starting and ending a process."""
 
+import os
 import shutil
 import socket
 import subprocess
@@ -23,6 +24,11 @@ def find_program(name: str, folders: Sequence[Path] = SYSTEM_FOLDERS) -> Path | 
     on_path = shutil.which(name)
     candidates = [*([Path(on_path)] if on_path else []), *(folder / name for folder in folders)]
     return next((each for each in candidates if each.is_file()), None)
+
+
+def cache_folder() -> Path:
+    """Where servers that are built or fetched are kept, outside the tree: once for each user of the machine."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oneread"
 
 
 @contextmanager

@@ -142,6 +142,7 @@ DATA: Final = "data.mdb"
 """The file of a store, and of an unfinished copy, in its folder."""
 
 READ_ONLY: Final = "read_only"
+_READ_ONLY_SCHEMES: Final = ("bigtable", "lmdb")
 """The URL option that opens a store without writing to it."""
 
 
@@ -319,7 +320,7 @@ def _check_exists(url: str) -> None:
 
 def _with_read_only(url: str) -> str:
     parts = urlsplit(url)
-    if parts.scheme != "lmdb":
+    if parts.scheme not in _READ_ONLY_SCHEMES:
         return url
     given = parse_qsl(parts.query, keep_blank_values=True)
     if any(name == READ_ONLY for name, _value in given):

@@ -1,0 +1,230 @@
+"""Connections to Bigtable, and the two ways to run the steps of a request on them: in a thread, and on an event loop.
+
+A process has one connection for its threads, and one for each event loop, so that a call on a loop needs no thread.
+They are made when they are first used, and again in the child of a fork, which must not touch those of its parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+import time
+import weakref
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+import grpc
+import grpc.aio
+
+from oneread.engines.bigtable.calls import Call, Method, Pause, Steps
+from oneread.engines.bigtable.messages import MESSAGES
+from oneread.engines.bigtable.servers import Server
+from oneread.errors import Closed, Unavailable, Unsupported
+
+T = TypeVar("T")
+
+_FEATURES: Final = urlsafe_b64encode(
+    MESSAGES["FeatureFlags"](reverse_scans=True, last_scanned_row_responses=True).SerializeToString()
+).decode()
+"""Without it Bigtable refuses reversed scans."""
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.initial_reconnect_backoff_ms", 100),  # by default a restarted server is tried again after up to 7 s
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.min_reconnect_backoff_ms", 5_000),  # not a pause: what one attempt to connect may take
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.use_local_subchannel_pool", 1),  # otherwise channels of several databases share connections
+)
+_WITHOUT_TLS: Final = (("grpc.enable_http_proxy", 0),)
+_OF_THREADS: Final = (("SingleThreadedUnaryStream", 1),)
+"""A stream is read by the thread that asked for it: gRPC's own thread between them costs several times the CPU."""
+
+
+_CLOSE_SECONDS: Final = 5.0
+"""How long closing waits for event loops, which may be busy."""
+
+
+class _Lines(NamedTuple):
+    """The channels to each host, and the methods that were called."""
+
+    channels: dict[str, Any]
+    methods: dict[str, Callable[..., Any]]
+
+
+class Channels:
+    """The connections of one store."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._closed = False
+        self._forget()
+        _OPEN.add(self)
+
+    def run(self, steps: Steps[T]) -> T:
+        """Makes the calls in this thread."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = self._perform(step)
+                except grpc.RpcError as failure:
+                    step = steps.throw(failure)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        except Unavailable as error:
+            self._check_open(error)
+            raise
+
+    async def run_async(self, steps: Steps[T]) -> T:
+        """Makes the calls on the running loop. A caller that is cancelled cancels the call under way."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = await self._perform_async(step)
+                except grpc.RpcError as failure:
+                    step = steps.throw(failure)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        except Unavailable as error:
+            self._check_open(error)
+            raise
+
+    def close(self) -> None:
+        """Ends all connections; closing twice does nothing. Calls under way are cancelled: writes may be applied."""
+        self._closed = True
+        for channel in self._threads.channels.values():
+            channel.close()
+        running = [(loop, lines) for loop, lines in list(self._loops.items()) if loop.is_running()]
+        closing = [
+            asyncio.run_coroutine_threadsafe(channel.close(), loop)
+            for loop, lines in running
+            for channel in lines.channels.values()
+        ]
+        if asyncio._get_running_loop() is None:  # noqa: SLF001 - a loop cannot wait for itself
+            concurrent.futures.wait(closing, _CLOSE_SECONDS)
+        self._forget()
+
+    def after_fork(self) -> None:
+        """In the child of a fork: leaves the parent's connections alone."""
+        _INHERITED.append((self._threads, self._loops))
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._threads = _Lines({}, {})
+        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Lines] = weakref.WeakKeyDictionary()
+
+    def _check_open(self, cause: Exception | None = None) -> None:
+        if self._closed:
+            raise Closed("the store was closed before this call, or while it read") from cause
+
+    def _perform(self, step: Call | Pause) -> Any:
+        if isinstance(step, Pause):
+            time.sleep(step.seconds)
+            return None
+        call = self._threads.methods.get(step.method.path) or self._connect(step.method)
+        try:
+            answer = call(step.message, timeout=step.seconds, metadata=_metadata(step.routing))
+        except ValueError as failure:  # gRPC's own, for a closed channel
+            self._check_open()
+            raise Closed("the connection was closed during the call") from failure
+        if step.receive is None:
+            return answer
+        try:
+            for message in answer:
+                step.receive(message)
+        finally:
+            answer.cancel()
+        return None
+
+    async def _perform_async(self, step: Call | Pause) -> Any:
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            return None
+        answer = self._on_loop(step.method)(step.message, timeout=step.seconds, metadata=_metadata(step.routing))
+        if step.receive is None:
+            return await answer
+        try:
+            async for message in answer:
+                step.receive(message)
+        finally:
+            answer.cancel()
+        return None
+
+    def _connect(self, method: Method) -> Callable[..., Any]:
+        with self._lock:
+            self._check_open()
+            return self._method(self._threads, method, grpc, _OF_THREADS)
+
+    def _on_loop(self, method: Method) -> Callable[..., Any]:
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        lines = self._loops.get(loop)
+        if lines is None:
+            _check_process()
+            lines = self._loops[loop] = _Lines({}, {})
+        return lines.methods.get(method.path) or self._method(lines, method, grpc.aio, ())
+
+    def _method(
+        self, lines: _Lines, method: Method, client: Any, options: tuple[tuple[str, Any], ...]
+    ) -> Callable[..., Any]:
+        """Makes what calls a method, and the channel that it needs."""
+        host = self._server.admin_host if method.is_admin else self._server.host
+        channel = lines.channels.get(host)
+        if channel is None:
+            credentials = self._server.credentials
+            if credentials is None:
+                channel = client.insecure_channel(host, options=(*_OPTIONS, *_WITHOUT_TLS, *options))
+            else:
+                channel = client.secure_channel(host, credentials(), options=(*_OPTIONS, *options))
+            lines.channels[host] = channel
+        make = channel.unary_stream if method.streams else channel.unary_unary
+        made: Callable[..., Any] = make(
+            method.path,
+            request_serializer=method.asked.SerializeToString,
+            response_deserializer=method.answer.FromString,
+        )
+        return lines.methods.setdefault(method.path, made)
+
+
+def _metadata(routing: str) -> tuple[tuple[str, str], ...]:
+    return (("x-goog-request-params", routing), ("bigtable-features", _FEATURES))
+
+
+_OPEN: weakref.WeakSet[Channels] = weakref.WeakSet()
+_INHERITED: Final[list[Any]] = []
+"""Connections of a parent process, which are never closed here: that would end them for the parent."""
+_LOOPS_OF: Final[list[int]] = []
+"""The process that first asked on an event loop: gRPC polls for loops in a thread that no child of a fork has."""
+
+
+def _check_process() -> None:
+    """Refuses calls on an event loop where they would never end."""
+    if not _LOOPS_OF:
+        _LOOPS_OF.append(os.getpid())
+    if _LOOPS_OF[0] != os.getpid():
+        raise Unsupported(
+            "gRPC serves no event loop in the child of a process that had one; fork before a loop asks, or start a new"
+            " process"
+        )
+
+
+def _after_fork() -> None:
+    for channels in list(_OPEN):
+        channels.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
