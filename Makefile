@@ -57,7 +57,7 @@ demo: $(VENV)/.runtime ## a shop on an embedded store, or in DB='memory://?span=
 	@$(BIN)/python -m examples.shop demo $(if $(DB),--db '$(DB)')
 
 .PHONY: test
-test: setup postgres redis memcached browser lint types ## every check there is: lint, types, layers, tests with coverage
+test: setup postgres redis memcached hbase browser lint types ## every check there is: lint, types, layers, tests with coverage
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -rsfE --cov --cov-report=term:skip-covered tests
 
 .PHONY: postgres
@@ -71,6 +71,10 @@ redis: setup
 .PHONY: memcached
 memcached: setup
 	@$(BIN)/python -m tools.servers.memcached install
+
+.PHONY: hbase
+hbase: setup
+	@$(BIN)/python -m tools.servers.hbase install
 
 .PHONY: browser
 browser: setup

@@ -7,6 +7,9 @@ import pytest
 from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
+from tests.servers import need
+from tools.servers.hbase import shared_hbase
+
 HERE = Path(__file__).parent
 UNMEASURED = {
     "benchmarks", "docs", "examples", "power", "properties", "simulation", "tidy", "tools", "typing",
@@ -73,3 +76,11 @@ def pytest_runtest_protocol(item):
 def url(request, tmp_path):
     """The store of each embedded engine, for a test that is about both."""
     return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
+
+
+@pytest.fixture(scope="session")
+def hbase():
+    """An HBase with a Thrift2 server: one for all workers of this run."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    with need("hbase", lambda: shared_hbase(run)) as shared:
+        yield shared
