@@ -22,13 +22,16 @@ def nothing_installed(monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("nothing_installed")
 def test_without_java_the_error_says_how_to_install_it():
-    with pytest.raises(FileNotFoundError, match="apt-get install .*openjdk"), servers.hbase_server():
+    with pytest.raises(FileNotFoundError, match=r"apt-get install .*openjdk"), servers.hbase_server():
         pytest.fail("Java was found where none is")
 
 
 def test_without_the_libraries_the_error_says_how_to_fetch_them(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="python -m tools.servers.hbase install"), servers.shared_hbase("none"):
+    with (
+        pytest.raises(FileNotFoundError, match=r"python -m tools\.servers\.hbase install"),
+        servers.shared_hbase("none"),
+    ):
         pytest.fail("libraries were found where none are")
 
 

@@ -16,9 +16,10 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import pytest
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from oneread.errors import Closed, InvalidKey, LimitExceeded, Unavailable, Unsupported, UsageError
@@ -66,6 +67,9 @@ class EngineConformance(LocalReadsConformance, TransactionConformance):
 
     Every test runs by the synchronous driver and by the asynchronous one.
     """
+
+    examples: ClassVar[int | None] = None
+    """Sequences of requests that are tried; as many as hypothesis is set to unless fewer are given here."""
 
     @pytest.fixture(params=["sync", "async"])
     def driver(self, request: pytest.FixtureRequest) -> str:
@@ -536,7 +540,7 @@ class EngineConformance(LocalReadsConformance, TransactionConformance):
                 engine = open_engine()
                 super().__init__(engine, drives(engine))
 
-        run_state_machine_as_test(Machine)
+        run_state_machine_as_test(Machine, settings=settings(max_examples=self.examples or settings().max_examples))
 
 
 def held(engine: Engine, table: Table, column: bytes) -> bytes | None:
