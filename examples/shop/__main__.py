@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     showing = verb("demo", "load, read, rename and add up, each step with its cost, beside the same in SQL")
     _with_data(showing, None)
     showing.add_argument("--folder", type=Path, default=Path("demo-store"), help="where the store is left (demo-store)")
-    showing.add_argument("--db", metavar="URL", help="a store of another kind: memory://?span=row")
+    showing.add_argument("--db", metavar="URL", help="a store of another kind: memory://?span=row, hbase://...")
 
     loading = verb("load", "load invoice lines into a store; continues where an earlier load ended")
     _with_data(loading, None)

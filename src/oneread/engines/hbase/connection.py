@@ -18,7 +18,7 @@ from thriftpy2.protocol import TCyBinaryProtocol
 from thriftpy2.thrift import TApplicationException, TMessageType
 from thriftpy2.transport import TCyBufferedTransport
 
-from oneread.engines.hbase.options import Place, Transport
+from oneread.engines.hbase.options import ThriftPlace, Transport
 from oneread.engines.hbase.thrift2 import service
 
 LARGEST_FRAME: Final = 256 << 20
@@ -35,7 +35,7 @@ class BrokenAnswerError(Exception):
 class Connection:
     """A connection of its own to one server. `was_sent` says of the last call whether the server may have got it."""
 
-    def __init__(self, place: Place, transport: Transport, tls: ssl.SSLContext | None, deadline: float) -> None:
+    def __init__(self, place: ThriftPlace, transport: Transport, tls: ssl.SSLContext | None, deadline: float) -> None:
         self.place = place
         self._wire = _Wire(_connect(place, tls, deadline), framed=transport == "framed")
         self._protocol = _PROTOCOL(TCyBufferedTransport(self._wire))
@@ -92,7 +92,7 @@ def _answer_of(result: Any) -> Any:
     return result.success
 
 
-def _connect(place: Place, tls: ssl.SSLContext | None, deadline: float) -> socket.socket:
+def _connect(place: ThriftPlace, tls: ssl.SSLContext | None, deadline: float) -> socket.socket:
     made = socket.create_connection(place, _left(deadline))
     try:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

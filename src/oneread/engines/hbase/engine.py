@@ -16,7 +16,7 @@ import msgspec
 from oneread.engines import embedded
 from oneread.engines.hbase import rows as structures
 from oneread.engines.hbase.options import HbaseOptions
-from oneread.engines.hbase.pool import Pool
+from oneread.engines.hbase.pool import ThriftPool
 from oneread.engines.hbase.rows import MAX_VALUE, Batch, batches, check_mutations, found_of, get_of, row_of, scan_of
 from oneread.engines.hbase.tables import open_tables
 from oneread.engines.hbase.thrift2 import EQUAL, service
@@ -47,7 +47,7 @@ class HbaseEngine:
     def __init__(self, options: HbaseOptions) -> None:
         self._options = options
         self._tables = {table: options.table(table) for table in TABLES}
-        self._pool = Pool(options)
+        self._pool = ThriftPool(options)
         self._cursor_key: bytes | None = None
         self.capabilities = _capabilities(options)
         try:
@@ -147,8 +147,7 @@ class HbaseEngine:
             repeats=False,
             table=self._tables[asked.table],
             row=mutation.key,
-            family=asked.column[:1],
-            qualifier=asked.column[2:],
+            **structures.parts_of(asked.column),
             compareOp=EQUAL,
             value=asked.expected or b"",
             rowMutations=structures.row_mutations(mutation),
@@ -165,7 +164,7 @@ class HbaseEngine:
         embedded.check_column(asked.table, asked.column)
         if not -1 << _COUNTER_BITS <= asked.amount < 1 << _COUNTER_BITS:
             raise LimitExceeded("the counter would exceed 64 bits", table=asked.table, amount=asked.amount)
-        column = service.TColumnIncrement(family=asked.column[:1], qualifier=asked.column[2:], amount=asked.amount)
+        column = service.TColumnIncrement(**structures.parts_of(asked.column), amount=asked.amount)
         found = self._pool.call(
             "increment",
             repeats=False,

@@ -13,36 +13,28 @@ from oneread.errors import InvalidUrl
 from oneread.store.limits import GRACE
 from oneread.store.rows import TABLES, Table
 
-Place: TypeAlias = tuple[str, int]
+ThriftPlace: TypeAlias = tuple[str, int]
 """Host and port of one Thrift2 server."""
 
 Transport: TypeAlias = Literal["buffered", "framed"]
-"""How a Thrift2 server was told to cut messages: by default not at all."""
+"""How messages are cut, as the Thrift2 server was started: by default not at all."""
 
 PORT: Final = 9090
 POOL: Final = 32
 SHORTEST: Final = 0.1
 LONGEST: Final = 30.0
-"""Seconds of one request at most: with those that a Thrift server goes on alone, what the commit protocol allows."""
+"""Seconds of one request at most; with as many of a Thrift server alone, what the commit protocol allows."""
 
 
 class HbaseOptions(msgspec.Struct, frozen=True):
-    """Where a store is in HBase, and how it is asked.
+    """Where a store is in HBase, and how it is asked. See the page of URLs in the reference.
 
-    Arguments:
-        servers: the Thrift2 servers; any of them can answer.
-        namespace: of HBase; it must exist.
-        prefix: of the names of the four tables, so that several stores share a namespace.
-        pool: connections of this process at most, each with one request at a time.
-        timeout: seconds of one request with all its repetitions.
-        transport: as the servers were started.
-        tls: empty without; `true` trusts the system's authorities, else the path of a file of them.
-        compression: of tables that are made: empty for the first of zstd, snappy and none that HBase has.
-        splits: keys at which tables that are made are split.
-        grace: seconds that removed rows stay.
+    `servers` are the Thrift2 servers, of which any can answer. `tls` is empty without, `true` for the system's
+    authorities, else the path of a file of them. An empty `compression` is the first of zstd, snappy and none that
+    HBase has.
     """
 
-    servers: tuple[Place, ...]
+    servers: tuple[ThriftPlace, ...]
     namespace: str = "default"
     prefix: str = ""
     pool: int = POOL
@@ -83,7 +75,7 @@ def options_from_url(
     return HbaseOptions(**given)
 
 
-def _server(text: str) -> Place:
+def _server(text: str) -> ThriftPlace:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(PORT)

@@ -21,7 +21,7 @@ from typing import Any, Final
 from thriftpy2.thrift import TApplicationException
 
 from oneread.engines.hbase.connection import Connection
-from oneread.engines.hbase.options import HbaseOptions, Place
+from oneread.engines.hbase.options import HbaseOptions, ThriftPlace
 from oneread.engines.hbase.thrift2 import service
 from oneread.engines.hbase.translate import Failure, translate
 from oneread.errors import Closed, InvalidUrl, OutcomeUnknown, Unavailable
@@ -41,7 +41,7 @@ _LONGEST_REST: Final = 10.0
 class _Server:
     """One server, its idle connections, and until when it is left alone."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ThriftPlace) -> None:
         self.place = place
         self.idle: deque[Connection] = deque()
         self.failures = 0
@@ -68,7 +68,7 @@ class _Server:
                 break
 
 
-class Pool:
+class ThriftPool:
     """Calls of one process to the servers of a store; may be used by many threads at once.
 
     While the store `is_opening`, a server that cannot be reached is not waited for, and one of another kind is said to
@@ -100,7 +100,7 @@ class Pool:
                 "all connections are busy; try again, or give the URL a larger pool", seconds=self.timeout
             )
         try:
-            return _Call(self, method, arguments, deadline, repeats=repeats).make()
+            return _RepeatedCall(self, method, arguments, deadline, repeats=repeats).make()
         finally:
             self._slots.release()
 
@@ -146,10 +146,12 @@ class Pool:
             server.idle.append(connection)
 
 
-class _Call:
+class _RepeatedCall:
     """One call: attempts, until one has an answer or there is no time left."""
 
-    def __init__(self, pool: Pool, method: str, arguments: dict[str, Any], deadline: float, *, repeats: bool) -> None:
+    def __init__(
+        self, pool: ThriftPool, method: str, arguments: dict[str, Any], deadline: float, *, repeats: bool
+    ) -> None:
         self._pool = pool
         self._method = method
         self._arguments = arguments
@@ -248,7 +250,7 @@ def _context(tls: str) -> ssl.SSLContext | None:
         raise InvalidUrl("the file of tls= cannot be read as certificates", tls=tls, error=str(error)) from error
 
 
-_OPEN: Final[weakref.WeakSet[Pool]] = weakref.WeakSet()
+_OPEN: Final[weakref.WeakSet[ThriftPool]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

@@ -31,6 +31,12 @@ _OF_FAMILIES: Final[dict[Families, Sequence[Any]]] = {
 }
 
 
+def parts_of(column: bytes) -> dict[str, bytes]:
+    """A column as HBase names it: family and qualifier."""
+    family, _colon, qualifier = column.partition(b":")
+    return {"family": family, "qualifier": qualifier}
+
+
 def row_of(result: Any) -> Row | None:
     """The cells of a result; None where it has none."""
     return {
@@ -132,7 +138,7 @@ def row_mutations(mutation: RowMutation) -> Any:
 
 def _put_of(mutation: RowMutation) -> Any:
     cells = [
-        service.TColumnValue(family=column[:1], qualifier=column[2:], value=cell.value, timestamp=cell.stamp)
+        service.TColumnValue(**parts_of(column), value=cell.value, timestamp=cell.stamp)
         for column, cell in mutation.puts.items()
     ]
     return service.TPut(row=mutation.key, columnValues=cells)
@@ -145,7 +151,7 @@ def _deletes_of(mutation: RowMutation) -> list[Any]:
         deletes.append(service.TDelete(row=key, timestamp=min(mutation.delete_row, LAST_STAMP)))
     if mutation.deletes:
         columns = [
-            service.TColumn(family=column[:1], qualifier=column[2:], timestamp=min(last, LAST_STAMP))
+            service.TColumn(**parts_of(column), timestamp=min(last, LAST_STAMP))
             for column, last in mutation.deletes.items()
         ]
         deletes.append(service.TDelete(row=key, columns=columns, deleteType=DELETE_COLUMNS))

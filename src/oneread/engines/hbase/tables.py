@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, Final
 
 from oneread.engines.hbase.options import HbaseOptions
-from oneread.engines.hbase.pool import Pool
+from oneread.engines.hbase.pool import ThriftPool
 from oneread.engines.hbase.thrift2 import COMPRESSIONS, FOREVER, service
 from oneread.errors import Conflict, InvalidUrl, StoreReplaced, Unavailable
 from oneread.store.rows import TABLES, Table
@@ -25,7 +25,7 @@ PREFERRED: Final = ("zstd", "snappy", "none")
 _LOOK_SECONDS: Final = 0.05
 
 
-def open_tables(pool: Pool, options: HbaseOptions) -> None:
+def open_tables(pool: ThriftPool, options: HbaseOptions) -> None:
     """Makes the tables that are missing, and checks the others.
 
     Raises:
@@ -44,7 +44,7 @@ def open_tables(pool: Pool, options: HbaseOptions) -> None:
     pool.is_opening = False
 
 
-def _make(pool: Pool, options: HbaseOptions, table: Table, name: Any, wanted: list[str]) -> list[str]:
+def _make(pool: ThriftPool, options: HbaseOptions, table: Table, name: Any, wanted: list[str]) -> list[str]:
     """Makes one table, unless another process does; returns the ways to compress that HBase may have."""
     while True:
         compression = COMPRESSIONS[wanted[0]]
@@ -67,7 +67,7 @@ def _make(pool: Pool, options: HbaseOptions, table: Table, name: Any, wanted: li
         return wanted
 
 
-def _wait_for(pool: Pool, name: Any, shown: bytes) -> None:
+def _wait_for(pool: ThriftPool, name: Any, shown: bytes) -> None:
     """Waits until a table that another process makes can be used."""
     deadline = monotonic() + pool.timeout
     while not pool.call("isTableAvailable", repeats=True, tableName=name):

@@ -34,13 +34,13 @@ class Failure(NamedTuple):
     passes: bool
 
 
-_Meaning: TypeAlias = tuple[type[OnereadError], str]
+_Refusal: TypeAlias = tuple[type[OnereadError], str]
 
-_MISSING: Final[_Meaning] = (
+_MISSING: Final[_Refusal] = (
     StoreReplaced,
     "a table of the store was removed while it was open; restore it, then open the store again",
 )
-_REFUSALS: Final[tuple[tuple[str, _Meaning], ...]] = (
+_REFUSALS: Final[tuple[tuple[str, _Refusal], ...]] = (
     ("NamespaceNotFoundException", (InvalidUrl, "the namespace does not exist; make it: create_namespace 'NAME'")),
     ("TableNotFoundException", _MISSING),
     ("TableExistsException", (Conflict, "another process makes a table of this name; open the store again")),

@@ -65,7 +65,7 @@ def test_an_increment_whose_answer_is_lost_is_made_once(through, proxies):
 
 @pytest.mark.parametrize("asked", [PUT, CLAIM])
 def test_a_request_that_is_lost_on_its_way_is_not_said_to_be_undone(through, proxies, asked):
-    """Nobody can tell a lost request from a lost answer."""
+    """A lost request looks like a lost answer."""
     room = through(timeout=1.0)
     room.answer(READ)
     proxies[0].on_request = lambda _data: None
@@ -234,7 +234,7 @@ def test_a_server_of_another_kind_is_a_wrong_url(hbase, said, transport):
             HbaseEngine(options_from_url(other.place, {"transport": transport, "timeout": "0.5"}))
 
 
-def test_garbage_in_the_middle_is_no_reason_to_blame_the_url(through, proxies):
+def test_garbage_in_the_middle_does_not_make_the_url_wrong(through, proxies):
     room = through(timeout=6.0)
     proxies[0].on_answer = Once(lambda data: b"garbage" + data)
     assert room.answer(READ) == [None]
