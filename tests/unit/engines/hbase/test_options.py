@@ -1,8 +1,11 @@
+import sys
+
 import pytest
 
 from oneread import Key, Model, Schema, connect
 from oneread.engines.hbase import options_from_url
-from oneread.errors import InvalidUrl
+from oneread.errors import InvalidUrl, UsageError
+from tests.failures.stores import child
 
 
 class Note(Model[int]):
@@ -96,3 +99,19 @@ def test_a_secret_in_a_url_is_not_shown():
     with pytest.raises(InvalidUrl) as refusal:
         connect("hbase://user:hidden@a:1/shop", Schema(Note))
     assert "hidden" not in str(refusal.value)
+
+
+def test_without_the_client_the_error_says_what_to_install(monkeypatch):
+    for name in [each for each in sys.modules if each.startswith("oneread.engines.hbase")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "thriftpy2.parser", None)
+    with pytest.raises(UsageError, match=r"pip install 'oneread\[hbase\]'"):
+        connect("hbase://a", Schema(Note))
+
+
+def test_importing_the_library_loads_no_client():
+    loads = (
+        "import sys, oneread; sys.exit(any(each.startswith(('thriftpy2', 'oneread.engines')) for each in sys.modules))"
+    )
+    with child(loads) as process:
+        assert process.wait(60) == 0
