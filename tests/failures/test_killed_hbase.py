@@ -34,7 +34,7 @@ def loads():
 
 
 def url_of(*servers, options=""):
-    return f"hbase://{','.join(each.place for each in servers)}/default?prefix=k{uuid4().hex[:8]}_&timeout=9{options}"
+    return f"hbase://{','.join(each.place for each in servers)}/default?prefix=k{uuid4().hex[:8]}_&timeout=15{options}"
 
 
 def test_thrift_servers_are_killed_and_paused_under_a_load(hbase, loads):

@@ -45,14 +45,15 @@ def proxies(hbase):
 
 @pytest.fixture
 def through(hbase_options, proxies, numbers):
-    """Opens an empty store through the first proxy, or several of them."""
+    """Opens an empty store through the first proxy, or several of them; `timeout` is of requests after that."""
     opened = []
 
-    def open_through(*used, **changed):
+    def open_through(*used, timeout=30.0, **changed):
         options = options_from_url(",".join(each.place for each in (used or proxies[:1])), {})
         given = {"servers": options.servers, **changed}
         engine = HbaseEngine(msgspec.structs.replace(hbase_options, **given))
         opened.append(engine)
+        engine._pool.timeout = timeout
         return RoomOfKeys(engine, b"room" + next(numbers).to_bytes(4, "big"))
 
     yield open_through

@@ -90,10 +90,11 @@ def test_a_table_that_would_lose_cells_is_refused(new, admin, families, options,
 
 
 def test_a_table_that_is_disabled_or_removed_is_an_error_in_time(new, admin):
-    engine = HbaseEngine(msgspec.structs.replace(new, compression="none", timeout=2.0))
+    engine = HbaseEngine(msgspec.structs.replace(new, compression="none"))
     table = name_of(new.table("roots"))
     engine.answer(PUT)
     admin.disableTable(table)
+    engine._pool.timeout = 2.0
     with pytest.raises(Unavailable, match="HBase cannot answer now") as refusal:
         engine.answer(READ)
     assert refusal.value.facts["error"] == "NotServingRegionException"
