@@ -53,7 +53,7 @@ help: ## this list
 setup: $(VENV)/.everything ## everything that developing needs, in .venv
 
 .PHONY: demo
-demo: $(VENV)/.runtime ## a shop on an embedded store, or in DB='memory://?span=row' or 'hbase://...': every page is one read
+demo: $(if $(filter hbase:%,$(DB)),$(VENV)/.everything,$(VENV)/.runtime) ## a shop on an embedded store, or in DB='memory://?span=row' or 'hbase://...': every page is one read
 	@$(BIN)/python -m examples.shop demo $(if $(DB),--db '$(DB)')
 
 .PHONY: test

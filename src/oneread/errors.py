@@ -284,7 +284,7 @@ class Corrupt(StoreError):
 
 
 class StoreReplaced(StoreError):
-    """A file of the store was removed or replaced while this process had it open; nothing was written."""
+    """A file or table of the store was removed or replaced while this process had it open; nothing was written."""
 
 
 class OutcomeUnknown(StoreError):

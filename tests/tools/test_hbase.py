@@ -48,6 +48,13 @@ def test_installing_does_nothing_where_everything_is(monkeypatch):
     assert servers.install() == 0
 
 
+@pytest.mark.usefixtures("nothing_installed")
+def test_nothing_is_installed_where_tests_do_without_it(monkeypatch, capsys):
+    monkeypatch.setenv("ONEREAD_WITHOUT", "bigtable, hbase")
+    assert servers.install() == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_maven_copies_exactly_what_is_listed():
     project = ET.fromstring(servers.pom())
     space = {"m": "http://maven.apache.org/POM/4.0.0"}

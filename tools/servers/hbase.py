@@ -7,6 +7,7 @@ starts a Thrift2 server before it. Each is a process that can be killed, paused 
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ from tools.servers.processes import ADDRESS, free_port
 from tools.servers.shared import keep, shared
 
 ARTIFACTS: Final = Path(__file__).with_name("hbase-artifacts.txt")
+NAME: Final = "hbase"
 JAVA: Final = "java"
 MAVEN: Final = "mvn"
 INSTALL: Final = debian.command("openjdk-17-jre-headless", "maven")
@@ -342,9 +344,16 @@ def _java() -> Path:
 
 
 def install() -> int:
-    """Make sure that HBase can be started: Java and Maven by Debian's packages, HBase's libraries by Maven."""
+    """Make sure that HBase can be started: Java and Maven by Debian's packages, HBase's libraries by Maven.
+
+    Nothing where tests do without it.
+    """
+    if NAME in re.split(r"[, ]+", os.environ.get("ONEREAD_WITHOUT", "")):
+        return 0
     if not (processes.find_program(JAVA) and processes.find_program(MAVEN)):
-        failed = debian.install(INSTALL, "Java 17 and Maven are missing, which HBase needs")
+        failed = debian.install(
+            INSTALL, f"Java 17 and Maven are missing, which HBase needs; to test without: ONEREAD_WITHOUT={NAME}"
+        )
         if failed:
             return failed
     return 0 if library().is_dir() else _fetch(library())
