@@ -53,11 +53,11 @@ help: ## this list
 setup: $(VENV)/.everything ## everything that developing needs, in .venv
 
 .PHONY: demo
-demo: $(if $(filter bigtable:%,$(DB)),$(VENV)/.everything,$(VENV)/.runtime) ## a shop on an embedded store, or in DB='memory://?span=row' or 'bigtable://PROJECT/INSTANCE': every page is one read
+demo: $(if $(filter hbase:% bigtable:%,$(DB)),$(VENV)/.everything,$(VENV)/.runtime) ## a shop on an embedded store, or in DB='memory://?span=row', 'hbase://...', 'bigtable://...': every page is one read
 	@$(BIN)/python -m examples.shop demo $(if $(DB),--db '$(DB)')
 
 .PHONY: test
-test: setup postgres redis memcached bigtable browser lint types ## every check there is: lint, types, layers, tests with coverage
+test: setup postgres redis memcached hbase bigtable browser lint types ## every check there is: lint, types, layers, tests with coverage
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -rsfE --cov --cov-report=term:skip-covered tests
 
 .PHONY: postgres
@@ -71,6 +71,10 @@ redis: setup
 .PHONY: memcached
 memcached: setup
 	@$(BIN)/python -m tools.servers.memcached install
+
+.PHONY: hbase
+hbase: setup
+	@$(BIN)/python -m tools.servers.hbase install
 
 .PHONY: bigtable
 bigtable: setup

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.servers import need
 from tools.servers.bigtable import bigtable_emulator
+from tools.servers.hbase import shared_hbase
 
 HERE = Path(__file__).parent
 UNMEASURED = {
@@ -83,3 +84,11 @@ def emulator():
     """A Bigtable emulator of this worker; a test has instances of its own on it, and leaves it running."""
     with need("bigtable", bigtable_emulator) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def hbase():
+    """An HBase with a Thrift2 server: one for all workers of this run."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    with need("hbase", lambda: shared_hbase(run)) as shared:
+        yield shared

@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     _with_data(showing, None)
     showing.add_argument("--folder", type=Path, default=Path("demo-store"), help="where the store is left (demo-store)")
     showing.add_argument(
-        "--db", metavar="URL", help="a store of another kind: memory://?span=row, bigtable://PROJECT/INSTANCE"
+        "--db", metavar="URL", help="a store of another kind: memory://?span=row, hbase://..., bigtable://..."
     )
 
     loading = verb("load", "load invoice lines into a store; continues where an earlier load ended")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -54,25 +54,28 @@ def demo(given: Namespace) -> None:
     """Runs all steps."""
     started = perf_counter()
     folder: Path = given.folder
-    is_one_row = stores.is_one_row(given.db or "memory://")
-    what = loading.Source(given.data, given.limit or (LINES_OF_ONE_ROW if is_one_row else LINES), given.seed)
-    next(what.lines(), None)  # what is wrong with the data is said before an earlier store goes
     url = f"lmdb://{quote(folder.as_posix())}" if given.db is None else _named(given.db)
-    if given.db is not None:
-        stores.for_loading(url).close()  # what is wrong with it as well
+    is_one_row = given.db is not None and _changes_one_row(url)  # what is wrong with it is said before anything goes
+    what = loading.Source(given.data, given.limit or (LINES_OF_ONE_ROW if is_one_row else LINES), given.seed)
+    next(what.lines(), None)  # and what is wrong with the data
     _make_room(folder)
     print(f"A shop on {'a store that changes one row at a time' if is_one_row else 'an embedded store'}: ", end="")
     print(f"{what.label} into {url}\n")
     sql = Sql(folder / PEER)
     try:
         with stores.for_loading(url) as db:
-            _load(db, sql, what, folder)
+            _load(db, sql, what, _size(url, folder))
             customer = _read(db, sql)
         renamed = _rename(url, sql)
     finally:
         sql.close()
         shutil.rmtree(folder / PEER)
     _goodbye(url, customer, renamed, perf_counter() - started)
+
+
+def _changes_one_row(url: str) -> bool:
+    with stores.for_loading(url) as db:
+        return not db.operations.spans_rows
 
 
 def _named(url: str) -> str:
@@ -92,14 +95,20 @@ def _make_room(folder: Path) -> None:
     (folder / MARK).touch()
 
 
-def _load(db: Database, sql: Sql, what: loading.Source, folder: Path) -> None:
+def _size(url: str, folder: Path) -> Callable[[], str]:
+    """What the demo says of how much the store takes."""
+    if url.startswith("lmdb:"):
+        return lambda: f"{size(stores.bytes_on_disk(folder))} on disk"
+    return lambda: "All of it is in memory" if url.startswith("memory:") else "All of it is on a server"
+
+
+def _load(db: Database, sql: Sql, what: loading.Source, said: Callable[[], str]) -> None:
     print("1. Load. A line becomes a purchase that carries its customer's and its product's fields,")
     spans_rows = db.operations.spans_rows
     print("   two rows of lists, and its part in four kinds of totals; a", end=" ")
     print("transaction for each 1,000." if spans_rows else "commit of several requests for each.")
     loaded = loading.load(db, what)
-    taken = stores.bytes_on_disk(folder)
-    where = f"{size(taken)} on disk" if taken else "All of it is in memory"
+    where = said()
     started = perf_counter()
     sql.load(loaded.survey, what.lines())
     took = perf_counter() - started

@@ -58,12 +58,6 @@ def the_product(db: Database, code: str) -> Product:
     return found
 
 
-def is_one_row(url: str) -> bool:
-    """Whether the store at this URL changes one row at a time."""
-    scheme, _, place = url.partition("://")
-    return scheme not in ("lmdb", "memory") or "span=row" in place
-
-
 def bytes_on_disk(folder: Path) -> int:
     """What the files of a store take."""
     return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())

@@ -54,9 +54,11 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     """Opens a store under a schema.
 
     Arguments:
-        url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `bigtable://PROJECT/INSTANCE`, `memory://`; or
-            `memory://NAME`, a store of this process that stays when it is closed, and can be opened again. LMDB takes:
-            `durability=group|may_lose_last|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names.
+        url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`; or `memory://NAME`, a store of
+            this process that stays when it is closed, and can be opened again. LMDB takes options:
+            `durability=group|may_lose_last|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names. Or
+            `hbase://HOST:PORT,HOST:PORT/NAMESPACE`, the Thrift2 servers of an HBase, or `bigtable://PROJECT/INSTANCE`:
+            see the page of URLs.
         schema: the declarations of the application.
         cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 32 random bytes, best.
             By default the store's own key: cursors then work in every process of this store, and in no other store.
@@ -80,7 +82,8 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
 
     Raises:
         InvalidUrl: the scheme or an option is unknown.
-        UsageError: an argument is of a wrong type, or pymemcache is not installed: `pip install 'oneread[cache]'`.
+        UsageError: an argument is of a wrong type, or a client is not installed: `pip install 'oneread[cache]'`, or
+            `oneread[hbase]`.
         SchemaMismatch: the store was written under another schema, or by a newer release.
         Unavailable: the store did not open in time.
         LimitExceeded: the disk is full.
@@ -323,19 +326,26 @@ def _memory(path: str, given: Options, _timeout: float) -> tuple[Engine, bool]:
 
 def _one_row_memory(path: str, given: Options) -> Engine:
     from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine, named
-    from oneread.transactions.row_time import LEAST_GRACE
 
     deletes, latency = given.pop("deletes", "hide"), given.pop("latency_ms", "0")
-    grace = given.pop("grace_s", str(GRACE))
+    grace = _grace(given)
     if given or deletes not in ("hide", "remove") or not _SECONDS(latency):
         raise InvalidUrl(
             "memory://?span=row takes deletes=hide or remove, latency_ms= from 0 to 999, and grace_s=",
             path=path, deletes=deletes, latency_ms=latency, unknown=sorted(given),
         )  # fmt: skip
+    hides: Deletes = "hide" if deletes == "hide" else "remove"
+    return (named(path, hides) if path else OneRowMemoryEngine(hides)).reopened(float(latency) / 1000, grace)
+
+
+def _grace(given: Options) -> int:
+    """Takes the option of how many seconds removed rows stay on a store that changes one row at a time."""
+    from oneread.transactions.row_time import LEAST_GRACE
+
+    grace = given.pop("grace_s", str(GRACE))
     if not _GRACE(grace) or int(grace) < LEAST_GRACE:
         raise InvalidUrl("grace_s: a late write could bring back what was purged", given=grace, least=LEAST_GRACE)
-    hides: Deletes = "hide" if deletes == "hide" else "remove"
-    return (named(path, hides) if path else OneRowMemoryEngine(hides)).reopened(float(latency) / 1000, int(grace))
+    return int(grace)
 
 
 def _bigtable(place: str, given: Options, timeout: float) -> tuple[Engine, bool]:
@@ -354,8 +364,17 @@ def _bigtable(place: str, given: Options, timeout: float) -> tuple[Engine, bool]
     return BigtableEngine(options, google(find_credentials())), not options.read_only
 
 
+def _hbase(place: str, given: Options, timeout: float) -> tuple[Engine, bool]:
+    try:
+        from oneread.engines.hbase import HbaseEngine, options_from_url
+    except ModuleNotFoundError as error:
+        raise UsageError("hbase:// needs thriftpy2: pip install 'oneread[hbase]'", missing=error.name) from error
+    return HbaseEngine(options_from_url(place, given, timeout=timeout, grace=_grace(given))), True
+
+
 _OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {
     "bigtable": _bigtable,
+    "hbase": _hbase,
     "lmdb": _lmdb,
     "memory": _memory,
 }

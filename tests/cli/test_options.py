@@ -107,7 +107,7 @@ def test_schema_and_store_come_from_the_environment(bare, url):
         ("./notes", "a store is named by a URL, not by a path", {"perhaps": "lmdb://./notes"}),
         ("lmdb:/notes", "a store is named by a URL, not by a path", {"perhaps": "lmdb:///notes"}),
         ("lmdb://no%00tes", "a path cannot contain a zero byte", {"path": "no\0tes"}),
-        ("lmbd://notes", "the scheme of the URL is unknown", {"known": ["bigtable", "lmdb", "memory"]}),
+        ("lmbd://notes", "the scheme of the URL is unknown", {"known": ["bigtable", "hbase", "lmdb", "memory"]}),
         ("lmdb://", "the URL has no folder; give lmdb:///var/lib/shop, or lmdb://shop for a relative path", {}),
         ("lmdb://notes?colour=red", "lmdb: URLs do not have this option", {"option": "colour"}),
         ("lmdb://nowhere", "the path has no store, and opening for reading does not make one; correct the path", {}),

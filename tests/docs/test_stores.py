@@ -6,7 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from oneread.engines.bigtable.engine import CAPABILITIES
+from oneread.engines.bigtable import engine as bigtable
+from oneread.engines.hbase import engine as hbase
 from oneread.engines.lmdb import LmdbEngine
 from oneread.engines.memory import MemoryEngine
 from oneread.engines.one_row_memory import OneRowMemoryEngine
@@ -17,7 +18,8 @@ STORES = {
     "lmdb://": lambda folder: LmdbEngine(str(folder)).capabilities,
     "memory://": lambda _folder: MemoryEngine().capabilities,
     "memory://?span=row": lambda _folder: OneRowMemoryEngine().capabilities,
-    "bigtable://": lambda _folder: CAPABILITIES,
+    "hbase://": lambda _folder: hbase.CAPABILITIES,
+    "bigtable://": lambda _folder: bigtable.CAPABILITIES,
 }
 WORDS = {"yes": True, "no": False}
 

@@ -1,0 +1,200 @@
+"""The HBase engine: a store in four tables of HBase 2, over its Thrift2 servers.
+
+A request is one call, a large one several. Reads, puts and deletes are repeated when an answer is lost: each put and
+delete has its own stamp. A check is sent once. See "The store contract" of the architecture page and
+docs/decisions/0094-hbase-over-thrift2.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from oneread.engines import embedded
+from oneread.engines.hbase import rows as structures
+from oneread.engines.hbase.options import POOL, HbaseOptions
+from oneread.engines.hbase.pool import ThriftPool
+from oneread.engines.hbase.rows import MAX_VALUE, Batch, batches, check_mutations, found_of, get_of, row_of, scan_of
+from oneread.engines.hbase.tables import open_tables
+from oneread.engines.hbase.thrift2 import EQUAL, service
+from oneread.errors import LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
+from oneread.store.engine import Capabilities, RowTransaction
+from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
+from oneread.store.rows import TABLES, Row, RowRange, living
+
+T = TypeVar("T")
+
+READ_KEYS: Final = 1000
+"""Rows that one call reads by key, at most."""
+
+SCAN_ROWS: Final = 2000
+"""Rows that one call of a scan returns, at most."""
+
+CAPABILITIES: Final[Capabilities] = msgspec.structs.replace(
+    embedded.CAPABILITIES,
+    spans_rows=False,
+    snapshot=False,
+    persistent=True,
+    local=False,
+    max_value=MAX_VALUE,
+    in_flight=POOL,
+)
+
+_LEAST_KEY: Final = b"\x00"
+_KEY_ROW: Final = b"cursor-key"
+_KEY_FAMILY: Final = b"e"
+_KEY_QUALIFIER: Final = b"k"
+_KEY_BYTES: Final = 32
+_COUNTER_BITS: Final = 63
+
+
+class HbaseEngine:
+    """An open store in HBase; its tables are made when they are missing."""
+
+    def __init__(self, options: HbaseOptions) -> None:
+        self._options = options
+        self._tables = {table: options.table(table) for table in TABLES}
+        self._pool = ThriftPool(options)
+        self._cursor_key: bytes | None = None
+        self.capabilities = msgspec.structs.replace(CAPABILITIES, in_flight=options.pool, grace=options.grace)
+        try:
+            open_tables(self._pool, options)
+        except BaseException:
+            self._pool.close()
+            raise
+
+    def __repr__(self) -> str:
+        servers = ",".join(f"{host}:{port}" for host, port in self._options.servers)
+        return f"HbaseEngine({servers}/{self._options.namespace}, prefix={self._options.prefix!r})"
+
+    def answer(self, request: Request[Any]) -> Any:
+        return _ANSWERS[type(request)](self, request)
+
+    def transaction(self, run: Callable[[RowTransaction], T], timeout: float) -> T:  # noqa: ARG002 - of the contract
+        raise Unsupported("this store changes one row at a time: it has no transactions over several rows")
+
+    def cursor_key(self) -> bytes:
+        while self._cursor_key is None:
+            found = self._pool.call("get", repeats=True, table=self._tables["system"], tget=_KEY_GET)
+            if found.columnValues:
+                self._cursor_key = found.columnValues[0].value
+            else:
+                self._make_cursor_key()
+        return self._cursor_key
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _make_cursor_key(self) -> None:
+        """Puts a new key unless another process was faster; who asks reads it again, so a lost answer does no harm."""
+        cell = service.TColumnValue(
+            family=_KEY_FAMILY, qualifier=_KEY_QUALIFIER, value=os.urandom(_KEY_BYTES), timestamp=1
+        )
+        put = service.TPut(row=_KEY_ROW, columnValues=[cell])
+        made = service.TRowMutations(row=_KEY_ROW, mutations=[service.TMutation(put=put)])
+        self._pool.call(
+            "checkAndMutate", repeats=True, table=self._tables["system"], row=_KEY_ROW, family=_KEY_FAMILY,
+            qualifier=_KEY_QUALIFIER, compareOp=EQUAL, value=b"", rowMutations=made,
+        )  # fmt: skip
+
+    def _read(self, asked: Read) -> list[Row | None]:
+        """Rows by key; keys that no row can have are not asked for."""
+        possible = list(dict.fromkeys(key for key in asked.keys if 0 < len(key) <= embedded.MAX_KEY))
+        rows: dict[bytes, Row | None] = {}
+        for first in range(0, len(possible), READ_KEYS):
+            keys = possible[first : first + READ_KEYS]
+            rows.update(zip(keys, map(row_of, self._results(asked, keys)), strict=True))
+        if asked.families == "d":
+            rows = {key: None if row is None else living(row) for key, row in rows.items()}
+        return [rows.get(key) for key in asked.keys]
+
+    def _results(self, asked: Read, keys: list[bytes]) -> list[Any]:
+        table, gets = self._tables[asked.table], [get_of(key, asked.families) for key in keys]
+        if len(gets) == 1:
+            return [self._pool.call("get", repeats=True, table=table, tget=gets[0])]
+        found: list[Any] = self._pool.call("getMultiple", repeats=True, table=table, tgets=gets)
+        if len(found) != len(gets):
+            raise Unavailable("HBase answered for another number of rows; try again", asked=len(gets), found=len(found))
+        return found
+
+    def _scan(self, asked: Scan) -> list[Found]:
+        found: list[Found] = []
+        rest, limit, reverse = asked.range, asked.limit, asked.reverse
+        while len(found) < limit and not (rest.is_empty or rest.stop == _LEAST_KEY):
+            size = min(limit - len(found), SCAN_ROWS)
+            scan = scan_of(rest, size, asked.families, reverse=reverse)
+            rows = self._pool.call(
+                "getScannerResults", repeats=True, table=self._tables[asked.table], tscan=scan, numRows=size
+            )
+            found += map(found_of, rows)
+            if len(rows) < size:
+                break
+            last = found[-1][0]
+            rest = RowRange(rest.start, last) if reverse else rest.behind(last)
+        return found
+
+    def _mutate(self, asked: Mutate) -> None:
+        check_mutations(asked.table, asked.rows)
+        for batch in batches(asked.rows):
+            self._send(self._tables[asked.table], batch)
+
+    def _send(self, table: bytes, batch: Batch) -> None:
+        answer = self._pool.call(batch.method, repeats=True, table=table, **{batch.name: batch.structures})
+        if answer:  # deletes that failed
+            raise OutcomeUnknown("HBase left out some of several deletes; make them again", left=len(answer))
+
+    def _check_and_mutate(self, asked: CheckAndMutate) -> bool:
+        check_mutations(asked.table, [asked.mutation])
+        structures.check_expected(asked)
+        mutation = asked.mutation
+        if not (mutation.puts or mutation.deletes or mutation.delete_row is not None):
+            return self._holds(asked)
+        applied: bool = self._pool.call(
+            "checkAndMutate",
+            repeats=False,
+            table=self._tables[asked.table],
+            row=mutation.key,
+            **structures.parts_of(asked.column),
+            compareOp=EQUAL,
+            value=asked.expected or b"",
+            rowMutations=structures.row_mutations(mutation),
+        )
+        return applied
+
+    def _holds(self, asked: CheckAndMutate) -> bool:
+        """Whether the checked column has the expected value, for a request that changes nothing."""
+        row = self._read(Read(asked.table, [asked.mutation.key], "dm"))[0]
+        return embedded.holds_expected(row, asked.column, asked.expected)
+
+    def _increment(self, asked: Increment) -> int:
+        embedded.check_key(asked.table, asked.key)
+        embedded.check_column(asked.table, asked.column)
+        if not -1 << _COUNTER_BITS <= asked.amount < 1 << _COUNTER_BITS:
+            raise LimitExceeded("the counter would exceed 64 bits", table=asked.table, amount=asked.amount)
+        column = service.TColumnIncrement(**structures.parts_of(asked.column), amount=asked.amount)
+        found = self._pool.call(
+            "increment",
+            repeats=False,
+            table=self._tables[asked.table],
+            tincrement=service.TIncrement(row=asked.key, columns=[column]),
+        )
+        return int.from_bytes(found.columnValues[0].value, "big", signed=True)
+
+    def _refuse(self, asked: Replace) -> None:
+        raise Unsupported(embedded.NEEDS_TRANSACTION, table=asked.table)
+
+
+_KEY_GET: Final = service.TGet(
+    row=_KEY_ROW, columns=[service.TColumn(family=_KEY_FAMILY, qualifier=_KEY_QUALIFIER)], maxVersions=1
+)
+_ANSWERS: Final[dict[type[Request[Any]], Callable[[HbaseEngine, Any], Any]]] = {
+    Read: HbaseEngine._read,  # noqa: SLF001 - the engine's own table
+    Scan: HbaseEngine._scan,  # noqa: SLF001 - likewise
+    Mutate: HbaseEngine._mutate,  # noqa: SLF001 - likewise
+    CheckAndMutate: HbaseEngine._check_and_mutate,  # noqa: SLF001 - likewise
+    Increment: HbaseEngine._increment,  # noqa: SLF001 - likewise
+    Replace: HbaseEngine._refuse,  # noqa: SLF001 - likewise
+}

@@ -1,0 +1,164 @@
+"""The options of the URL of a store in HBase. See the page of URLs in the reference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from oneread.engines.hbase.thrift2 import COMPRESSIONS
+from oneread.errors import InvalidUrl
+from oneread.store.limits import GRACE
+from oneread.store.rows import TABLES, Table
+
+ThriftPlace: TypeAlias = tuple[str, int]
+"""Host and port of one Thrift2 server."""
+
+Transport: TypeAlias = Literal["buffered", "framed"]
+"""How messages are cut, as the Thrift2 server was started: by default not at all."""
+
+PORT: Final = 9090
+POOL: Final = 32
+SHORTEST: Final = 0.1
+LONGEST: Final = 30.0
+"""Seconds of one request at most; with as many of a Thrift server alone, what the commit protocol allows."""
+
+
+class HbaseOptions(msgspec.Struct, frozen=True):
+    """Where a store is in HBase, and how it is asked. See the page of URLs in the reference.
+
+    `servers` are the Thrift2 servers, of which any can answer. `tls` is empty without, `true` for the system's
+    authorities, else the path of a file of them. An empty `compression` is the first of zstd, snappy and none that
+    HBase has.
+    """
+
+    servers: tuple[ThriftPlace, ...]
+    namespace: str = "default"
+    prefix: str = ""
+    pool: int = POOL
+    timeout: float = LONGEST
+    transport: Transport = "buffered"
+    tls: str = ""
+    compression: str = ""
+    splits: Mapping[Table, tuple[bytes, ...]] = {}
+    grace: int = GRACE
+
+    def table(self, table: Table) -> bytes:
+        """The name of a table in HBase."""
+        return f"{self.namespace}:{self.prefix}{table}".encode()
+
+
+def options_from_url(
+    place: str, query: Mapping[str, str], *, timeout: float = LONGEST, grace: int = GRACE
+) -> HbaseOptions:
+    """The options of `hbase://PLACE?QUERY`; InvalidUrl names what is unknown or wrong.
+
+    `timeout` is of the database: a request takes no longer, unless the URL says so.
+    """
+    servers, _slash, namespace = place.partition("/")
+    namespace = namespace or "default"
+    if not _NAMESPACE(namespace):
+        raise InvalidUrl("a namespace of HBase is up to 64 letters, digits and underscores", namespace=namespace)
+    given: dict[str, Any] = {
+        "servers": tuple(map(_server, servers.split(","))),
+        "namespace": namespace,
+        "timeout": min(max(timeout, SHORTEST), LONGEST),
+        "grace": grace,
+    }
+    for name, value in query.items():
+        parse = _OPTIONS.get(name)
+        if parse is None:
+            raise InvalidUrl("hbase: URLs do not have this option", option=name, known=sorted(_OPTIONS))
+        given[name] = parse(name, value)
+    return HbaseOptions(**given)
+
+
+def _server(text: str) -> ThriftPlace:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(PORT)
+    host = host.removeprefix("[").removesuffix("]")
+    if not _HOST(host) or not _NUMBER(port) or not 0 < int(port) < 1 << 16:
+        raise InvalidUrl(
+            "a Thrift2 server is a host and a port: hbase://thrift1:9090,thrift2:9090/shop",
+            server=text.rpartition("@")[2],  # what is before may be a secret
+        )
+    return host, int(port)
+
+
+def _prefix(name: str, value: str) -> str:
+    if not _PREFIX(value):
+        raise InvalidUrl(
+            "a prefix is up to 64 letters, digits, dots, dashes and underscores, and begins with none of .-",
+            option=name,
+            value=value,
+        )
+    return value
+
+
+def _pool(name: str, value: str) -> int:
+    if not _NUMBER(value) or not 1 <= int(value) <= 1000:  # noqa: PLR2004 - said in the message
+        raise InvalidUrl("this option is a whole number from 1 to 1000", option=name, value=value)
+    return int(value)
+
+
+def _timeout(name: str, value: str) -> float:
+    if not _SECONDS(value) or not SHORTEST <= float(value) <= LONGEST:
+        raise InvalidUrl("this option is a number of seconds from 0.1 to 30", option=name, value=value)
+    return float(value)
+
+
+def _transport(name: str, value: str) -> Transport:
+    if value not in ("buffered", "framed"):
+        raise InvalidUrl("the transport is buffered or framed, as the Thrift2 servers were started", **{name: value})
+    return "framed" if value == "framed" else "buffered"
+
+
+def _tls(name: str, value: str) -> str:
+    if value in ("false", ""):
+        return ""
+    if value != "true" and not value.startswith("/"):
+        raise InvalidUrl("tls is true, false, or the absolute path of a file of trusted authorities", **{name: value})
+    return value
+
+
+def _compression(name: str, value: str) -> str:
+    if value not in COMPRESSIONS:
+        raise InvalidUrl("HBase does not know this compression", **{name: value}, known=sorted(COMPRESSIONS))
+    return value
+
+
+def _splits(name: str, value: str) -> dict[Table, tuple[bytes, ...]]:
+    """`roots:0001,0002;views:0003`: of each table the keys that a new region begins with, in hexadecimal."""
+    splits: dict[Table, tuple[bytes, ...]] = {}
+    for part in value.split(";"):
+        named, colon, keys = part.partition(":")
+        table: Table | None = next((each for each in TABLES if each == named), None)
+        if table is None or table in splits or not colon or not _KEYS(keys):
+            raise InvalidUrl(
+                "splits are tables with keys in hexadecimal: roots:0001,0002;views:0003",
+                option=name,
+                part=part,
+                tables=TABLES,
+            )
+        splits[table] = tuple(sorted({bytes.fromhex(key) for key in keys.split(",")}))
+    return splits
+
+
+_NAMESPACE: Final = re.compile(r"[A-Za-z0-9_]{1,64}").fullmatch
+_HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]+").fullmatch
+_NUMBER: Final = re.compile(r"[0-9]{1,5}").fullmatch
+_PREFIX: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?").fullmatch
+_SECONDS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?").fullmatch
+_KEYS: Final = re.compile(r"([0-9a-fA-F]{2}){1,32}(,([0-9a-fA-F]{2}){1,32})*").fullmatch
+_OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
+    "prefix": _prefix,
+    "pool": _pool,
+    "timeout": _timeout,
+    "transport": _transport,
+    "tls": _tls,
+    "compression": _compression,
+    "splits": _splits,
+}

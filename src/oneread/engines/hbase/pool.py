@@ -1,0 +1,261 @@
+"""Connections to several Thrift2 servers, and calls that survive the loss of some.
+
+A connection has one call at a time. A call that fails is made again on another server, as long as there is time, if it
+was not sent or does no harm when it is made twice. A server that does not answer is left alone for a while; one call
+tries it after that. See docs/decisions/0094-hbase-over-thrift2.md.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import ssl
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any, Final
+
+from thriftpy2.thrift import TApplicationException
+
+from oneread.engines.hbase.connection import Connection
+from oneread.engines.hbase.options import HbaseOptions, ThriftPlace
+from oneread.engines.hbase.thrift2 import service
+from oneread.engines.hbase.translate import Failure, translate
+from oneread.errors import Closed, InvalidUrl, OutcomeUnknown, Unavailable
+
+SHARES: Final = 3
+"""An attempt may take this part of a call's time, so that there is time for others."""
+
+IDLE_SECONDS: Final = 30.0
+"""A connection that was not used for so long is closed: a Thrift server closes it after 60."""
+
+_FIRST_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 1.0
+_FIRST_REST: Final = 0.25
+_LONGEST_REST: Final = 10.0
+
+
+class _Server:
+    """One server, its idle connections, and until when it is left alone."""
+
+    def __init__(self, place: ThriftPlace) -> None:
+        self.place = place
+        self.idle: deque[Connection] = deque()
+        self.failures = 0
+        self.rests_until = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.place[0]}:{self.place[1]}"
+
+    def note_failure(self) -> None:
+        """Lets the server rest, longer each time, and closes its connections: they lead to the same process."""
+        self.rests_until = monotonic() + min(_LONGEST_REST, _FIRST_REST * 2.0**self.failures)
+        self.failures += 1
+        self.drop_idle()
+
+    def note_success(self) -> None:
+        self.failures, self.rests_until = 0, 0.0
+
+    def drop_idle(self) -> None:
+        while self.idle:
+            try:
+                self.idle.pop().close()
+            except IndexError:  # another thread took the last one
+                break
+
+
+class ThriftPool:
+    """Calls of one process to the servers of a store; may be used by many threads at once.
+
+    While the store `is_opening`, a server that cannot be reached is not waited for, and one of another kind is said to
+    be a wrong URL.
+    """
+
+    def __init__(self, options: HbaseOptions) -> None:
+        self.timeout = options.timeout
+        self.is_opening = True
+        self._options = options
+        self._tls = _context(options.tls)
+        self._servers = [_Server(place) for place in options.servers]
+        random.shuffle(self._servers)  # so that the processes of a site do not all take the first one
+        self._next = 0
+        self._closed = False
+        self._slots = threading.BoundedSemaphore(options.pool)
+        _OPEN.add(self)
+
+    def call(self, method: str, *, repeats: bool, **arguments: Any) -> Any:
+        """The answer of a method. With `repeats` it does no harm to make the call twice.
+
+        Raises:
+            Unavailable: the call was not made, or only reads.
+            OutcomeUnknown: it was sent, and its answer was lost.
+        """
+        deadline = monotonic() + self.timeout
+        if not self._slots.acquire(timeout=self.timeout):
+            raise Unavailable(
+                "all connections are busy; try again, or give the URL a larger pool", seconds=self.timeout
+            )
+        try:
+            return _RepeatedCall(self, method, arguments, deadline, repeats=repeats).make()
+        finally:
+            self._slots.release()
+
+    def close(self) -> None:
+        self._closed = True
+        for server in self._servers:
+            server.drop_idle()
+
+    def after_fork(self) -> None:
+        """In the child of a fork: the connections are the parent's, and answers on them are for it."""
+        self._slots = threading.BoundedSemaphore(self._options.pool)
+        for server in self._servers:
+            server.drop_idle()
+
+    def servers(self) -> Sequence[_Server]:
+        """The servers in the order in which a call tries them: those that rest last, the others in turn."""
+        self._next = (self._next + 1) % len(self._servers)
+        turned = [*self._servers[self._next :], *self._servers[: self._next]]
+        now = monotonic()
+        return sorted(turned, key=lambda server: server.rests_until if server.rests_until > now else 0.0)
+
+    def borrow(self, server: _Server, deadline: float) -> Connection:
+        """A connection that the server has not closed, and on which no late answer waits."""
+        if self._closed:
+            raise Closed("the database was closed before this call")
+        while server.idle:
+            try:
+                connection = server.idle.pop()
+            except IndexError:  # another thread took the last one
+                break
+            if monotonic() - connection.used < IDLE_SECONDS and not connection.has_something():
+                return connection
+            connection.close()
+        if server.failures:  # one call tries it, the others leave it alone meanwhile
+            server.rests_until = deadline
+        return Connection(server.place, self._options.transport, self._tls, deadline)
+
+    def give_back(self, server: _Server, connection: Connection) -> None:
+        server.note_success()
+        if self._closed:
+            connection.close()
+        else:
+            server.idle.append(connection)
+
+
+class _RepeatedCall:
+    """One call: attempts, until one has an answer or there is no time left."""
+
+    def __init__(
+        self, pool: ThriftPool, method: str, arguments: dict[str, Any], deadline: float, *, repeats: bool
+    ) -> None:
+        self._pool = pool
+        self._method = method
+        self._arguments = arguments
+        self._deadline = deadline
+        self._repeats = repeats
+        self._was_sent = False
+        self._failed: Failure | None = None
+        self._tried: list[str] = []
+
+    def make(self) -> Any:
+        pause = _FIRST_PAUSE
+        while True:
+            servers = self._pool.servers()
+            server = next((each for each in servers if each.name not in self._tried), servers[0])
+            try:
+                return self._attempt(server)
+            except _FailedError as failed:
+                failure, cause = failed.failure, failed.__cause__
+            if not isinstance(cause, TimeoutError) or self._failed is None:
+                self._failed = failure  # says more than that the time of the last attempt ended
+            self._check(self._failed, cause, len(servers))
+            if server.name in self._tried:
+                self._tried.clear()
+            self._tried.append(server.name)
+            if len(self._tried) == len(servers):
+                time.sleep(max(0.0, min(pause * (0.5 + random.random()), self._deadline - monotonic())))
+                pause = min(_LONGEST_PAUSE, 2 * pause)
+
+    def _attempt(self, server: _Server) -> Any:
+        end = min(self._deadline, monotonic() + self._pool.timeout / SHARES)
+        connection: Connection | None = None
+        try:
+            connection = self._pool.borrow(server, end)
+            answer = connection.call(self._method, self._arguments, end)
+        except (service.TIOError, service.TIllegalArgument, TApplicationException) as error:
+            assert connection is not None, "a server answered"
+            self._was_sent = True
+            self._pool.give_back(server, connection)
+            raise _FailedError(self._translated(error, server)) from error
+        except Closed:
+            raise
+        except Exception as error:
+            if connection is not None:
+                connection.close()
+                self._was_sent = self._was_sent or connection.was_sent
+            server.note_failure()
+            raise _FailedError(self._translated(error, server)) from error
+        except BaseException:
+            if connection is not None:
+                connection.close()
+            raise
+        self._pool.give_back(server, connection)
+        return answer
+
+    def _translated(self, error: Exception, server: _Server) -> Failure:
+        return translate(error, _table_of(self._arguments), server.name)
+
+    def _check(self, failure: Failure, cause: BaseException | None, servers: int) -> None:
+        """Raises unless the call may be tried again."""
+        error, is_opening = failure.error, self._pool.is_opening
+        if isinstance(error, InvalidUrl) and not is_opening:
+            failure = Failure(Unavailable(error.message, **error.facts), passes=True)
+        gives_up = is_opening and not self._was_sent and len(self._tried) + 1 >= servers
+        is_late = monotonic() >= self._deadline
+        if failure.passes and not is_late and not gives_up and (self._repeats or not self._was_sent):
+            return
+        if self._was_sent and self._method in _WRITES and failure.passes:
+            lost = "the answer of HBase was lost: this is written or not; read before writing again"
+            raise OutcomeUnknown(lost, **failure.error.facts) from cause
+        raise failure.error from cause
+
+
+class _FailedError(Exception):
+    """An attempt failed."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure)
+        self.failure = failure
+
+
+def _table_of(arguments: dict[str, Any]) -> bytes:
+    """The name of the table that a call is about; empty where it is about none."""
+    table: Any = arguments.get("table", b"")
+    return table if isinstance(table, bytes) else table.ns + b":" + table.qualifier
+
+
+_WRITES: Final = frozenset({"putMultiple", "deleteMultiple", "mutateRow", "checkAndMutate", "increment"})
+
+
+def _context(tls: str) -> ssl.SSLContext | None:
+    if not tls:
+        return None
+    try:
+        return ssl.create_default_context(cafile=None if tls == "true" else tls)
+    except OSError as error:
+        raise InvalidUrl("the file of tls= cannot be read as certificates", tls=tls, error=str(error)) from error
+
+
+_OPEN: Final[weakref.WeakSet[ThriftPool]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for pool in list(_OPEN):
+        pool.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

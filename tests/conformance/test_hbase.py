@@ -1,0 +1,24 @@
+from itertools import count
+
+import pytest
+from hypothesis import settings
+
+from oneread.engines.hbase import HbaseEngine, options_from_url
+from oneread.testing.conformance import EngineConformance
+from tests.rooms import RoomOfKeys
+
+
+@pytest.fixture(scope="session")
+def store(hbase, worker_id):
+    engine = HbaseEngine(options_from_url(f"{hbase.place}/default", {"prefix": f"conformance_{worker_id}_"}))
+    numbers = count()
+    yield lambda: RoomOfKeys(engine, next(numbers).to_bytes(4, "big"))
+    engine.close()
+
+
+class TestHbase(EngineConformance):
+    examples = max(1, settings().max_examples // 4)
+
+    @pytest.fixture
+    def open_engine(self, store):
+        return store

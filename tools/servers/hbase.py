@@ -1,0 +1,438 @@
+"""A private HBase 2.6: a standalone server and Thrift2 servers before it, for tests, benchmarks and demonstrations.
+
+`with hbase_server() as server:` starts one that is gone afterwards; `with thrift_server(server.zookeeper) as thrift:`
+starts a Thrift2 server before it. Each is a process that can be killed, paused and started again, on the same data.
+`python -m tools.servers.hbase install` fetches what they need; `... run` keeps one until it is interrupted.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+from xml.sax.saxutils import escape
+
+from tools import debian
+from tools.servers import processes
+from tools.servers.processes import ADDRESS, free_port
+from tools.servers.shared import keep, shared
+
+ARTIFACTS: Final = Path(__file__).with_name("hbase-artifacts.txt")
+NAME: Final = "hbase"
+JAVA: Final = "java"
+MAVEN: Final = "mvn"
+INSTALL: Final = debian.command("openjdk-17-jre-headless", "maven")
+READY_SECONDS: Final = 180.0
+THRIFT_READY_SECONDS: Final = 60.0
+PAUSE_SECONDS: Final = 0.05
+STARTS: Final = 3
+"""Times that a server is started, each time on other ports: another program may take one first."""
+
+NO_SETTINGS: Final[Mapping[str, str]] = {}
+
+_OPENED: Final = (
+    "java.base/java.lang", "java.base/java.lang.reflect", "java.base/java.net", "java.base/java.nio",
+    "java.base/java.util", "java.base/java.util.concurrent", "java.base/sun.nio.ch",
+)  # fmt: skip
+_EXPORTED: Final = ("java.base/jdk.internal.misc", "java.security.jgss/sun.security.krb5")
+_OPTIONS: Final = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.net.preferIPv4Stack=true",
+    *(part for each in _OPENED for part in ("--add-opens", f"{each}=ALL-UNNAMED")),
+    *(part for each in _EXPORTED for part in ("--add-exports", f"{each}=ALL-UNNAMED")),
+)
+_LOGGING: Final = """log4j.rootLogger=INFO,console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.out
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
+"""
+_INITIALIZED: Final = b"Master has completed initialization"
+
+
+class JavaServer:
+    """One process of Java: what runs, where, and on which settings."""
+
+    def __init__(self, folder: Path, program: str, arguments: tuple[str, ...], memory: str) -> None:
+        self.folder = folder
+        self._program = program
+        self._arguments = arguments
+        self._memory = memory
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def output(self) -> Path:
+        """The file of what it said since it was started last."""
+        return self.folder / "output"
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Write its configuration."""
+        (self.folder / "log4j.properties").write_text(_LOGGING)
+        (self.folder / "hbase-site.xml").write_text(_site(settings))
+
+    def launch(self, is_ready: Callable[[], bool], seconds: float) -> None:
+        """Start it and return when it is ready.
+
+        Raises:
+            RuntimeError: it ended, or was not ready in time; with the end of what it said.
+        """
+        command = [str(_java()), f"-Xmx{self._memory}", *_OPTIONS, "-cp", f"{self.folder}:{library()}/*"]
+        with self.output.open("wb") as stream:
+            self._process = subprocess.Popen(
+                [*command, self._program, *self._arguments],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + seconds
+        while not is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"{self._program} did not start:\n{self.said()[-4000:]}")
+            time.sleep(PAUSE_SECONDS)
+
+    def said(self) -> str:
+        """What it said since it was started last."""
+        return self.output.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), as a crash does; nothing when it does not run."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            process.kill()
+            process.wait()
+
+    def pause(self) -> None:
+        """Let it answer nothing (SIGSTOP), while the kernel accepts connections; returns once it stands still."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def resume(self) -> None:
+        """Let it answer again, what was sent meanwhile first (SIGCONT)."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+
+class ThriftServer(JavaServer):
+    """A Thrift2 server before an HBase."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str], *, framed: bool) -> None:
+        self.port = free_port()
+        options = ("-f",) if framed else ()
+        arguments = (*options, "--bind", ADDRESS, "-p", str(self.port), "start")
+        super().__init__(folder, "org.apache.hadoop.hbase.thrift2.ThriftServer", arguments, "192m")
+        self._settings = settings
+
+    @property
+    def place(self) -> str:
+        """Its address, as a URL has it."""
+        return f"{ADDRESS}:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and return when it accepts connections. Raises RuntimeError when it does not start."""
+        self.configure(self._settings)
+        self.launch(self._accepts, THRIFT_READY_SECONDS)
+
+    def restart(self) -> None:
+        """Kill it, and start it on the same port."""
+        self.kill()
+        self.start()
+
+    def _accepts(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((ADDRESS, self.port)) == 0
+
+
+class HbaseServer(JavaServer):
+    """A standalone HBase: master, region server and ZooKeeper in one process, on ports of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "hbase", "org.apache.hadoop.hbase.master.HMaster", ("start",), "512m")
+        self._root = folder
+        self._choose_ports()
+
+    def start(self) -> None:
+        """Start it, and return when it is initialized; on the data that it had, if any.
+
+        Raises:
+            RuntimeError: it ended, or did not answer in time; with the end of what it said.
+        """
+        self.configure(self._settings())
+        self.launch(lambda: _INITIALIZED in self.output.read_bytes(), READY_SECONDS)
+
+    def start_anywhere(self) -> None:
+        """Start it for the first time, on other ports when one of them is taken meanwhile."""
+        for left in reversed(range(STARTS)):
+            try:
+                self.start()
+            except RuntimeError:
+                if not left:
+                    raise
+                self._choose_ports()
+            else:
+                return
+
+    def restart(self) -> None:
+        """Kill it, and start it on the same ports and data."""
+        self.kill()
+        self.start()
+
+    @property
+    def zookeeper(self) -> int:
+        """The port by which a Thrift2 server finds it."""
+        return self._zookeeper
+
+    def _choose_ports(self) -> None:
+        self._zookeeper, self._master, self._region_server = free_port(), free_port(), free_port()
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            "hbase.cluster.distributed": "false",
+            "hbase.unsafe.stream.capability.enforce": "false",
+            "hbase.wal.provider": "filesystem",
+            "hbase.rootdir": f"file://{self._root}/data",
+            "hbase.tmp.dir": str(self._root / "tmp"),
+            "hbase.zookeeper.property.dataDir": str(self._root / "zookeeper"),
+            "hbase.zookeeper.quorum": ADDRESS,
+            "hbase.zookeeper.property.clientPort": str(self._zookeeper),
+            "hbase.zookeeper.property.clientPortAddress": ADDRESS,
+            "hbase.zookeeper.property.tickTime": "500",
+            "zookeeper.session.timeout": "20000",
+            "hbase.master.hostname": "localhost",
+            "hbase.master.ipc.address": ADDRESS,
+            "hbase.master.port": str(self._master),
+            "hbase.master.info.port": "-1",
+            "hbase.regionserver.hostname": "localhost",
+            "hbase.regionserver.ipc.address": ADDRESS,
+            "hbase.regionserver.port": str(self._region_server),
+            "hbase.regionserver.info.port": "-1",
+            "hbase.regionserver.handler.count": "10",
+            "hbase.localcluster.assign.random.ports": "false",
+            "hbase.master.wait.on.regionservers.mintostart": "1",
+            "hbase.master.wait.on.regionservers.maxtostart": "1",
+            "hbase.master.wait.on.regionservers.interval": "200",
+            "hbase.master.wait.on.regionservers.timeout": "400",
+            "hbase.procedure.store.wal.use.hsync": "false",
+            "hbase.thrift.info.port": "-1",
+        }
+
+
+@contextmanager
+def hbase_server(folder: Path | None = None) -> Generator[HbaseServer]:
+    """Start a standalone HBase and yield it; end it afterwards.
+
+    Args:
+        folder: where its data is, and stays; by default a folder that is deleted.
+
+    Raises:
+        FileNotFoundError: Java or the libraries are missing; the message says what installs them.
+        RuntimeError: the server did not start; the message has the end of its log.
+    """
+    _check_installed()
+    with _kept(folder) if folder else processes.temporary_folder("hbase") as place:
+        server = HbaseServer(place)
+        try:
+            server.start_anywhere()
+            yield server
+        finally:
+            server.kill()
+
+
+@contextmanager
+def thrift_server(
+    zookeeper: int, *, framed: bool = False, settings: Mapping[str, str] = NO_SETTINGS
+) -> Generator[ThriftServer]:
+    """Start a Thrift2 server before the HBase at a port of ZooKeeper, and yield it; end it afterwards.
+
+    Args:
+        zookeeper: the port.
+        framed: messages have a length in front of them.
+        settings: what to set besides what tests need.
+    """
+    with processes.temporary_folder("thrift") as folder:
+        server = ThriftServer(folder, {**_client_settings(zookeeper), **settings}, framed=framed)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.kill()
+
+
+def _client_settings(zookeeper: int) -> dict[str, str]:
+    """What a client of an HBase, as a Thrift2 server is, has to know, with time-outs fit for tests.
+
+    It repeats nothing: see docs/how-to/run-on-hbase.md.
+    """
+    return {
+        "hbase.zookeeper.quorum": ADDRESS,
+        "hbase.zookeeper.property.clientPort": str(zookeeper),
+        "hbase.client.retries.number": "0",
+        "hbase.client.pause": "50",
+        "hbase.rpc.timeout": "5000",
+        "hbase.client.operation.timeout": "15000",
+        "hbase.client.meta.operation.timeout": "15000",
+        "hbase.client.scanner.timeout.period": "15000",
+        "hbase.thrift.info.port": "-1",
+        "hbase.regionserver.thrift.framed.max_frame_size_in_mb": "64",
+    }
+
+
+@contextmanager
+def _kept(folder: Path) -> Generator[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder.resolve()
+
+
+def library() -> Path:
+    """The folder of the libraries: in the user's cache, by what is listed."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "oneread" / f"hbase-{hashlib.sha256(ARTIFACTS.read_bytes()).hexdigest()[:12]}"
+
+
+def pom() -> str:
+    """Maven's file of exactly the listed artifacts, without what these would bring."""
+    lines = [each for each in ARTIFACTS.read_text().splitlines() if each and not each.startswith("#")]
+    return _POM.format("\n".join(_DEPENDENCY.format(*each.split(":")) for each in lines))
+
+
+_POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>oneread</groupId><artifactId>hbase-for-tests</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+{}
+</dependencies>
+</project>
+"""
+_DEPENDENCY: Final = (
+    "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>"
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
+)
+
+
+def _site(settings: Mapping[str, str]) -> str:
+    parts = (
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+        for name, value in settings.items()
+    )
+    return f"<configuration>\n{chr(10).join(parts)}\n</configuration>\n"
+
+
+def _check_installed() -> None:
+    _java()
+    if not library().is_dir():
+        raise FileNotFoundError("HBase's libraries are not there; run: python -m tools.servers.hbase install")
+
+
+def _java() -> Path:
+    found = processes.find_program(JAVA)
+    if found is None:
+        raise FileNotFoundError(f"no Java found, which HBase runs on; as root: {INSTALL}")
+    return found
+
+
+def install() -> int:
+    """Make sure that HBase can be started: Java and Maven by Debian's packages, HBase's libraries by Maven.
+
+    Nothing where tests do without it.
+    """
+    if NAME in re.split(r"[, ]+", os.environ.get("ONEREAD_WITHOUT", "")):
+        return 0
+    if not (processes.find_program(JAVA) and processes.find_program(MAVEN)):
+        failed = debian.install(
+            INSTALL, f"Java 17 and Maven are missing, which HBase needs; to test without: ONEREAD_WITHOUT={NAME}"
+        )
+        if failed:
+            return failed
+    return 0 if library().is_dir() else _fetch(library())
+
+
+def _fetch(target: Path) -> int:
+    """Let Maven copy the libraries into a folder, which appears when it is complete."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as name:
+        folder = Path(name)
+        (folder / "pom.xml").write_text(pom())
+        command = [MAVEN, "-B", "-q", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies"]
+        done = subprocess.run(
+            [*command, "-DincludeScope=runtime", f"-DoutputDirectory={folder / 'lib'}"],
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        if done.returncode:
+            print("Maven could not fetch HBase; see its message above, and ~/.m2/settings.xml", file=sys.stderr)
+            return done.returncode
+        try:
+            (folder / "lib").rename(target)
+        except OSError:  # another one was faster
+            shutil.rmtree(folder / "lib", ignore_errors=True)
+    return 0
+
+
+class SharedHbase(NamedTuple):
+    """An HBase that several processes use, by one Thrift2 server or by their own."""
+
+    place: str
+    zookeeper: int
+
+
+@contextmanager
+def shared_hbase(name: str) -> Generator[SharedHbase]:
+    """An HBase with a Thrift2 server, which all processes share that give this name at the same time.
+
+    Raises:
+        FileNotFoundError: Java or the libraries are missing; the message says what installs them.
+    """
+    _check_installed()
+    folder = Path(tempfile.gettempdir()) / f"oneread-hbase-{name}"
+    with shared(folder, "tools.servers.hbase") as facts:
+        place, zookeeper = facts.split()
+        yield SharedHbase(place, int(zookeeper))
+
+
+def run(folder: Path | None) -> int:
+    """Run an HBase with one Thrift2 server until Ctrl-C, and print the URL that opens a store in it."""
+    with hbase_server(folder) as server, thrift_server(server.zookeeper) as thrift:
+        print(f"hbase://{thrift.place}/default", flush=True)
+        with suppress(KeyboardInterrupt):
+            signal.pause()
+    return 0
+
+
+def keep_shared(folder: Path) -> int:
+    """Run an HBase with one Thrift2 server as long as processes share it."""
+    with hbase_server() as server, thrift_server(server.zookeeper) as thrift:
+        keep(folder, f"{thrift.place} {server.zookeeper}")
+    return 0
+
+
+def _main(arguments: Sequence[str]) -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the servers too
+    match arguments:
+        case ["install"]:
+            return install()
+        case ["run"]:
+            return run(None)
+        case ["run", folder]:
+            return run(Path(folder))
+        case ["keep", folder]:
+            return keep_shared(Path(folder))
+        case _:
+            print("usage: python -m tools.servers.hbase install | run [FOLDER]", file=sys.stderr)
+            return 2
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))
