@@ -26,7 +26,7 @@ from oneread import (
     within,
 )
 from oneread.errors import InvalidDeclaration, InvalidValue, Unsupported
-from tests.unit.feeds.community import Group, Home, Member, Membership, Post, membership
+from tests.unit.feeds.community import Group, Member, Membership, Post, membership
 
 URL = "memory://?span=row"
 
@@ -136,10 +136,6 @@ class Counted(Model[int]):
     views: int = rollup(counter("views:{number}"))
 
 
-class Crowded(Home):
-    large_group = 10
-
-
 class Posts(Aggregate[Post]):
     group: Ref[Group] = by(Post.group)
     at: datetime = by(Post.at)
@@ -157,7 +153,6 @@ class Lines(Feed[Posts]):
 REFUSED = [
     (Country, [Country], "rollup: a total with a constraint"),
     (Counted, [Counted], "rollup: a counter"),
-    (Crowded, [Member, Group, Membership, Post, Crowded], "large_group"),
 ]
 
 
