@@ -17,7 +17,7 @@ from tests.properties.test_marks import STEPS, World
 from tests.unit.feeds.marked import PLAIN
 
 URL = "memory://?span=row"
-KEPT = [each for each in FEEDS if each is not JoinFeed and each.large_group is None]
+KEPT = [each for each in FEEDS if each is not JoinFeed]
 SCHEMA = Schema(*MODELS, *KEPT)
 FEW = settings(deadline=None, max_examples=max(10, settings().max_examples // 5))
 QUICK = settings(FEW, phases=[Phase.generate], report_multiple_bugs=False)

@@ -14,7 +14,7 @@ import pytest
 from oneread import any_of
 from oneread.costs import declared
 from oneread.errors import Expired, InvalidQuery
-from oneread.feeds.merging import FollowedMember
+from oneread.feeds.merging import FollowedMember, MergedGroups
 from oneread.store.requests import Read
 from tests.properties.large_groups import Member, World
 from tests.properties.test_large_groups import MEMBERS, change
@@ -141,7 +141,7 @@ def other_groups_are_not_noticed(monkeypatch):
 
 def entries_alone_are_read(monkeypatch):
     def rows(self, keys, whole=FollowedMember.rows):
-        self._groups = {}
+        self._merged = MergedGroups({})
         return whole(self, keys)
 
     monkeypatch.setattr(FollowedMember, "rows", rows)

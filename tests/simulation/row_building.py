@@ -193,7 +193,7 @@ def what_older_code_removed_stays(patch):
 
 
 def a_cursor_of_a_former_generation_is_taken(patch):
-    edit(patch, RowFeeds, "follow", ("if every.start <= cursor < every.stop:", "if cursor:"))
+    edit(patch, RowFeeds, "give", ("if every.start <= cursor < every.stop:", "if cursor:"))
 
 
 def a_worker_sets_a_newer_feed_aside(patch):

@@ -145,7 +145,7 @@ def an_own_row_is_read_before_the_page(patch):
             '    partners = yield from Scan("views"',
             '    (row,) = yield from Read("views", [key], "dm")\n    partners = yield from Scan("views"',
         ),
-        ('    (row,) = yield from Read("views", [key], "dm")\n    if row', "    if row"),
+        ('    (row,) = yield from Read("views", [key], "dm")\n    yield from self.put', "    yield from self.put"),
     )
 
 
@@ -241,7 +241,7 @@ def what_is_too_old_by_a_worker_is_left_out(patch):
     edit(
         patch,
         RowFeeds,
-        "follow",
+        "give",
         ("    every = RowRange.under(", "    now = yield from Now()\n    every = RowRange.under("),
         (
             "feed.items) + group)\n",

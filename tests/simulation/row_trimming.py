@@ -96,16 +96,16 @@ def switched(name, first, lengths):
 
 # Rules broken on purpose.
 
-PUT = '            yield from Mutate("views", rows)\n'
-TRIM = "rows += yield from _trim(feed, rows)"
+PUT = '        yield from Mutate("views", rows)\n'
+TRIM = "rows += yield from _trim(feed, [each.key for each in rows])"
 
 
 def entries_are_counted_before_they_are_put(patch):
     edit(
         patch,
         RowFeeds,
-        "_give",
-        (PUT, f"            marks = yield from _trim(feed, rows)\n{PUT}"),
+        "put",
+        (PUT, f"        marks = yield from _trim(feed, [each.key for each in rows])\n{PUT}"),
         (TRIM, "rows += marks"),
     )
 
@@ -137,7 +137,7 @@ def entries_are_trimmed_beyond_the_first_page(patch):
 def the_item_alone_is_marked(patch):
     whole = row_following.marks_of_trimming
 
-    def marks(row):
-        return {column: cell for column, cell in whole(row).items() if column.startswith(b"d:t:i:")}
+    def marks(row, hidden):
+        return {column: cell for column, cell in whole(row, hidden).items() if column.startswith(b"d:t:i:")}
 
     patch.setattr(row_following, "marks_of_trimming", marks)

@@ -18,7 +18,7 @@ from oneread.feeds.crossing import Crossing
 from oneread.feeds.entries import Entries, Kept, kept_row
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.large_groups import Delivery, large_groups_of
-from oneread.feeds.merging import LargeGroupReader
+from oneread.feeds.merging import LargeGroupReader, MergedGroups
 from oneread.feeds.placing import Placing
 from oneread.store.keys import view_part
 from oneread.testing.simulator import Violation
@@ -205,7 +205,7 @@ def a_task_of_a_membership_is_not_looked_at(patch):
 
 
 def pages_do_not_merge(patch):
-    patch.setattr(LargeGroupReader, "ranges", lambda *_: (yield from ()) or [])
+    patch.setattr(LargeGroupReader, "groups", lambda *_: (yield from ()) or MergedGroups({}))
 
 
 def nothing_is_trimmed(patch):

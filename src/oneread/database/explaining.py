@@ -101,7 +101,7 @@ class Explainer:
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
         plan = [_scan(of, values, query, reverse=bounded.backward) for values in _values(equal, len(ranges))]
         if of.merged is not None:
-            plan = [f"in one snapshot, for each member: {of.merged.explain(rows)}", *plan]
+            plan = [of.merged.explain(rows), *plan]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
         return self._explanation(_call("page", view, named, limit=rows), plan, bound)
 

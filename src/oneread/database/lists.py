@@ -133,7 +133,12 @@ def listed(operations: Operations, cls: Any) -> Listed:
         view = catalog.views[cls]
         if isinstance(view, AggregateView):
             return found._replace(is_shown=_has_value, groups=SpreadGroups(view.shards, view.group_row))
-        return found if found.feed is None else found._replace(decoder=None, is_shown=is_entry, entry=entry)
+        if isinstance(view, FeedView):
+            merged = operations.group_reader(view)
+            return found._replace(
+                decoder=None, is_shown=is_entry, merged=merged, entry=entry if merged is None else None
+            )
+        return found
     if cls in catalog.kinds:
         kind = catalog.kinds[cls]
         found = _entities(kind, cls, catalog.names, catalog.expiries.get(kind.prefix))

@@ -18,14 +18,14 @@ from oneread.evolution.fence import Fence
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.marks import MARKS, FeedMarks, FeedPosition, MarkChange, MarkedFeed, Marks, moving
-from oneread.feeds.merging import LargeGroupReader, large_group_reader
-from oneread.feeds.row_entries import entry_row
+from oneread.feeds.merging import LargeGroupReader
+from oneread.feeds.row_entries import entry as stored_entry
 from oneread.models.expiry import is_living_row
-from oneread.plans.effects import Now, Snapshot
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.limits import BUDGET
-from oneread.store.requests import Scan
-from oneread.store.rows import Row, RowRange
+from oneread.store.requests import Found, Scan
+from oneread.store.rows import RowRange
 from oneread.transactions.unit_of_work import VALUE
 
 MOST_COUNTED: Final = 99
@@ -34,6 +34,10 @@ MOST_COUNTED: Final = 99
 
 FindEntity: TypeAlias = Callable[[Any, tuple[Any, ...]], Plan[tuple[Any, int]]]
 """Finds an entity and its version by its class and key."""
+
+
+NewGroupReader: TypeAlias = Callable[[FeedView], "LargeGroupReader | None"]
+"""Makes what reads the items of large groups of a feed; None if it has none."""
 
 
 class Unread(msgspec.Struct, frozen=True, dict=True):
@@ -77,29 +81,32 @@ class Newest(NamedTuple):
     """Whether the list ended because too many entries were met that had expired."""
 
 
-def newest_entries(feed: Entries, member: bytes, size: int, before: bytes | None = None) -> Plan[Newest]:
+def newest_entries(
+    feed: Entries, merged: LargeGroupReader | None, member: bytes, size: int, before: bytes | None = None
+) -> Plan[Newest]:
     """The newest living entries of a member, at most `size`, those from the tail `before` on left out.
 
     One scan of `size` rows at most; where entries have expired by a `ttl` and were not swept yet, up to `BUDGET` rows
-    more. With large groups one scan more, and one for each such group of the member, all in one snapshot.
+    more. With large groups one request more, and one for each such group of the member, in one snapshot if the store
+    has that; else two for each.
     """
     now = yield from Now()
     within = feed.living_entries_of(member, now)
     if before is not None:
         within = RowRange(within.start, min(within.stop, within.start + before))
-    merged, cut = large_group_reader(feed.view), len(feed.prefix) + len(member)
-    entries = _Tails(cut, now if feed.view.has_expiries else None)
+    entries = _Tails(len(feed.prefix) + len(member), now if feed.view.has_expiries else None)
     if merged is None:
         return (yield from entries.newest(within, size))
-    return (yield from Snapshot(lambda: _newest_merged(merged, entries, within, size, now)))
+    return (yield from merged.look(lambda: _newest_merged(merged, entries, within, size, now)))
 
 
 def _newest_merged(merged: LargeGroupReader, entries: _Tails, within: RowRange, size: int, now: int) -> Plan[Newest]:
     """The newest entries together with the items of the large groups that the member reads."""
     prefix = within.start[: entries.cut]
     ranges = yield from merged.ranges(prefix, entries.cut, within)
+    entries = entries._replace(entry=ranges.entry)
     found = [(yield from entries.newest(within, size))]
-    for each in ranges:
+    for each in ranges.items:
         items = _Tails(each.cut, now if merged.view.items_expire else None)
         found.append((yield from items.newest(each.within, size)))
     tails = sorted({tail for one in found for tail in one.tails})
@@ -112,9 +119,12 @@ class _Tails(NamedTuple):
     cut: int
     now: int | None
     """The clock, where rows end in their expiry."""
+    entry: Callable[[Found], Found] | None = None
+    """What makes an entry of a row, where that is not the row."""
 
-    def _is_shown(self, row: Row) -> bool:
-        shown = row if VALUE in row else entry_row(row)
+    def _is_shown(self, found: Found) -> bool:
+        row = found[1]
+        shown = row if VALUE in row else (self.entry or stored_entry)(found)[1]
         return bool(shown) and (self.now is None or is_living_row(shown[VALUE].value, self.now))
 
     def newest(self, within: RowRange, size: int) -> Plan[Newest]:
@@ -126,7 +136,7 @@ class _Tails(NamedTuple):
                 return Newest(tails, truncated=True)
             found = yield from Scan("views", within, wanted)
             rows += len(found)
-            tails += [key[self.cut :] for key, row in found if self._is_shown(row)]
+            tails += [each[0][self.cut :] for each in found if self._is_shown(each)]
             if len(found) < wanted:
                 break
             within = within.behind(found[-1][0])
@@ -136,11 +146,14 @@ class _Tails(NamedTuple):
 class Marking:
     """What the verbs about marks do, for one open database."""
 
-    def __init__(self, catalog: Catalog, fence: Fence, find: FindEntity, commit: CommitChanges) -> None:
+    def __init__(
+        self, catalog: Catalog, fence: Fence, find: FindEntity, commit: CommitChanges, group_reader: NewGroupReader
+    ) -> None:
         self._catalog = catalog
         self._fence = fence
         self._find = find
         self._commit = commit
+        self._group_reader = group_reader
         kinds = {cls.feed: catalog.kinds[cls] for cls in catalog.models if issubclass(cls, FeedMarks)}
         self._feeds = {
             cls: MarkedFeed(view, catalog.kinds[view.model], kinds.get(cls))
@@ -178,7 +191,7 @@ class Marking:
         marks = feed.shown((yield from self._stored(feed, values)))
         tails = [None if mark is None else feed.tail(mark) for mark in (marks.seen, marks.read)]
         older = None if None in tails else max(tail for tail in tails if tail is not None)
-        found = yield from newest_entries(feed.entries, feed.member(values), limit + 1, older)
+        found = yield from self._newest_entries(feed, values, limit + 1, older)
         numbers = [_newer(found, tail) for tail in tails]
         more = [number > limit or (found.truncated and number == len(found.tails)) for number in numbers]
         unseen, unread = [min(number, limit) for number in numbers]
@@ -218,9 +231,14 @@ class Marking:
 
     def _newest(self, feed: MarkedFeed, values: tuple[Any, ...]) -> Plan[FeedPosition | None]:
         yield from self._fence.check_readable(feed.view.cls)
-        member = feed.member(values)
-        found = yield from newest_entries(feed.entries, member, 1)
-        return feed.position_at(feed.entries.prefix + member + found.tails[0]) if found.tails else None
+        found = yield from self._newest_entries(feed, values, 1)
+        start = feed.entries.prefix + feed.member(values)
+        return feed.position_at(start + found.tails[0]) if found.tails else None
+
+    def _newest_entries(
+        self, feed: MarkedFeed, values: tuple[Any, ...], size: int, before: bytes | None = None
+    ) -> Plan[Newest]:
+        return newest_entries(feed.entries, self._group_reader(feed.view), feed.member(values), size, before)
 
     def _position(self, feed: MarkedFeed, values: tuple[Any, ...], entry: Any) -> FeedPosition:
         position = feed.position_of(entry)

@@ -80,12 +80,13 @@ class Operations:
 
     `committer` commits, `outbox` does the tasks that commits leave, `jobs` what comes again and again; `counters` and
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
-    `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter` records
-    how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched, by its
-    class. `cells` lays copied values over documents; `apply_later` lets writes return at their commit point, where what
-    follows is not part of it. `inline` is the schema's; `spans_rows` says what the store can do; with `portable` a
-    transaction is of one entity group. `new_overlay` begins one. `grace` is how long removed rows stay on a store that
-    changes one row at a time, in seconds.
+    `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter`
+    records how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and
+    watched, by its class. `group_reader` makes what merges large groups of a feed; `cells` lays copied values over
+    documents; `apply_later` lets writes return at their commit point, where what follows is not part of it. `inline`
+    is the schema's; `spans_rows` says what the store can do; with `portable` a transaction is of one entity group.
+    `new_overlay` begins one. `grace` is how long removed rows stay on a store that changes one row at a time, in
+    seconds.
     """
 
     def __init__(
@@ -115,7 +116,8 @@ class Operations:
             jobs.append(BackgroundSweeper(parts.begin_purge, name="purge", pause=grace / 4))
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.copies = parts.copies
-        self.marking = Marking(catalog, fence, self.find, self.commit)
+        self.group_reader = parts.group_reader
+        self.marking = Marking(catalog, fence, self.find, self.commit, parts.group_reader)
         self.meter: WorkerMeter | None = None
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {

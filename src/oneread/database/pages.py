@@ -20,7 +20,7 @@ from oneread.errors import InvalidKey, InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.references import Ref
-from oneread.plans.effects import Now, Snapshot, Together
+from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, HasCost, Trace
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
@@ -206,8 +206,7 @@ def bound_page(bound: BoundQuery, trace: Trace) -> Plan[Page[Any]]:
     """`page` of a query that is checked."""
     if bound.of.merged is None:
         return bound.page((yield from _read(bound, trace)), trace)
-    # The rows that say which items are merged, and the rows merged, are of one moment.
-    return bound.page((yield from Snapshot(lambda: _read(bound, trace))), trace)
+    return bound.page((yield from bound.of.merged.look(lambda: _read(bound, trace))), trace)
 
 
 class _Branch:
@@ -456,10 +455,14 @@ def _sources(bound: BoundQuery, now: int) -> Plan[list[_Source]]:
     """The ranges that a page merges: one for each branch, and before it those of items that are merged into it."""
     sources: list[_Source] = []
     for branch, within in zip(bound.branches, bound.ranges(now), strict=True):
-        if bound.of.merged is not None:
-            merged = yield from bound.of.merged.ranges(branch.member, len(branch.prefix), within)
-            sources += [_Source(items.within, items.cut, branch.prefix, items.entry) for items in merged]
-        sources.append(_Source(within, len(branch.prefix), branch.prefix, bound.of.entry, bound.of.groups))
+        prefix, cut = branch.prefix, len(branch.prefix)
+        if bound.of.merged is None:
+            sources.append(_Source(within, cut, prefix, bound.of.entry, bound.of.groups))
+            continue
+        merged = yield from bound.of.merged.ranges(branch.member, cut, within)
+        every = [_Source(items.within, items.cut, prefix, items.entry) for items in merged.items]
+        every.append(_Source(within, cut, prefix, merged.entry))
+        sources += every[::-1] if bound.backward else every  # of one item its row comes before its entry
     return sources
 
 
@@ -478,7 +481,7 @@ def _refill(sources: list[_Source], of: Listed, size: int, *, backward: bool) ->
         size *= of.groups.shards
     while wanting := [(source, source.rest) for source in sources if not source.waiting and source.rest is not None]:
         scans = [Scan(of.table, within, size, backward) for _source, within in wanting]
-        if len(scans) > 1 and of.merged is None:
+        if len(scans) > 1 and not (of.merged is not None and of.merged.is_snapshot):
             answers = yield from Together([scan.__iter__() for scan in scans])
         else:  # a snapshot is in this process: nothing to wait for
             answers = []

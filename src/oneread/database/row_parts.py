@@ -21,6 +21,7 @@ from oneread.derivations.emitted_record import RecordedPointers
 from oneread.evolution.fence import Fence
 from oneread.evolution.leased_fence import LeasedFence
 from oneread.feeds.row_following import row_feeds_of
+from oneread.feeds.row_merging import row_group_reader
 from oneread.store.limits import ROW_HOLDERS
 from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.row_rollups import TotalsCommitter
@@ -50,4 +51,5 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreP
         cells,
         partial(Purge, catalog, RecordedPointers(), grace),
         committer.apply_later,
+        row_group_reader,
     )

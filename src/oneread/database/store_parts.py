@@ -19,7 +19,9 @@ from oneread.database.overlays import NewOverlay, SpanningOverlay
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
 from oneread.evolution.fence import Fence
+from oneread.feeds.feed_view import FeedView
 from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
+from oneread.feeds.merging import LargeGroupReader, large_group_reader
 from oneread.feeds.own_writes import OwnWrites
 from oneread.transactions.commit import Committer
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
@@ -49,6 +51,8 @@ class StoreParts(NamedTuple):
     """Begins a purge of what was removed; None where removed rows are gone."""
     apply_later: Callable[[], None] = lambda: None
     """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""
+    group_reader: Callable[[FeedView], LargeGroupReader | None] = large_group_reader
+    """Makes what merges the large groups of a feed into pages; None if it has none."""
 
 
 def native_parts(catalog: Catalog, fence: Fence, inline: int) -> StoreParts:

@@ -41,9 +41,6 @@ def refuse_unsupported(catalog: Catalog) -> None:
 def _unsupported(catalog: Catalog) -> Iterator[tuple[type, str]]:
     for cls, entity_type in catalog.entity_types.items():
         yield from ((cls, feature) for feature in _of_model(catalog, entity_type))
-    for cls in catalog.views:
-        if getattr(cls, "large_group", None) is not None:
-            yield cls, "large_group"
 
 
 def _of_model(catalog: Catalog, entity_type: EntityType) -> Iterator[str]:

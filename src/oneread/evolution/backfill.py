@@ -496,8 +496,11 @@ class Backfill:
         return feed.keyspaces(self._catalog.kinds[feed.model])
 
     def _count_groups(self, feed: FeedView) -> Plan[None]:
-        """Counts the members of the groups of a feed with large groups; the members of large ones have no entries."""
-        large, done, cursor = large_groups_of(Entries(feed)), 0, b""
+        """Counts the members of the groups of a feed with large groups; the members of large ones have no entries.
+
+        Where one row is changed at a time, the number of members is not stored.
+        """
+        large, done, cursor = large_groups_of(Entries(feed)) if self._spans_rows else None, 0, b""
         while large is not None:
             began = yield from Now()
             unchanged = self._swaps(self._row)

@@ -28,18 +28,26 @@ The mark says up to which stamp that one was trimmed, in a feed of so many entri
 be marked: one that is newer - the item was changed, the member is back - shows it again.
 """
 
+NONE_HIDDEN: Final = frozenset[bytes]()
+"""Of a member whose pages merge no groups."""
+
 _FAMILY: Final = b"d:"
 _DIGEST: Final = 12
 
 
 def item_column(group: bytes) -> bytes:
     """The column of an item in a group: what a page shows, with the stamp of the row of items."""
-    return ITEM + _digest(group)
+    return ITEM + group_digest(group)
 
 
 def membership_column(group: bytes, membership: bytes) -> bytes:
     """The column of a membership, which is the group and the membership, with the stamp of the row of memberships."""
-    return MEMBERSHIP + _digest(group) + _digest(membership)
+    return MEMBERSHIP + group_digest(group) + _digest(membership)
+
+
+def group_digest(group: bytes) -> bytes:
+    """What names a group in columns."""
+    return _digest(group)
 
 
 def _digest(value: bytes) -> bytes:
@@ -54,8 +62,8 @@ class _ShowingPair(NamedTuple):
     membership: bytes
 
 
-def _pairs(row: Row) -> list[_ShowingPair]:
-    """What shows the item of an entry."""
+def _pairs(row: Row, hidden: frozenset[bytes]) -> list[_ShowingPair]:
+    """What shows the item of an entry: nothing of groups with these digests."""
     named: dict[bytes, list[bytes]] = {}
     items: list[bytes] = []
     is_trimmed = False
@@ -65,7 +73,8 @@ def _pairs(row: Row) -> list[_ShowingPair]:
         elif cell.value == REMOVED:
             continue
         elif column.startswith(ITEM):
-            items.append(column)
+            if column[len(ITEM) :] not in hidden:
+                items.append(column)
         elif column.startswith(MEMBERSHIP):
             named.setdefault(column[len(MEMBERSHIP) :][:_DIGEST], []).append(column)
     pairs = [_ShowingPair(item, each) for item in items for each in named.get(item[len(ITEM) :], ())]
@@ -82,9 +91,9 @@ def _mark(column: bytes) -> bytes:
     return TRIMMED + column[len(_FAMILY) :]
 
 
-def marks_of_trimming(row: Row) -> Row:
+def marks_of_trimming(row: Row, hidden: frozenset[bytes] = NONE_HIDDEN) -> Row:
     """What trims an entry: a mark for each cell that shows its item, with its stamp; empty where nothing does."""
-    return {_mark(column): Cell(b"", row[column].stamp) for pair in _pairs(row) for column in pair}
+    return {_mark(column): Cell(b"", row[column].stamp) for pair in _pairs(row, hidden) for column in pair}
 
 
 def was_trimmed(row: Row) -> bool:
@@ -92,9 +101,9 @@ def was_trimmed(row: Row) -> bool:
     return any(column.startswith(TRIMMED) for column in row)
 
 
-def entry_row(row: Row) -> Row:
-    """An entry as a store that spans rows has it; empty where nothing shows the item."""
-    pairs = _pairs(row)
+def entry_row(row: Row, hidden: frozenset[bytes] = NONE_HIDDEN) -> Row:
+    """An entry as a store that spans rows has it; empty where nothing shows the item but groups that are hidden."""
+    pairs = _pairs(row, hidden)
     if not pairs:
         return {}
     newest = max([row[each.item] for each in pairs], key=lambda cell: (cell.stamp, cell.value))

@@ -18,12 +18,14 @@ from oneread.errors import Corrupt
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.own_writes import MOST_MEMBERSHIPS, is_about
+from oneread.feeds.row_crossing import LargeFeed
 from oneread.feeds.row_entries import item_column, marks_of_trimming, membership_column
+from oneread.feeds.row_large_groups import hidden_groups, rows_of_large_groups
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.row_log import RowLogs
@@ -44,19 +46,35 @@ class RowFeeds:
         every = list(feeds)
         self._of_items = {each.items: each for each in every}
         self._of_members = {each.members: each for each in every}
-        self.prefixes = frozenset((*self._of_items, *self._of_members))
+        large = [rows for each in every if (rows := rows_of_large_groups(each.view)) is not None]
+        self._large = {rows.feed.prefix: LargeFeed(rows, self) for rows in large}
+        self._of_groups = {rows.groups: self._large[rows.feed.prefix] for rows in large}
+        self.prefixes = frozenset((*self._of_items, *self._of_members, *self._of_groups))
 
     def follow(self, key: bytes, cursor: bytes, size: int) -> Plan[bytes | None]:
         """Makes the entries of a row of items or memberships right, with so many partners behind a cursor.
 
-        Returns the new cursor; None when that were all. Two reads and a write.
+        Returns the new cursor; None when that were all. Two reads and a write; of feeds with large groups see
+        `LargeFeed`.
         """
+        crossing = self._of_groups.get(view_part(key))
+        if crossing is not None:
+            return (yield from crossing.cross(key, cursor, size))
         feed = self._feed_of(key)
+        large = self._large.get(feed.prefix)
+        if large is None:
+            return (yield from self.give(feed, key, cursor, size))
+        if view_part(key) == feed.items:
+            return (yield from large.follow_item(key, cursor, size))
+        return (yield from large.follow_membership(key, cursor, size))
+
+    def give(self, feed: Entries, key: bytes, cursor: bytes, size: int, *, whole: bool = False) -> Plan[bytes | None]:
+        """Makes the entries with the partners behind a cursor right, as `follow`: all of the group, on both sides."""
         group = feed.group_of(key)
         every = RowRange.under((feed.members if view_part(key) == feed.items else feed.items) + group)
         if every.start <= cursor < every.stop:  # else it is of a former generation of the other side
             every = every.behind(cursor)
-        return (yield from self._give(feed, key, every, size))
+        return (yield from self._give(feed, key, every, size, whole=whole))
 
     def include(self, feed: Entries, member: bytes, tasks: Sequence[bytes], size: int) -> Plan[None]:
         """Makes this member's entries right for those of these tasks that are about them: of a group the newest `size`.
@@ -72,21 +90,47 @@ class RowFeeds:
                 else:
                     yield from self.follow(key, b"", size)
 
-    def _give(self, feed: Entries, key: bytes, within: RowRange, size: int) -> Plan[bytes | None]:
+    def _give(
+        self, feed: Entries, key: bytes, within: RowRange, size: int, *, whole: bool = False
+    ) -> Plan[bytes | None]:
         partners = yield from Scan("views", within, size, families="dm")
         if not partners:
             return None
         (row,) = yield from Read("views", [key], "dm")
-        if row is not None:
-            of_own = _of_item if view_part(key) == feed.items else _of_membership
-            rows = of_own(feed, key, row[VALUE], partners)
-            if rows:
-                yield from Mutate("views", rows)
-                if feed.view.at_most is not None and row[VALUE].value != REMOVED:
-                    rows += yield from _trim(feed, rows)
-                if feed.prefix in self.logged:
-                    yield from self.logs.add({self.logged[feed.prefix].log: [each.key[VIEW_BYTES:] for each in rows]})
+        yield from self.put(feed, (key, row), partners, whole=whole)
         return partners[-1][0] if len(partners) == size else None
+
+    def put(
+        self, feed: Entries, own: tuple[bytes, Row | None], partners: Sequence[Found], *, whole: bool = False
+    ) -> Plan[None]:
+        """Puts the entries of a row of items or memberships, which was read after these partners.
+
+        `whole`: of a living membership what removed items had shown is removed as well, which they may have left.
+        """
+        key, row = own
+        if row is None:
+            return
+        of_own = _of_item if view_part(key) == feed.items else _of_membership
+        rows = of_own(feed, key, row[VALUE], partners)
+        if whole:
+            rows += _without_removed(feed, key, row[VALUE], partners)
+        if rows:
+            yield from Mutate("views", rows)
+            if feed.view.at_most is not None and row[VALUE].value != REMOVED:
+                rows += yield from _trim(feed, [each.key for each in rows])
+            yield from self.log(feed, [each.key for each in rows])
+
+    def trim(self, feed: Entries, member: bytes) -> Plan[None]:
+        """Trims the feed of a member to whom the entries of a group are shown that were hidden before."""
+        if feed.view.at_most is not None:
+            marks = yield from _trim(feed, [feed.prefix + member])
+            yield from self.log(feed, [each.key for each in marks])
+
+    def log(self, feed: Entries, keys: Iterable[bytes]) -> Plan[None]:
+        """Adds keys to the change log of a feed, if it is watched."""
+        logged = self.logged.get(feed.prefix)
+        if logged is not None:
+            yield from self.logs.add({logged.log: [each[logged.cut :] for each in keys]})
 
     def _feed_of(self, key: bytes) -> Entries:
         prefix = view_part(key)
@@ -116,6 +160,19 @@ def _of_membership(feed: Entries, key: bytes, own: Cell, items: Sequence[Found])
     return [_both(feed, group, found, (key, {VALUE: own})) for found in items if found[1][VALUE].value != REMOVED]
 
 
+def _without_removed(feed: Entries, key: bytes, own: Cell, items: Sequence[Found]) -> list[RowMutation]:
+    """What removes the cells of removed items from the entries of a living membership."""
+    if own.value == REMOVED:
+        return []
+    group = feed.group_of(key)
+    column, start = item_column(group), feed.prefix + feed.member_of(key, group)
+    return [
+        RowMutation(start + place[VIEW_BYTES + len(group) :], {column: row[VALUE]})
+        for place, row in items
+        if row[VALUE].value == REMOVED
+    ]
+
+
 def _both(feed: Entries, group: bytes, item: Found, membership: Found) -> RowMutation:
     """The entry of an item for a member of its group: each cell with the stamp of the row that it follows from."""
     given = feed.split_item(*item, group)
@@ -125,13 +182,13 @@ def _both(feed: Entries, group: bytes, item: Found, membership: Found) -> RowMut
     return RowMutation(feed.prefix + member.member + given.tail, cells)
 
 
-def _trim(feed: Entries, put: Sequence[RowMutation]) -> Plan[list[RowMutation]]:
+def _trim(feed: Entries, put: Sequence[bytes]) -> Plan[list[RowMutation]]:
     """Trims the feeds of the members of new entries, which were put before; returns the marks.
 
     A scan for each member, and one more for 1,000 rows; a write where there are too many. Of several that put entries
     at the same time the last one finds those of all.
     """
-    members = dict.fromkeys([feed.member_in(each.key) for each in put])
+    members = dict.fromkeys(map(feed.member_in, put))
     found = yield from Together([_beyond(feed, member) for member in members])
     marks = [each for one in found for each in one]
     if marks:
@@ -142,12 +199,13 @@ def _trim(feed: Entries, put: Sequence[RowMutation]) -> Plan[list[RowMutation]]:
 def _beyond(feed: Entries, member: bytes) -> Plan[list[RowMutation]]:
     """The marks of a member's entries beyond the newest."""
     left, within = feed.view.at_most, feed.entries_of(member)
+    hidden = yield from hidden_groups(feed, member)
     assert left is not None, "asked only of feeds with at_most"
     marks: list[RowMutation] = []
     while True:
         found = yield from Scan("views", within, _SCANNED)
         for key, row in found:
-            made = marks_of_trimming(row)
+            made = marks_of_trimming(row, hidden)
             if made and left:
                 left -= 1
             elif made:

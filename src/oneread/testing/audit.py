@@ -28,6 +28,7 @@ from oneread.store.requests import Found, Scan
 from oneread.store.rows import TABLES, Row, RowRange, Table
 from oneread.testing.feed_audit import check_entries
 from oneread.testing.feed_rows_audit import FeedOffence, check_rows, keyspaces_of
+from oneread.testing.row_groups_audit import check_large_groups
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
 from oneread.transactions.group_shards import add_up
@@ -225,7 +226,7 @@ class Audit:
         for feed in self._feeds:
             try:
                 check_entries(feed, self.stored["views"], rows, max(self._now, self.clock))
-                check_rows(feed, self.stored["views"], rows)
+                (check_rows if self._spans_rows else check_large_groups)(feed, self.stored["views"], rows)
             except FeedOffence as offence:
                 raise Offence(str(offence)) from offence
 

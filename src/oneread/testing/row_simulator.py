@@ -22,13 +22,14 @@ from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, 
 from oneread.evolution.schema import Schema
 from oneread.feeds.entries import Entries, Kept, kept_row
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.row_entries import entry_row, is_entry, was_trimmed
+from oneread.feeds.row_entries import NONE_HIDDEN, entry_row, is_entry, was_trimmed
 from oneread.plans.trace import Trace
 from oneread.store.engine import Engine
 from oneread.store.keys import VIEW_BYTES, pointer_part, view_part
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
 from oneread.store.rows import REMOVED, Row, RowRange
 from oneread.testing.audit import Audit
+from oneread.testing.row_groups_audit import hidden_of, shown_entries
 from oneread.testing.schedules import Fates, Policy
 from oneread.testing.simulator import Simulation, _Process, _Strand
 from oneread.testing.steps import SaveStep, Step, UpsertStep
@@ -55,6 +56,7 @@ class LogicalRows:
         self._cells = LaidCopies(catalog)
         feeds = [Entries(view) for view in catalog.views.values() if isinstance(view, FeedView)]
         self._trimmed = [each for each in feeds if each.view.kept is not None]
+        self._large = {each.prefix: each for each in feeds if each.view.large is not None}
         self._recorded = RecordedPointers()
 
     def answer(self, asked: Scan) -> list[tuple[bytes, Row]]:
@@ -65,9 +67,11 @@ class LogicalRows:
             return [(key, row) for key, row in laid if row is not None]
         living = [(key, row[VALUE]) for key, row in stored if VALUE in row and row[VALUE].value != REMOVED]
         if asked.table == "views":
-            entries = [(key, entry_row(row)) for key, row in stored if VALUE not in row]
+            others = [(key, row) for key, row in stored if VALUE not in row and view_part(key) not in self._large]
+            entries = [(key, entry_row(row)) for key, row in others]
             rows = [(key, {VALUE: cell}) for key, cell in living if self._is_meant(key)]
             rows += [each for each in entries if is_entry(each)]
+            rows += [each for feed in self._large.values() for each in shown_entries(feed, stored)]
             return sorted(rows + [each for feed in self._trimmed for each in _kept_rows(feed, stored)])
         if asked.table == "counts":
             marks = [(key, next(iter(row.values()))) for key, row in stored if key.startswith(COUNTER_MARKS)]
@@ -100,13 +104,14 @@ class LogicalRows:
 def _kept_rows(feed: Entries, stored: Sequence[tuple[bytes, Row]]) -> Iterable[tuple[bytes, Row]]:
     """How many entries each member has, and the newest one that was trimmed: counted here, and kept elsewhere."""
     kept: dict[bytes, Kept] = {}
+    hidden = hidden_of(feed, stored)
     for key, row in stored:
         if view_part(key) == feed.prefix:
             member = feed.member_in(key)
             before = kept.get(member, Kept())
             is_newest = was_trimmed(row) and not before.trimmed
             trimmed = feed.tail_of(key) if is_newest else before.trimmed
-            kept[member] = Kept(before.entries + bool(entry_row(row)), trimmed)
+            kept[member] = Kept(before.entries + bool(entry_row(row, hidden.get(member, NONE_HIDDEN))), trimmed)
     assert feed.view.kept is not None, "asked only of feeds with at_most"
     return [(feed.view.kept + member, kept_row(each, 0)) for member, each in kept.items() if each != Kept()]
 

@@ -18,6 +18,7 @@ from oneread.store.keys import VIEW_BYTES, is_in_cell, view_part
 from oneread.store.requests import Mutate
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
+from oneread.transactions.change_log import LOGS
 from oneread.transactions.root import BODY, EMITTED, NO_ROOT, VERSION, Root, parse_root
 from oneread.transactions.sequences import SEQUENCE
 
@@ -86,13 +87,17 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     groups: list[bytes] = []
 
     def logged(self) -> dict[bytes, list[bytes]]:
-        """The keys that are added to change logs, without prefixes; those of removed rows come first."""
+        """The keys that are added to change logs; those of removed rows come first.
+
+        Rows of the view that is watched are without its prefix, others - items of large groups - have theirs.
+        """
         found: dict[bytes, list[bytes]] = {}
         if self.logs:
             for key in (*self.removed, *self.puts):
                 log = self.logs.get(view_part(key))
                 if log is not None:
-                    found.setdefault(log, []).append(key[VIEW_BYTES:])
+                    is_own = log.startswith(LOGS.start + view_part(key))
+                    found.setdefault(log, []).append(key[VIEW_BYTES:] if is_own else key)
         return found
 
     def tasks(self, root: bytes) -> Mapping[bytes, bytes]:

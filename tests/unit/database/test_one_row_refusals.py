@@ -26,7 +26,7 @@ from oneread import (
 )
 from oneread.errors import InvalidDeclaration, InvalidValue, Unsupported
 from oneread.testing.clock import Clock
-from tests.unit.feeds.community import Group, Home, Member, Membership, Post, membership
+from tests.unit.feeds.community import Group, Member, Membership, Post, membership
 
 URL = "memory://?span=row"
 
@@ -131,10 +131,6 @@ class Country(Model[str]):
     books: Annotated[int, Meta(le=9)] = rollup(BooksInCountry.books)
 
 
-class Crowded(Home):
-    large_group = 10
-
-
 class Posts(Aggregate[Post]):
     group: Ref[Group] = by(Post.group)
     at: datetime = by(Post.at)
@@ -151,7 +147,6 @@ class Lines(Feed[Posts]):
 
 REFUSED = [
     (Country, [Country], "rollup: a total with a constraint"),
-    (Crowded, [Member, Group, Membership, Post, Crowded], "large_group"),
 ]
 
 

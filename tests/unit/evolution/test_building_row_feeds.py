@@ -24,6 +24,14 @@ class ByOwner(Feed[Post]):
     joined = on(Post.group, Member.group)
 
 
+class Crowded(Plain):
+    """`Plain` with large groups."""
+
+    stored_as = "Plain"
+    large_group = 2
+    merged_groups = 1
+
+
 class Program:
     """A program with some feeds; it is killed when `left` requests are done."""
 
@@ -95,7 +103,16 @@ def test_a_changed_feed_is_built_and_the_rows_of_the_former_one_go(url):
     assert new.db.run(Scan("views", RowRange.under(former), 1, families="dm").__iter__()) == []
 
 
-@pytest.mark.parametrize("feeds", [((), (Plain,)), ((Plain,), (ByOwner,))], ids=["added", "changed"])
+FEEDS = {
+    "added": ((), (Plain,)),
+    "changed": ((Plain,), (ByOwner,)),
+    "large groups added": ((), (Crowded,)),
+    "groups that become large": ((Plain,), (Crowded,)),
+    "large groups that end": ((Crowded,), (Plain,)),
+}
+
+
+@pytest.mark.parametrize("feeds", FEEDS.values(), ids=FEEDS)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_backfill_is_killed_again_and_again_beside_live_writes(url, seed, feeds):
     chance = random.Random(f"row {seed}")
@@ -123,7 +140,7 @@ def test_a_backfill_is_killed_again_and_again_beside_live_writes(url, seed, feed
     for member in range(12):
         mine = {number: each for number, each in members.items() if member in (number, each.member)}
         of = {number: each for number, each in mine.items() if (number if feed is ByOwner else each.member) == member}
-        expected = naive(of, posts, member) if feed is Plain else naive_of(of, posts)
+        expected = naive_of(of, posts) if feed is ByOwner else naive(of, posts, member)
         assert shown_to(live.db, feed, member) == expected
     assert kills
     live.db.close()
