@@ -110,6 +110,6 @@ def test_views_are_built_as_on_a_store_that_spans_rows(deletes):
 
 
 def test_a_backfill_that_skips_rows_is_found(monkeypatch):
-    monkeypatch.setattr(Backfill, "_missing_sources", lambda _self, _key, _row: None)
+    monkeypatch.setattr(Backfill, "_lacking", lambda _self, _key, _row: None)
     with pytest.raises((AssertionError, Offence)):
         test_views_are_built_as_on_a_store_that_spans_rows("hide")

@@ -9,6 +9,7 @@ from oneread.derivations import changes, emitted_record
 from oneread.derivations.changes import Delete, FollowSource, Patch
 from oneread.derivations.copies import CopiedValues, Reference
 from oneread.derivations.entity_type import EntityType
+from oneread.derivations.plain_commits import PlainHolders
 from oneread.plans.effects import Atomically, Now, Separately
 from oneread.store.keys import holder_part
 from oneread.store.requests import Read, Scan
@@ -28,7 +29,7 @@ def a_task_carries_its_sources_state(patch):
 
     def remembering(unit, source, version, unchanged=()):
         key = put(unit, source, version, unchanged)
-        payloads[key] = unit.roots[source]
+        payloads[key] = unit.roots.row(source)
         return key
 
     def batch(self, work, key, size, _seen):
@@ -276,16 +277,30 @@ def every_selection_counts_as_unchanged(patch):
     patch.setattr(EntityType, "unchanged_selections", lambda self, _before, _after: list(self.copied.selections))
 
 
+def change_what_holders_decide(patch, change):
+    """Changes the decisions about holders, plain ones and others, by a function of the decision and the row."""
+    decide, plainly = FollowSource.decide, PlainHolders.decide
+
+    def plain(self, key, seen, version):
+        decision = plainly(self, key, seen, version)
+        return None if decision is None else change(decision, seen)
+
+    patch.setattr(PlainHolders, "decide", plain)
+    patch.setattr(
+        FollowSource,
+        "decide",
+        lambda self, seen, version, sources: change(decide(self, seen, version, sources), seen),
+    )
+
+
 def a_leaf_copy_does_not_follow(patch):
     """A holder whose record stays the same is left as it is."""
-    decide = FollowSource.decide
 
-    def skipping(self, seen, version, sources):
-        decision = decide(self, seen, version, sources)
+    def skipping(decision, seen):
         same = decision.root is not None and decision.root.emitted == seen.emitted
         return NO_CHANGE if same else decision
 
-    patch.setattr(FollowSource, "decide", skipping)
+    change_what_holders_decide(patch, skipping)
 
 
 def a_change_keeps_the_own_version(patch):
@@ -299,13 +314,11 @@ def a_change_keeps_the_own_version(patch):
 
 def a_followed_holder_keeps_its_rows_version(patch):
     """As a leaf copy did once: a transaction that read the old copy would commit."""
-    decide = FollowSource.decide
 
-    def keeping(self, seen, version, sources):
-        found = decide(self, seen, version, sources)
+    def keeping(found, seen):
         return found if found.root is None else replace(found, root=replace(found.root, version=seen.version))
 
-    patch.setattr(FollowSource, "decide", keeping)
+    change_what_holders_decide(patch, keeping)
 
 
 def a_deleted_source_is_followed_as_if_it_lived(patch):

@@ -28,10 +28,8 @@ def sources_are_skipped(patch):
 
 
 def skip(patch, skipped):
-    missing = Backfill._missing_sources
-    patch.setattr(
-        Backfill, "_missing_sources", lambda self, key, row: None if skipped(key, row) else missing(self, key, row)
-    )
+    missing = Backfill._lacking
+    patch.setattr(Backfill, "_lacking", lambda self, key, row: None if skipped(key, row) else missing(self, key, row))
 
 
 def the_first_pass_is_the_last(patch):

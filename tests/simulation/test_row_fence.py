@@ -107,10 +107,8 @@ def a_schema_that_cuts_off_changes_at_once(patch):
 
 
 def skip(patch, skipped):
-    missing = Backfill._missing_sources
-    patch.setattr(
-        Backfill, "_missing_sources", lambda self, key, row: None if skipped(key, row) else missing(self, key, row)
-    )
+    missing = Backfill._lacking
+    patch.setattr(Backfill, "_lacking", lambda self, key, row: None if skipped(key, row) else missing(self, key, row))
 
 
 def deleted_rows_are_skipped(patch):

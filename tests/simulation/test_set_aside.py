@@ -121,7 +121,7 @@ def an_error_ends_the_batch(patch):
 
     def raising(self, change):
         self._unit.load("roots", native.wanted_rows([change]))
-        self._note(change.key, self._decide(change, native.parse_root(self._unit.roots[change.key])))
+        self._note(change.key, self._decide(change, self._unit.roots.root(change.key)))
 
     patch.setattr(native.Cascade, "_refusal", raising)
 

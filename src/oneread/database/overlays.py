@@ -67,11 +67,11 @@ class SpanningOverlay:
         return self._unit
 
     def has(self, key: bytes) -> bool:
-        return key in self._unit.roots
+        return self._unit.roots.has(key)
 
     def read(self, key: bytes, now: int) -> Plan[Row | None]:  # noqa: ARG002 - part of the contract
         yield from Separately(lambda store: self._over(store).load("roots", [key]))
-        return self._unit.get("roots", key)
+        return self._unit.roots.row(key)
 
     def decide(self, change: Change, now: int) -> Plan[None]:
         return Separately(partial(self._decide, change, now)).__iter__()

@@ -46,8 +46,10 @@ from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import Row, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
+from oneread.transactions.first_rows import first_values
 from oneread.transactions.group_shards import MOST_SHARDS, read_groups
-from oneread.transactions.unit_of_work import VALUE, GroupNumbers, first_values
+from oneread.transactions.root_rows import GroupNumbers
+from oneread.transactions.unit_of_work import VALUE
 
 MEAN_DIGITS: Final = 28
 

@@ -372,11 +372,6 @@ class Catalog:
             return False
         return not entity_type.needs_state or entity_type.is_current(self.state(key, root))
 
-    def sources_of(self, key: bytes, body: bytes) -> list[bytes]:
-        """The root rows that a document refers to."""
-        entity = self.kind_of(key).layouts.decode(body)
-        return [source for keys in self.entity_types[type(entity)].refs(entity).values() for source in keys]
-
     def may_lack(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack values of its sources: hidden copies, or fields that older layouts of copies lack."""
         return kind_part(key) in self._with_hidden or self.kind_of(key).layouts.older(body) is not None

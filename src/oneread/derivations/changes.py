@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,7 @@ from oneread.derivations.decisions import CommitAttempt, decision, deletion, is_
 from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType, FillInputs
+from oneread.derivations.plain_commits import PlainTypes, reemission
 from oneread.derivations.source_cache import SourceCache
 from oneread.derivations.stamps import stamped
 from oneread.errors import (
@@ -476,35 +477,46 @@ class Expire(_Following):
         return found
 
 
+class LookedAt(NamedTuple):
+    """A root row, what it holds, and what its entity refers to."""
+
+    root: Root
+    state: EntityState
+    refs: Refs
+
+
+def look_at(catalog: Catalog, key: bytes, root: Root) -> LookedAt:
+    """Decodes a root row."""
+    state = catalog.state(key, root)
+    return LookedAt(root, state, {} if state.entity is None else catalog.type_of(state.entity).refs(state.entity))
+
+
 class Reemit(_Writing):
     """Commits a root row again for the views that are declared now, with the values its sources have now.
 
     A backfill does this to each row that lacks something, deleted ones too (rule 17). The entity's own fields stay; a
     row of an older layout is written under the current one. Where the document stays the same, only views are emitted
     that the record lacks: a row that lacks none is not committed again either. Values of a deleted source are not
-    taken: its task gives them to the entities that held it, and only to them. `sources` are root keys that will
-    probably be needed.
+    taken: its task gives them to the entities that held it, and only to them. `looked` is how the row was found.
     """
 
-    def __init__(self, catalog: Catalog, key: bytes, sources: Iterable[bytes] = ()) -> None:
+    def __init__(self, catalog: Catalog, key: bytes, looked: LookedAt | None = None) -> None:
         super().__init__(catalog, key, None)
-        self._sources = sources
-        self._looked: tuple[Root, EntityState, Refs] | None = None
+        self._looked = looked
 
     @property
     def takes_all(self) -> bool:
         return True
 
     def hints(self) -> Iterable[bytes]:
-        return self._sources
+        return () if self._looked is None else _flat(self._looked.refs)
 
     def _read(self, seen: Root) -> tuple[EntityState, Refs]:
-        """The state and its references, read once for both `links` and `decide`."""
-        if self._looked is None or self._looked[0] is not seen:
-            before = self._catalog.state(self.key, seen)
-            refs = {} if before.entity is None else self._catalog.type_of(before.entity).refs(before.entity)
-            self._looked = seen, before, refs
-        return self._looked[1:]
+        """The state and its references, decoded once."""
+        looked = self._looked
+        if looked is None or (looked.root is not seen and looked.root != seen):
+            looked = self._looked = look_at(self._catalog, self.key, seen)
+        return looked.state, looked.refs
 
     def links(self, seen: Root) -> Iterable[bytes]:
         return _flat(self._read(seen)[1])
@@ -521,10 +533,14 @@ class Reemit(_Writing):
         entity_type = self._catalog.type_of(before.entity)
         entity = entity_type.with_totals(self.key, before.entity, before.entity, sources.groups)
         known = SourceCache(self._catalog, sources)
+        attempt = CommitAttempt(seen, before, version, seen.own)
+        plain = reemission(entity_type, self.key, attempt, refs, known)
+        if plain is not None:
+            return plain
         readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
         inputs = FillInputs(before, known, readable, now=sources.now, trusts_record=True)
         filled = entity_type.fill(self.key, entity, refs, inputs)
-        found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version, seen.own))
+        found = decision(self._catalog, entity_type, self.key, filled, attempt)
         return NO_CHANGE if is_same(found, seen) else found
 
     def _of_deleted(self, seen: Root, before: EntityState, version: int) -> Decision:
@@ -567,4 +583,5 @@ def followers(catalog: Catalog) -> FollowChanges:
         # What has expired has no index rows, and so no claims, once it is committed again.
         return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.expiries else None
 
-    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up, catalog.group_at)
+    made = FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up, catalog.group_at)
+    return made._replace(plain=PlainTypes(catalog).holders)

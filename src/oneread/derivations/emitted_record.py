@@ -229,6 +229,10 @@ def leave_out_expired(emission: Emission, living: Emission, recorded: Record) ->
 
 def _diff_rows(diff: _Diff, token: int, old: Contributions, new: Contributions) -> None:
     prefix, own, puts = view_of(token), entity_part(diff.key), diff.writes.puts
+    if len(old) == len(new) == 2 and old[0] == new[0]:  # noqa: PLR2004 - one row, which shows something else
+        place = prefix + new[0] + own
+        puts[place] = diff.shown[place]
+        return
     before = dict(zip(old[::2], old[1::2], strict=True))
     for suffix, digest in zip(new[::2], new[1::2], strict=True):
         if before.pop(suffix, None) != digest:

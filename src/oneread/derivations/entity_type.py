@@ -40,8 +40,9 @@ from oneread.models.shadow import revive
 from oneread.store.keys import KIND_BYTES, entity_part
 from oneread.transactions.outbox import back_reference_key, hold_key
 from oneread.transactions.root import Root
+from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.sequences import NumberSequence
-from oneread.transactions.unit_of_work import Group, GroupNumbers
+from oneread.transactions.unit_of_work import Group
 
 
 class SourceMap(Protocol):
@@ -132,6 +133,7 @@ class EntityType:
         self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
         self.has_expiring_rows = any(has_expiring_rows(each.cls, each.model) for each in self.derivations)
         self._empty: Record = {token: [] for each in derivations for token in each.tokens}
+        self.view_tokens = frozenset(self._empty)
         self.copied = references.copied_values(kind.cls)
         self.rollups = rollups.of_model(cls)
         self.shown = rollups.made_of(kind)
@@ -162,13 +164,25 @@ class EntityType:
         self.going = tuple(each for each in self.references if each.on_delete == "delete")
         self.refs = compile_refs(cls, self.references)
         """The root rows that each referring field of an entity names."""
-        self._taken = compile_taken(cls, self.tracked)
+        self.taken = compile_taken(cls, self.tracked)
+        """The sources that must reach an entity with these references, each with its selection."""
         self._hidden = tuple(each for each in self.references if each.hidden)
         self.has_hidden = bool(self._hidden)
-        self._empty_tokens = frozenset(self.empty_record())
+        self.empty_tokens = frozenset(self.empty_record())
+        """Of a record without hidden copies."""
         self._hidden_names = tuple(name for each in self._hidden for name, _get, _type in each.hidden)
-        self._living = self._empty_tokens | {HIDDEN} if self._hidden else self._empty_tokens
+        self._living = self.empty_tokens | {HIDDEN} if self._hidden else self.empty_tokens
         self._hidden_types = {name: type_ for each in self._hidden for name, _get, type_ in each.hidden}
+        self.is_plain = not (
+            self._hidden
+            or self.rollups
+            or self.shown
+            or self.going
+            or self.has_expiring_rows
+            or self.layout.has_check
+            or self.copied is not None
+        )
+        """Whether nothing but rows of views follows from an entity, and these from its own document alone."""
 
     def used_in(self, record: Record) -> dict[str, Any]:
         """The hidden copies that a record holds, by name."""
@@ -216,14 +230,18 @@ class EntityType:
         emission = self.emission(stored, used, key, refs, EmissionOptions(kept, inputs.now))
         record = {**before.record, **emission.record}
         if inputs.trusts_record:  # in the order of a record that is emitted as a whole, and without other tokens
-            record = {token: record[token] for token in self._order()} | emission.record
+            record = {token: record[token] for token in self.order()} | emission.record
         return FilledEntity(stored, body, msgspec.structs.replace(emission, record=record))
 
     def _recorded_tokens(self, before: EntityState, body: bytes) -> AbstractSet[int]:
         """The tokens of declared views that a record has, of an entity whose document stays the same to the byte."""
         if body != before.body or self._hidden or self.has_expiring_rows:
             return _NO_TOKENS
-        recorded = frozenset(before.record)
+        return self.recorded_tokens(before.record)
+
+    def recorded_tokens(self, record: Record) -> frozenset[int]:
+        """The tokens of declared views that a record has all tokens of; none where this is asked in many ways."""
+        recorded = frozenset(record)
         kept = self._recorded.get(recorded)
         if kept is None:
             if len(self._recorded) == _WAYS:
@@ -240,13 +258,18 @@ class EntityType:
         differing = inputs.differing
         if differing is None or self.has_expiring_rows or inputs.before.body is None:
             return _NO_TOKENS
+        kept = self.tokens_without(differing)
+        return kept if self.covers_views(inputs.before.record, alive=True) else _NO_TOKENS
+
+    def tokens_without(self, differing: frozenset[str]) -> frozenset[int]:
+        """The tokens of views that need none of these inputs (`inputs_of`); none where this is asked in many ways."""
         kept = self._kept.get(differing)
         if kept is None:
             if len(self._kept) == _WAYS:
                 return _NO_TOKENS
             unchanged = (view for view, needed in self._inputs if needed.isdisjoint(differing))
             kept = self._kept[differing] = frozenset(token for view in unchanged for token in view.tokens)
-        return kept if self.covers_views(inputs.before.record, alive=True) else _NO_TOKENS
+        return kept
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Raises InvalidValue for the first of these values, by field, that does not fit; sources are not read."""
@@ -319,10 +342,9 @@ class EntityType:
                 used.update(each.hidden_values(source, held if same else None))
         return used
 
-    def missing_views(self, record: Record) -> AbstractSet[int]:
+    def missing_views(self, record: Record) -> frozenset[int]:
         """Tokens of views that are not in a record, which has an entry even for a view without contributions."""
-        missing = self._empty.keys() - record.keys()
-        return frozenset(missing) if missing else _NO_TOKENS
+        return self.view_tokens.difference(record)
 
     def seen_through(self, names: tuple[str, ...]) -> frozenset[str]:
         """The inputs of views (`inputs_of`) that change with the sources of these references, and with totals."""
@@ -346,13 +368,14 @@ class EntityType:
             InvalidKey: a value that a view needs in its key cannot be in a key.
             InvalidValue: a value that is summed cannot be.
         """
-        emit = self._emitters.get(options.skipped) or self._emitter(options.skipped)
-        found = emit(entity, used, self.kind.parts(entity), entity_part(key), refs, options.now)
+        found = self.emitter(options.skipped)(
+            entity, used, self.kind.parts(entity), entity_part(key), refs, options.now
+        )
         record = found.record
         if self.tracked:
-            record[REFERENCES] = self._taken(refs)
+            record[REFERENCES] = self.taken(refs)
         if self.holding:
-            record[HELD] = list(dict.fromkeys([source for each in self.holding for source in refs[each.name]]))
+            record[HELD] = self.held_sources(refs)
         if self._hidden:
             record[HIDDEN] = msgspec.to_builtins(
                 {name: order_sets(used.get(name)) for name in self._hidden_names}, builtin_types=_PLAIN
@@ -361,23 +384,26 @@ class EntityType:
             record[COPIED] = self.copied.digests(entity, used)
         return found
 
-    def _emitter(self, skipped: AbstractSet[int]) -> Emit:
-        """Generates the function that emits the views without these tokens."""
+    def emitter(self, skipped: AbstractSet[int]) -> Emit:
+        """The function that emits the views without these tokens."""
+        return self._emitters.get(skipped) or self._generate_emitter(skipped)
+
+    def _generate_emitter(self, skipped: AbstractSet[int]) -> Emit:
         code = EmissionCode(self.cls.__qualname__, self._encoded)
         for view in self.derivations:
             if skipped.isdisjoint(view.tokens):
                 view.write_emission(code)
-        for token in self._empty.keys() - skipped:
+        for token in self.view_tokens - skipped:
             code.contributions(token)
         found = self._emitters[frozenset(skipped)] = code.compiled()
         if not skipped:
             self._every_token = code.tokens
         return found
 
-    def _order(self) -> tuple[int, ...]:
+    def order(self) -> tuple[int, ...]:
         """The tokens of all views, in the order of a record."""
         if not self._every_token:
-            self._emitter(_NO_TOKENS)
+            self._generate_emitter(_NO_TOKENS)
         return self._every_token
 
     def refs_after(self, before: Any, known: Refs, entity: Any) -> Refs:
@@ -393,7 +419,7 @@ class EntityType:
     def likely_sums(self, key: bytes, entity: Model[Any], refs: Refs) -> list[bytes]:
         """The keys in `counts` of sums that an entity adds to, of views that take nothing from behind a reference."""
         try:
-            emit = self._emitters.get(self._from_behind) or self._emitter(self._from_behind)
+            emit = self.emitter(self._from_behind)
             found = emit(entity, {}, self.kind.parts(entity), entity_part(key), refs, 0)
         except OnereadError:
             return []  # the decision raises it
@@ -401,7 +427,7 @@ class EntityType:
 
     def pointers(self, key: bytes, refs: Refs) -> list[bytes]:
         """The keys in `views` of the back-references and holds of an entity with these references."""
-        found = [back_reference_key(each, key) for each in self._taken(refs)]
+        found = [back_reference_key(each, key) for each in self.taken(refs)]
         return found + [hold_key(source, key) for each in self.holding for source in refs[each.name]]
 
     def tombstone_record(self, before: EntityState) -> Record:
@@ -452,7 +478,7 @@ class EntityType:
     def covers_views(self, record: Record, *, alive: bool) -> bool:
         """Whether a record has the tokens of all declared views, and no others (commit protocol, rule 17)."""
         if not alive:
-            return frozenset(record) - {LAST_VALUES} == self._empty_tokens
+            return frozenset(record) - {LAST_VALUES} == self.empty_tokens
         return record.keys() == self._living and (
             not self._hidden or record[HIDDEN].keys() == self._hidden_types.keys()
         )
@@ -467,9 +493,9 @@ class EntityType:
             return False
         if entity is None:
             return True
-        if self.holding and sorted(record[HELD]) != sorted(self._held_sources(entity)):
+        if self.holding and sorted(record[HELD]) != sorted(self.held_sources(self.refs(entity))):
             return False
-        if self.tracked and sorted(record[REFERENCES]) != sorted(self._taken(self.refs(entity))):
+        if self.tracked and sorted(record[REFERENCES]) != sorted(self.taken(self.refs(entity))):
             return False
         return self.copied is None or bool(record[COPIED] == self.copied.digests(entity, before.used))
 
@@ -487,8 +513,9 @@ class EntityType:
         """Whether an entity is to be deleted because this source of it was (`on_delete="delete"`)."""
         return any(key in refs[each.name] and each.goes_with(source) for each in self.going)
 
-    def _held_sources(self, entity: Model[Any]) -> list[bytes]:
-        return list(dict.fromkeys([source for each in self.holding for source in each.keys(entity)]))
+    def held_sources(self, refs: Refs) -> list[bytes]:
+        """The sources that must not be deleted while an entity with these references refers to them."""
+        return list(dict.fromkeys([source for each in self.holding for source in refs[each.name]]))
 
     def source_of_deleted(self, record: Record) -> Source:
         """A deleted entity as its holders see it."""

@@ -29,7 +29,7 @@ from oneread.models.types import Names, type_of, unwrap
 from oneread.models.wide import pack_wide, unpack_wide
 from oneread.store.limits import MOST_NEWEST, NEWEST_BYTES, VALUES_BYTES
 from oneread.store.rows import RowRange
-from oneread.transactions.unit_of_work import FirstRows
+from oneread.transactions.first_rows import FirstRows
 
 EXTREMA: Final = ("least", "greatest", "newest_values")
 """The words of the folds that have a hidden index each."""

@@ -17,7 +17,9 @@ from oneread.derivations.rules import rules_of
 from oneread.errors import OnereadError
 from oneread.models.paths import path_of
 from oneread.store.keys import row_part
-from oneread.transactions.unit_of_work import DerivedWrites, FirstRows, GroupNumbers, is_refusal
+from oneread.transactions.first_rows import FirstRows
+from oneread.transactions.root_rows import GroupNumbers
+from oneread.transactions.unit_of_work import DerivedWrites, is_refusal
 
 
 class IndexedGroups:

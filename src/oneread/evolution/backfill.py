@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import Reemit
+from oneread.derivations.changes import LookedAt, Reemit, look_at
 from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.derivations.group_indexes import IndexedGroups, indexed_groups
 from oneread.derivations.schema_rows import fence, fence_unchanged, replace_schema, schema_and_fence, stored_schema
@@ -53,12 +53,14 @@ from oneread.store.keys import kind_part, row_part, view_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowRange, Table
 from oneread.transactions.commit import Change, Commit, Committer, GroupRefused
+from oneread.transactions.first_rows import first_values
 from oneread.transactions.intents import root_row
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
+from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 from oneread.transactions.tasks import OutboxRunner
-from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, GroupNumbers, first_values
+from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE
 
 _MEMBERSHIPS: Final = 20
 """Memberships of one step that builds a feed: each is given the items of its group."""
@@ -129,10 +131,10 @@ class _Overtaken(Conflict):
 
 
 class Lacking(NamedTuple):
-    """A root row that must be committed again, and the sources that this will need."""
+    """A root row that must be committed again, as it was found; None for one that cannot be read."""
 
     key: bytes
-    sources: list[bytes]
+    looked: LookedAt | None
 
 
 class Backfill:
@@ -229,9 +231,7 @@ class Backfill:
         found = yield from self._next_rows()
         if not found:
             return 0
-        lacking = [
-            Lacking(key, sources) for key, row in found if (sources := self._missing_sources(key, row)) is not None
-        ]
+        lacking = [each for key, row in found if (each := self._lacking(key, row)) is not None]
         if lacking:
             yield from self._recommit(found, lacking)
         else:
@@ -253,20 +253,20 @@ class Backfill:
                 return rows
         return []
 
-    def _missing_sources(self, key: bytes, row: Row) -> list[bytes] | None:
-        """The sources of a row that must be committed again; None for a row that is as declared."""
+    def _lacking(self, key: bytes, row: Row) -> Lacking | None:
+        """A row that must be committed again; None for one that is as declared."""
         try:
             root = parse_root(root_row(row))
             if not root.version or self._catalog.is_current(key, root):  # without a version, no more than a fence
                 return None
         except Corrupt:  # the commit raises it again, as a refusal of this row
-            return []
+            return Lacking(key, None)
         if root.version > self._at.old_version:
             self._at = msgspec.structs.replace(self._at, old_place=key, old_version=root.version)
         try:
-            return [] if root.body is None else self._catalog.sources_of(key, root.body)
+            return Lacking(key, look_at(self._catalog, key, root))
         except OnereadError:
-            return []
+            return Lacking(key, None)
 
     def _recommit(self, found: list[Found], lacking: list[Lacking]) -> Plan[None]:
         """Commits rows again, together; a part that is refused is halved until the refused row is alone."""
@@ -278,7 +278,7 @@ class Backfill:
             count = bisect_right(keys, part[-1].key) if parts else len(keys)
             position = msgspec.structs.replace(self._at, place=keys[count - 1], looked=before + count)
             written = msgspec.structs.replace(position, recommitted=position.recommitted + len(part))
-            error = yield from self._move(written, [Reemit(self._catalog, each.key, each.sources) for each in part])
+            error = yield from self._move(written, [Reemit(self._catalog, each.key, each.looked) for each in part])
             if error is None:
                 continue
             if len(part) > 1:

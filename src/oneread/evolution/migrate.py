@@ -31,9 +31,9 @@ from oneread.store.limits import LAST_NUMBER
 from oneread.store.requests import Found
 from oneread.store.rows import RowRange
 from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.first_rows import first_row
 from oneread.transactions.root import BODY
 from oneread.transactions.system_rows import NATIVE_SYSTEM
-from oneread.transactions.unit_of_work import first_row
 
 BATCH: Final = 2000
 """Rows of one scan."""

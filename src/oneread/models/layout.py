@@ -73,7 +73,7 @@ class Layout(Generic[E]):
         self.wide_prefix = WIDE_WITHOUT_ID if layout_id is None else (layout_id | WIDE_BIT).to_bytes(2, "big")
         self.fields = Shapes(names, nullable).of(cls)
         self._shadow = shadow_of(cls, {each.name: each.concrete for each in self.fields})
-        self._has_check = has_check(cls)
+        self.has_check = has_check(cls)
         self._loose = frozenset(each.name for each in self.fields if each.kind == "plain" and is_abstract(each.type))
         self._generate()
         if issubclass(cls, Model):
@@ -167,7 +167,7 @@ class Layout(Generic[E]):
             self._refuse(entity, error)
         if not self._same(entity, seen):
             self._refuse_changed(entity, seen)
-        return doc, self._checked(seen) if self._has_check else seen
+        return doc, self._checked(seen) if self.has_check else seen
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Raises InvalidValue for the first of these values, by field, that does not fit; copies are left out."""
@@ -206,7 +206,7 @@ class Layout(Generic[E]):
             )
 
     def _checked(self, entity: E) -> E:
-        if self._has_check:
+        if self.has_check:
             try:
                 entity.check()  # type: ignore[attr-defined]
             except ValueError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
+from operator import lt
 from typing import Final, TypeAlias
 
 from oneread.errors import Corrupt
@@ -51,10 +53,14 @@ def check_ascending(table: Table, within: RowRange, found: list[Found]) -> None:
 
     A damaged page may hide rows from a scan or return them twice, while a read by key finds each of them.
     """
-    before = within.start
-    for place, (key, _row) in enumerate(found):
-        if key < before or (place and key == before):
-            raise Corrupt(_OUT_OF_ORDER, table=table, key=key.hex(), after=before.hex())
-        before = key
-    if found and within.stop and before >= within.stop:
-        raise Corrupt(_OUT_OF_ORDER, table=table, key=before.hex(), before=within.stop.hex())
+    if not found:
+        return
+    keys = [key for key, _row in found]
+    if keys[0] < within.start or not all(map(lt, keys, islice(keys, 1, None))):
+        before = within.start
+        for place, key in enumerate(keys):
+            if key < before or (place and key == before):
+                raise Corrupt(_OUT_OF_ORDER, table=table, key=key.hex(), after=before.hex())
+            before = key
+    if within.stop and keys[-1] >= within.stop:
+        raise Corrupt(_OUT_OF_ORDER, table=table, key=keys[-1].hex(), before=within.stop.hex())

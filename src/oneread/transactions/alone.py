@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from oneread.plans.counted import CountedStore
-from oneread.store.rows import EntityRow, Row, cells_of_entity, later_than, rows_of_values
+from oneread.store.rows import EntityRow, Row, later_than, rows_of_values
 from oneread.transactions.commit import Change, Decision
 from oneread.transactions.deltas import add_to_row, amounts_by_row
 from oneread.transactions.root import Root, encode_root
+from oneread.transactions.root_rows import RowCache
 from oneread.transactions.sequences import keep_sequences
-from oneread.transactions.unit_of_work import RowCache
 
 
 class RowsAlone(NamedTuple):
@@ -57,27 +57,12 @@ def load_alone(store: CountedStore, change: Change, now: int) -> tuple[Root, Row
     rows = RowCache()
     rows.now = now
     wanted = list(dict.fromkeys([change.key, *change.hints()]))
-    _take(rows, wanted, store.read_roots(wanted))
+    rows.take_roots(dict(zip(wanted, store.read_roots(wanted), strict=True)))
     seen = rows.root(change.key)
-    links = [key for key in dict.fromkeys(change.links(seen)) if key not in rows.plain and key not in rows]
+    links = [key for key in dict.fromkeys(change.links(seen)) if not rows.has(key)]
     if links:
-        _take(rows, links, store.read_roots(links))
+        rows.take_roots(dict(zip(links, store.read_roots(links), strict=True)))
     return seen, rows
-
-
-def _take(rows: RowCache, keys: list[bytes], found: list[EntityRow | Row | None]) -> None:
-    for key, row in zip(keys, found, strict=True):
-        if isinstance(row, EntityRow):
-            rows.plain[key] = row
-        else:
-            rows[key] = row
-
-
-def spelled_out(rows: RowCache) -> RowCache:
-    """The rows that were read, as a unit of work has them: plain root rows with their cells."""
-    rows.update({key: cells_of_entity(root) for key, root in rows.plain.items()})
-    rows.plain = {}
-    return rows
 
 
 def is_alone(decision: Decision) -> bool:

@@ -16,14 +16,15 @@ import msgspec
 from oneread.errors import OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.rows import Cell, Row, RowRange, Table
+from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import Root
+from oneread.transactions.root_rows import RowCache
 from oneread.transactions.sequences import NumberSequence, TakenNumber
 from oneread.transactions.system_rows import Swap
-from oneread.transactions.unit_of_work import DerivedWrites, Group, RowCache, UnitOfWork, ViewFollower
+from oneread.transactions.unit_of_work import DerivedWrites, Group, UnitOfWork, ViewFollower
 
 T = TypeVar("T")
 
@@ -145,6 +146,17 @@ class PlainChange:
         return ()
 
 
+class PlainFollowers(Protocol):
+    """Decides for holders of one source from which nothing follows but rows of indexes."""
+
+    def decide(self, key: bytes, seen: Root, version: int, /) -> Decision | None:
+        """What the change that gives a holder the source's values decides; None where that has to be asked.
+
+        Changes nothing, and may raise any error where that has to be asked.
+        """
+        ...
+
+
 class FollowChanges(NamedTuple):
     """Makes the changes that follow from others."""
 
@@ -165,13 +177,15 @@ class FollowChanges(NamedTuple):
     """How changed rows of views are logged, by their prefixes."""
     cells: CopyCells = NO_CELLS
     """How copied values lie beside documents, on a store that changes one row at a time."""
+    plain: Callable[[bytes, CommittedRows], PlainFollowers | None] = lambda _source, _rows: None
+    """From a source's key and rows that have it: what decides for its plain holders; None if there are none."""
 
 
 class Basis(NamedTuple):
     """What changes were decided on before they are committed: the clock, and the root rows that were read."""
 
     now: int
-    rows: Mapping[bytes, Row | None]
+    rows: Mapping[bytes, EntityRow | Row | None]
     followed: Collection[bytes] = ()
     """Root rows of holders that followed when the changes were decided; they may change meanwhile."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from oneread.errors import Conflict, StillReferenced
-from oneread.store.rows import Row, RowRange
+from oneread.store.rows import EntityRow, Row, RowRange
 from oneread.transactions.commit import Basis, Change
 from oneread.transactions.root import parse_root
 from oneread.transactions.sequences import NumberSequence, last_number
@@ -36,7 +36,7 @@ def _numbered_keys(changes: Iterable[Change], unit: UnitOfWork) -> list[bytes]:
         sequence = change.sequence
         assert sequence is not None, "only children that wait for a number"
         if sequence not in last:
-            last[sequence] = last_number(unit.roots[sequence.root], sequence, unit.name_of)
+            last[sequence] = last_number(unit.roots.get(sequence.root), sequence, unit.name_of)
         last[sequence] += 1
         change.take_number(last[sequence])
         keys.append(change.key)
@@ -47,12 +47,12 @@ def check_unchanged(unit: UnitOfWork, basis: Basis) -> None:
     """Raises Conflict unless the root rows of a basis still have the versions they had. One request."""
     unit.load("roots", [*basis.rows, *basis.followed])
     for key, row in basis.rows.items():
-        if _version(unit.get("roots", key)) != _version(row):
+        if _version(unit.roots.root(key)) != _version(row):
             raise Conflict("an entity that this transaction read was changed meanwhile", key=unit.name_of(key))
 
 
-def _version(row: Row | None) -> int:
-    return 0 if row is None else parse_root(row).version
+def _version(row: EntityRow | Row | None) -> int:
+    return row.version if isinstance(row, EntityRow) else parse_root(row).version
 
 
 def refuse_referenced(unit: UnitOfWork, unreferenced: list[tuple[bytes, RowRange]]) -> None:

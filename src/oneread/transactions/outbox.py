@@ -348,7 +348,8 @@ def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseExcepti
     unit.load("system", [key])
     row = unit.get("system", key)
     known = None if row is None else read_aside((key, row)).shown
-    entry = new_aside(source, holder, error, now, unit.roots)
+    rows = {key: unit.roots.row(key) for key in (source, holder)}
+    entry = new_aside(source, holder, error, now, rows)
     if known is not None:
         tries = known.tries + (not unit.has_put("system", key))
         entry = msgspec.structs.replace(entry, tries=tries, since=known.since)

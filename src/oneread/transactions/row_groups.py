@@ -16,7 +16,7 @@ from oneread.plans.effects import Now, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Request
-from oneread.store.rows import Cell, Row
+from oneread.store.rows import Cell, EntityRow, Row
 from oneread.transactions import outbox
 from oneread.transactions.commit import Basis, Change, Commit, Decision
 from oneread.transactions.intents import (
@@ -386,4 +386,5 @@ def _is_own(pointer: bytes, group: bytes) -> bool:
 
 def _version_of(basis: Basis, group: bytes) -> int:
     row = basis.rows[group]
+    assert not isinstance(row, EntityRow), "the basis of a group has cells"
     return 0 if row is None else decode_version(row[VERSION].value)

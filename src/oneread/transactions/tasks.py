@@ -34,7 +34,7 @@ from oneread.transactions.leases import ANY_LEASE, Lease, LeaseHolder, lease_in
 from oneread.transactions.native import NativeCommitter, TaskStep
 from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
 from oneread.transactions.outbox import AsideEntry, SetAside, Task
-from oneread.transactions.root import NO_ROOT, Root, parse_root
+from oneread.transactions.root import NO_ROOT, Root
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import UnitOfWork
 
@@ -158,9 +158,9 @@ class FollowHandler:
             unit.load("roots", [source, *holders])
         except Corrupt:  # perhaps of a holder
             unit.load("roots", [source])
-        row = unit.get("roots", source)
-        self._read_source(source, NO_ROOT if row is None else parse_root(row))
-        return row is not None
+        found = unit.roots.root(source)
+        self._read_source(source, found)
+        return found is not NO_ROOT
 
     def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> None:
         step.follow(source, self.parts_of(source, rows))

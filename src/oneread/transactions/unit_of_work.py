@@ -26,14 +26,14 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.plans.counted import CountedStore
-from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
-from oneread.store.requests import Found, Scan
+from oneread.store.requests import Found
 from oneread.store.rows import VALUE as ROW_VALUE
-from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table, later_than
+from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table, later_than, row_of_root
 from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries
-from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
-from oneread.transactions.root import parse_root
+from oneread.transactions.deltas import Delta, Number
+from oneread.transactions.first_rows import FirstRows, values_of
+from oneread.transactions.root_rows import GroupNumbers, RowCache, counter_numbers
 
 VALUE: Final = ROW_VALUE
 """The one column of rows that are not root rows: index rows, sums, claims, tasks."""
@@ -56,20 +56,6 @@ class DerivedWrites(msgspec.Struct, frozen=True, gc=False):
 
 
 NO_DERIVED_WRITES: Final = DerivedWrites()
-
-
-class GroupNumbers(NamedTuple):
-    """What a group of an aggregate holds: the value of its row, and those of the first rows of each hidden index."""
-
-    sums: bytes | None
-    extrema: tuple[tuple[bytes, ...], ...]
-
-
-class FirstRows(NamedTuple):
-    """The first rows of a range of `views`, as many as a field of a group shows."""
-
-    within: RowRange
-    most: int
 
 
 class GroupIndexes(Protocol):
@@ -130,29 +116,6 @@ class Group(NamedTuple):
     """Where the counter is; None for a group of an aggregate, whose row has the key `key`."""
 
 
-class RowCache(dict[bytes, "Row | None"]):
-    """Rows by key; `made` caches an object decoded from a row until that row changes.
-
-    `plain` are root rows that were read as such, and are not among the rows: those of a commit without a unit of work.
-    `now` is the clock of the commit that decides on them, in milliseconds since 1970; `groups` are the groups that were
-    read for the decision that is next. `going` collects, by deleted source, holders that go with it once every
-    change is decided; with None, they go at once.
-    """
-
-    __slots__ = ("going", "groups", "made", "now", "plain")
-
-    def __init__(self) -> None:
-        self.plain: dict[bytes, EntityRow] = {}
-        self.made: dict[bytes, Any] = {}
-        self.groups: dict[bytes, GroupNumbers] = {}
-        self.going: dict[bytes, dict[bytes, None]] | None = None
-        self.now = 0
-
-    def root(self, key: bytes) -> EntityRow:
-        """A root row; one that was not read counts as absent."""
-        return self.plain.get(key) or parse_root(self.get(key))
-
-
 class HoldersRefused(Exception):
     """A unit cannot be written because of holders that followed a source: each with the error that refuses it."""
 
@@ -194,21 +157,6 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, _REFUSALS) and not isinstance(error, NOT_REFUSALS)
 
 
-def first_row(table: Table, within: RowRange) -> Plan[Found | None]:
-    """The first row of a range that was not removed. One request, one row.
-
-    A store that keeps tombstones is read on behind them.
-    """
-    rows = yield from Scan(table, within, 1)
-    return rows[0] if rows else None
-
-
-def first_values(first: FirstRows) -> Plan[tuple[bytes, ...]]:
-    """What the first rows of a range hold. One request, and a row for each."""
-    rows = yield from Scan("views", first.within, first.most)
-    return values_of(rows)
-
-
 def _merged(stored: list[Found], changed: dict[bytes, Row | None]) -> list[Found]:
     """Rows of a scan as they are with changes to its range."""
     if not changed:
@@ -217,22 +165,9 @@ def _merged(stored: list[Found], changed: dict[bytes, Row | None]) -> list[Found
     return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None]
 
 
-def values_of(rows: Iterable[Found]) -> tuple[bytes, ...]:
-    """What rows hold that were found."""
-    return tuple([row[VALUE].value for _key, row in rows])
-
-
 def group_keys(groups: Iterable[Group]) -> list[bytes]:
     """The keys in `counts` of rows that are read for groups: that of the group, or a counter's settings."""
     return [each.key if each.counter is None else each.counter.settings for each in groups]
-
-
-def counter_numbers(shards: Sequence[Found]) -> GroupNumbers:
-    """The numbers of a counter with these rows: what was added, and what was taken. Raises Corrupt."""
-    total = Delta()
-    for _key, row in shards:
-        total.add(decode_amounts(_value_of(row)), 1)
-    return GroupNumbers(encode_amounts(total.amounts) if shards else None, ())
 
 
 class UnitOfWork:
@@ -247,9 +182,9 @@ class UnitOfWork:
     """
 
     __slots__ = (
-        "_applied", "_changed", "_claim_facts", "_claimed", "_deltas", "_follower", "_indexed", "_known", "_log",
-        "_logs", "_released", "_sums_before", "followed", "is_consistent", "loaded", "name_of", "only_followed",
-        "roots", "showing", "store", "tasks", "unfollowed",
+        "_applied", "_changed", "_changed_roots", "_claim_facts", "_claimed", "_deltas", "_follower", "_indexed",
+        "_known", "_log", "_logs", "_released", "_sums_before", "followed", "is_consistent", "loaded", "name_of",
+        "only_followed", "roots", "showing", "store", "tasks", "unfollowed",
     )  # fmt: skip
 
     store: CountedStore
@@ -270,11 +205,11 @@ class UnitOfWork:
         self._claim_facts = claim_facts
         self._follower = follower
         self.tasks: list[bytes] = []
-        self.loaded: dict[bytes, Row | None] = {}
+        self.loaded: dict[bytes, EntityRow | Row | None] = {}
         self.unfollowed: Collection[bytes] = ()
         self.followed: dict[bytes, None] = {}
         self.showing: set[bytes] = set()
-        self.only_followed: dict[bytes, Row | None] = {}
+        self.only_followed: dict[bytes, EntityRow | Row | None] = {}
         self.roots = RowCache()
         self._known: dict[Table, dict[bytes, Row | None]] = {
             "roots": self.roots,
@@ -283,6 +218,7 @@ class UnitOfWork:
             "system": {},
         }
         self._changed: dict[Table, dict[bytes, Row | None]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
+        self._changed_roots: dict[bytes, EntityRow] = {}
         self._deltas: dict[bytes, Delta] = {}
         self._released: dict[bytes, bytes] = {}
         self._claimed: dict[bytes, tuple[bytes, ...]] = {}  # several may claim a value until the unit is settled
@@ -295,6 +231,7 @@ class UnitOfWork:
         """Takes the root rows that were read before the unit was made; of a unit that has none."""
         self.roots = self._known["roots"] = roots
         self.loaded.update(roots)
+        self.loaded.update(roots.plain)
 
     def mark(self) -> Mark:
         """Begins to log changes, so that `restore` can return to this moment; marks nest."""
@@ -312,8 +249,8 @@ class UnitOfWork:
                 mapping.pop(key, None)
             else:
                 mapping[key] = before
-            if isinstance(mapping, RowCache):
-                mapping.made.pop(key, None)
+            if mapping is self.roots or mapping is self.roots.plain:
+                self.roots.made.pop(key, None)
         del self._applied[mark.applied :]
         del self.tasks[mark.tasks :]
         while len(self.followed) > mark.followed:
@@ -326,11 +263,12 @@ class UnitOfWork:
 
     def load(self, table: Table, keys: Collection[bytes]) -> None:
         """Reads the rows that were not read yet, in one request, or in none."""
-        found = self._read(table, keys)
-        if table == "roots":
-            self.loaded.update(found)
-            if self.only_followed:
-                self.loaded.update({key: self.only_followed.pop(key) for key in keys if key in self.only_followed})
+        if table != "roots":
+            self._read(table, keys)
+            return
+        self.loaded.update(self._read_roots(keys))
+        if self.only_followed:
+            self.loaded.update({key: self.only_followed.pop(key) for key in keys if key in self.only_followed})
 
     def load_new(self, keys: Sequence[bytes]) -> None:
         """Loads the root rows at new numbers.
@@ -343,23 +281,29 @@ class UnitOfWork:
             return
         known = self.roots
         self._log_values(known, keys)
+        self._log_values(known.plain, keys)
         for key in keys:
             known[key] = None
+            known.plain.pop(key, None)
             known.made.pop(key, None)
 
     def load_followers(self, keys: Iterable[bytes]) -> None:
         """`load` of root rows that only follow: a transaction does not depend on what they were."""
-        self.only_followed.update(self._read("roots", keys))
+        self.only_followed.update(self._read_roots(keys))
 
-    def _read(self, table: Table, keys: Iterable[bytes]) -> dict[bytes, Row | None]:
+    def _read(self, table: Table, keys: Iterable[bytes]) -> None:
         known = self._known[table]
-        wanted = list(dict.fromkeys(keys))
-        if known:
-            wanted = [key for key in wanted if key not in known]
+        wanted = [key for key in dict.fromkeys(keys) if key not in known]
+        if wanted:
+            known.update(zip(wanted, self.store.read(table, wanted, "dm"), strict=True))
+
+    def _read_roots(self, keys: Iterable[bytes]) -> dict[bytes, EntityRow | Row | None]:
+        roots = self.roots
+        wanted = [key for key in dict.fromkeys(keys) if not roots.has(key)]
         if not wanted:
             return {}
-        found = dict(zip(wanted, self.store.read(table, wanted, "dm"), strict=True))
-        known.update(found)
+        found = dict(zip(wanted, self.store.read_roots(wanted), strict=True))
+        roots.take_roots(found)
         return found
 
     def load_one(self, table: Table, key: bytes) -> Row | None:
@@ -409,17 +353,14 @@ class UnitOfWork:
             self._indexed[group.key] = group.indexes
 
     def get(self, table: Table, key: bytes) -> Row | None:
-        """A row that was loaded or put before."""
+        """A row that was loaded or put before; of `roots`, ask these."""
         return self._known[table][key]
 
     def put_all(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
-        """Stores and removes many rows."""
+        """Stores and removes many rows; not of `roots`."""
         self._log_values(self._known[table], rows)
         self._log_values(self._changed[table], rows)
         self._known[table].update(rows)
-        if table == "roots" and self.roots.made:
-            for key in rows:
-                self.roots.made.pop(key, None)
         self._changed[table].update(rows)
 
     def remove(self, table: Table, key: bytes) -> None:
@@ -433,7 +374,23 @@ class UnitOfWork:
             self._log += ((known, key, known.get(key, _ABSENT)), (changed, key, changed.get(key, _ABSENT)))
         known[key] = changed[key] = row
         if known is self.roots:
-            self.roots.made.pop(key, None)
+            self._forget_plain(key)
+
+    def _forget_plain(self, key: bytes) -> None:
+        """After a root row was put as one with other cells, or removed."""
+        for mapping in (self.roots.plain, self._changed_roots):
+            if key in mapping:
+                self._log_values(mapping, (key,))
+                del mapping[key]
+        self.roots.made.pop(key, None)
+
+    def put_root(self, key: bytes, root: EntityRow) -> None:
+        """Stores a root row that has no other cells, and had none before."""
+        known, changed = self.roots.plain, self._changed_roots
+        if self._log is not None:
+            self._log += ((known, key, known.get(key, _ABSENT)), (changed, key, changed.get(key, _ABSENT)))
+        known[key] = changed[key] = root
+        self.roots.made.pop(key, None)
 
     def has_put(self, table: Table, key: bytes) -> bool:
         """Whether this unit stores or removes a row."""
@@ -551,9 +508,21 @@ class UnitOfWork:
             self._follower.follow(self, followed, now)
         if self._logs:
             self._log_changes(now)
+        self._write_roots()
         for table, rows in self._changed.items():
-            if rows:
+            if rows and table != "roots":
                 self.store.replace(table, rows)
+
+    def _write_roots(self) -> None:
+        """One request, or none."""
+        changed = self._changed["roots"]
+        roots: dict[bytes, EntityRow | Row] = {key: row for key, row in changed.items() if row is not None}
+        roots |= self._changed_roots
+        removed: dict[bytes, Row | None] = dict.fromkeys([key for key in changed if key not in roots])
+        if removed:
+            self.store.replace("roots", removed | {key: row_of_root(root) for key, root in roots.items()})
+        elif roots:
+            self.store.replace_roots(roots)
 
     def _log_changes(self, now: int) -> None:
         """Adds the rows of watched views that changed to their logs, removed ones first.

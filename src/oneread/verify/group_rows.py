@@ -16,7 +16,8 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row, RowRange, Table
-from oneread.transactions.unit_of_work import VALUE, FirstRows, Group
+from oneread.transactions.first_rows import FirstRows
+from oneread.transactions.unit_of_work import VALUE, Group
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter
 from oneread.verify.scanner import Scanner

@@ -16,15 +16,9 @@ from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import TakeBatch, fetch_rows, scan_all
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
-from oneread.transactions.unit_of_work import (
-    COUNTER_ROWS,
-    VALUE,
-    CounterRows,
-    Group,
-    GroupNumbers,
-    counter_numbers,
-    values_of,
-)
+from oneread.transactions.first_rows import values_of
+from oneread.transactions.root_rows import GroupNumbers, counter_numbers
+from oneread.transactions.unit_of_work import COUNTER_ROWS, VALUE, CounterRows, Group
 
 BATCH: Final = 500
 """Rows of one request."""
@@ -77,9 +71,9 @@ class Scanner:
     def _check_reads(self, table: Table, found: list[Found]) -> Plan[None]:
         """Scans and reads take different paths through the pages of a file, and a damaged page may mislead either."""
         again = yield from self._read(table, [key for key, _row in found])
-        for (key, row), read in zip(found, again, strict=True):
-            if read != row:
-                raise Corrupt(DISAGREE, table=table, key=key.hex())
+        if again != [row for _key, row in found]:
+            differing = next(key for (key, row), read in zip(found, again, strict=True) if read != row)
+            raise Corrupt(DISAGREE, table=table, key=differing.hex())
 
     def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
         """Reads rows by key; one that cannot be read has no cells."""

@@ -13,7 +13,7 @@ from oneread.plans.effects import Atomically
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
-from oneread.store.rows import TABLES, Cell, RowRange
+from oneread.store.rows import TABLES, Cell, EntityRow, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.unit_of_work import VALUE, DerivedWrites, UnitOfWork
 
@@ -34,6 +34,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("apply"), APPLIED),
         st.tuples(st.just("put"), KEYS, st.one_of(st.none(), OWNERS)),
+        st.tuples(st.just("root"), KEYS, OWNERS),
         st.tuples(st.just("task"), KEYS),
         st.tuples(st.just("follow"), KEYS),
     ),
@@ -51,6 +52,9 @@ def done(unit, steps):
                 unit.remove("roots", key)
             else:
                 unit.put("roots", key, {VALUE: Cell(shown, 7)})
+        elif verb == "root":
+            if unit.roots.get(rest[0]) is None:
+                unit.put_root(rest[0], EntityRow(7, rest[1], b"\x80", 7))
         elif verb == "task":
             outbox.add_task(unit, rest[0], 7)
         else:
@@ -90,7 +94,7 @@ def outcome(before, parts):
             else:
                 if not kept:
                     unit.restore(mark)
-        seen.append((unit.tasks, list(unit.followed), dict(unit.roots)))
+        seen.append((unit.tasks, list(unit.followed), dict(unit.roots), unit.roots.plain.copy()))
         unit.flush(100)
 
     for several in ([(before, True)], parts):

@@ -53,10 +53,13 @@ _ROOT: Final = struct.Struct(">Q")
 _TWO: Final = struct.Struct(">QHI")  # the last two are the other stamp: of BODY in OWN, of SHOWN_BY in ENTRY
 _MORE: Final = struct.Struct(">QHIH")  # the last is the length of RECORD
 _pack_root: Final = _ROOT.pack
+_pack_two: Final = _TWO.pack
 _unpack_one, _unpack_root, _unpack_two, _unpack_more = (each.unpack_from for each in (_ONE, _ROOT, _TWO, _MORE))
 _HEAD_OF_ONE: Final = ONE << 45
 _HEAD_OF_ROOT: Final = ROOT << 45
+_HEAD_OF_OWN: Final = OWN << 45
 _ROOT_SIZE: Final = _ROOT.size
+_TWO_SIZE: Final = _TWO.size
 _ONE_SIZE: Final = _ONE.size
 
 _Cells: TypeAlias = list[tuple[bytes, Annotated[int, msgspec.Meta(ge=0, le=MAX_STAMP)], bytes]]
@@ -211,6 +214,12 @@ def decode_roots(keys: Sequence[bytes], values: Iterable[bytes | None]) -> list[
             if stop > len(value):
                 raise corrupt("roots", keys[len(roots)], value)
             roots.append(EntityRow(stamp, value[_ROOT_SIZE:stop], value[stop:], stamp))
+        elif len(value) >= _TWO_SIZE and value[0] >> _IN_FIRST_BYTE == OWN:
+            head, high, low = _unpack_two(value)
+            stop = _TWO_SIZE + (head & _SIZE)
+            if stop > len(value):
+                raise corrupt("roots", keys[len(roots)], value)
+            roots.append(EntityRow(head >> 16 & _STAMP, value[_TWO_SIZE:stop], value[stop:], high << 32 | low))
         else:
             roots.append(as_entity_row(decode("roots", keys[len(roots)], value, "dm")))
     return roots
@@ -222,11 +231,16 @@ def encode_roots(roots: Mapping[bytes, EntityRow | Row], written: dict[bytes, by
     for key, root in roots.items():
         if isinstance(root, EntityRow):
             version, body, emitted = root.version, root.body, root.emitted
+            own = root.own
             if (
-                body is not None and emitted is not None and root.own == version and 0 <= version < _STAMPS
+                body is not None and emitted is not None and 0 <= version < _STAMPS and 0 <= own < _STAMPS
                 and len(body) < _SIZES and len(emitted) <= largest and 0 < len(key) <= longest
             ):  # fmt: skip
-                written[key] = _pack_root((_HEAD_OF_ROOT | version) << 16 | len(body)) + body + emitted
+                if own == version:
+                    head = _pack_root((_HEAD_OF_ROOT | version) << 16 | len(body))
+                else:
+                    head = _pack_two((_HEAD_OF_OWN | version) << 16 | len(body), own >> 32, own & _LOW)
+                written[key] = head + body + emitted
                 continue
         encode_rows("roots", {key: row_of_root(root)}, written)
 
