@@ -118,7 +118,7 @@ class RestoreTombstone(PlainChange):
         if seen.version:
             self.written.version = seen.version
             return NO_CHANGE
-        if self._taken is not None and sources.get(self._taken.sequence.root) is None:
+        if self._taken is not None and sources.row(self._taken.sequence.root) is None:
             raise MissingReference(
                 "the root of this deleted child is not in the store; load the root's model too",
                 key=self._catalog.name_of(self.key),
