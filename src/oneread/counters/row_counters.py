@@ -139,7 +139,7 @@ class RowCounters:
 
     def _swap(self, row: ShardRow, change: ShardChange, commit: bytes, wanted: Add) -> Plan[bool]:
         """Changes a row; whether it was this change that came next. A lost answer is found in the row's history."""
-        request = change.request()
+        request = change.request(has_history=True)
         try:
             return (yield from request)
         except OutcomeUnknown:

@@ -263,10 +263,11 @@ class ShardChange:
         self.after = self.after._replace(marked=marked)
         self._cells[SHOWN] = bytes([marked])
 
-    def request(self) -> CheckAndMutate:
+    def request(self, *, has_history: bool = False) -> CheckAndMutate:
         """The compare-and-set that does it: once, however late, and however often it is made."""
         cells = {**self._cells, HISTORY: encode_struct(self.after.history)}
-        return _swap(self.before.key, self.before.writes, self.stamp, cells, self._removed)
+        made = _swap(self.before.key, self.before.writes, self.stamp, cells, self._removed)
+        return msgspec.structs.replace(made, has_history=has_history)
 
 
 def _swap(

@@ -70,13 +70,15 @@ class CheckAndMutate(Request[bool], frozen=True, gc=False):
     The only conditional write.
 
     Answers whether it was applied. A checked column never holds an empty value: HBase cannot tell it from an absent
-    column.
+    column. With `has_history` the row says which changes it had: an engine whose server may make a request twice, and
+    answer for the second time, raises OutcomeUnknown where it would answer False.
     """
 
     table: Table
     column: bytes
     expected: bytes | None
     mutation: RowMutation
+    has_history: bool = False
 
 
 class Increment(Request[int], frozen=True, gc=False):

@@ -81,7 +81,7 @@ class RowApplier(RowSystem):
             OutcomeUnknown: so many commits came since that the history does not reach back.
         """
         expected = encode_version(seen.version) if seen.version else ABSENT
-        swap = CheckAndMutate("roots", VERSION, expected, RowMutation(seen.key, cells))
+        swap = CheckAndMutate("roots", VERSION, expected, RowMutation(seen.key, cells), has_history=True)
         yield from self._hold_lease()
         try:
             return (yield from swap)

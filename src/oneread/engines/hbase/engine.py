@@ -43,6 +43,8 @@ CAPABILITIES: Final[Capabilities] = msgspec.structs.replace(
     in_flight=POOL,
 )
 
+_REFUSED: Final = "HBase refused a check, which its Thrift2 server may have made twice; look whether the row is changed"
+
 _LEAST_KEY: Final = b"\x00"
 _KEY_ROW: Final = b"cursor-key"
 _KEY_FAMILY: Final = b"e"
@@ -162,6 +164,8 @@ class HbaseEngine:
             value=asked.expected or b"",
             rowMutations=structures.row_mutations(mutation),
         )
+        if asked.has_history and not applied:
+            raise OutcomeUnknown(_REFUSED, table=asked.table)
         return applied
 
     def _holds(self, asked: CheckAndMutate) -> bool:

@@ -162,6 +162,15 @@ def test_a_check_that_changes_nothing_compares(room):
     assert [room.answer(each) for each in asked] == [True, False, False]
 
 
+def test_a_refused_check_of_a_row_with_a_history_may_have_been_made(room):
+    """Its Thrift2 server repeats a check, unless it is told not to, and answers for the second time."""
+    room.answer(Mutate("roots", [put(b"a")]))
+    asked = CheckAndMutate("roots", b"d:b", b"2", put(b"a", b"3", 6), has_history=True)
+    with pytest.raises(OutcomeUnknown, match="look whether"):
+        room.answer(asked)
+    assert room.answer(msgspec.structs.replace(asked, expected=b"1")) is True
+
+
 def test_only_eight_bytes_are_counted_and_64_bits(room):
     room.answer(Mutate("counts", [put(b"a", b"12", 5, b"d:n")]))
     with pytest.raises(InvalidValue, match="8 bytes"):
