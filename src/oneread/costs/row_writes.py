@@ -47,7 +47,11 @@ def _refuse_unpriced(catalog: Catalog) -> None:
         (cls, feature)
         for cls, view in catalog.views.items()
         if isinstance(view, FeedView)
-        for feature, is_declared in (("at_most", view.at_most is not None), ("groups", view.groups is not None))
+        for feature, is_declared in (
+            ("at_most", view.at_most is not None),
+            ("groups", view.groups is not None),
+            ("large_group", view.large is not None),
+        )
         if is_declared
     ]
     declared += [(cls, "child_of") for cls, each in catalog.entity_types.items() if each.kind.child_of is not None]

@@ -65,14 +65,18 @@ class TaskLag(msgspec.Struct, frozen=True):
 
 
 def waiting_tasks(catalog: Catalog, limit: int, *, spans_rows: bool = True) -> Plan[list[WaitingTask]]:
-    """The first tasks of the outbox. One request and at most `limit` rows; another one where groups have tasks."""
+    """The first tasks of the outbox. One request and at most `limit` rows; where groups have tasks, some more."""
     now = yield from Now()
     rows = yield from Scan("system", outbox.TASKS, limit, families="dm")
     tasks = [_waiting(catalog, key, row, now) for key, row in rows]
-    if not spans_rows and len(tasks) < limit:
-        groups = yield from Scan("system", outbox.GROUP_TASKS, limit - len(tasks), families="dm")
+    rest = outbox.GROUP_TASKS
+    while not spans_rows and len(tasks) < limit:  # rows whose tasks are done keep their leases
+        groups = yield from Scan("system", rest, outbox.BATCH, families="dm")
         tasks += [_waiting_group(catalog, key, row, now) for key, row in groups if outbox.waiting_cells(row)]
-    return tasks
+        if len(groups) < outbox.BATCH:
+            break
+        rest = rest.behind(groups[-1][0])
+    return tasks[:limit]
 
 
 class Lags(NamedTuple):

@@ -4,7 +4,7 @@ Everything a transaction changes is changed here first: rows that were read or w
 one row are added up, and a unique value may change hands inside the unit. See "A unit of work" of the decisions page.
 
 This is also where it is decided what a removed row is. Here it is an absent one; on a store that changes one row at a
-time it will be a tombstone, a value that says "removed" (rule 18 of the commit protocol).
+time it is a tombstone, a value that says "removed" (rule 18 of the commit protocol).
 """
 
 from __future__ import annotations

@@ -160,6 +160,10 @@ class Newest(Postings):
     at_most = 2
 
 
+class Large(Postings):
+    large_group = 2
+
+
 class Child(Model[int, int]):
     child_of = Parent
     number: Key[int]
@@ -169,6 +173,8 @@ class Child(Model[int, int]):
 def test_what_is_kept_there_and_has_no_arithmetic_yet_is_named():
     with pytest.raises(Unsupported, match=r"not known yet.*at_most"):
         declared.of(Schema(Membership, Post, Newest), span="row")
+    with pytest.raises(Unsupported, match=r"not known yet.*large_group"):
+        declared.of(Schema(Membership, Post, Large), span="row")
     with pytest.raises(Unsupported, match=r"not known yet.*child_of"):
         declared.of(Schema(Parent, Child), span="row")
 

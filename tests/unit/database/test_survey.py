@@ -13,6 +13,7 @@ from oneread.plans.progress import Progress
 from oneread.store.engine import Measured, TableSize
 from oneread.store.rows import TABLES, Cell
 from oneread.transactions import outbox
+from oneread.transactions.leases import LEASE
 from oneread.transactions.unit_of_work import UnitOfWork
 
 
@@ -112,6 +113,16 @@ def test_tasks_are_counted_beyond_one_scan(school):
     assert school.survey().tasks == 501
     listed = school.run(waiting_tasks(school.operations.catalog, 2))
     assert listed == [WaitingTask(f"task:{number:05}".encode().hex(), 0, readable=False) for number in range(2)]
+
+
+def test_tasks_of_groups_are_listed_behind_those_that_are_done(school):
+    """Whose rows keep their leases, on stores that change one row at a time."""
+    (waiting,) = outbox.group_task_rows([(b"source", 5, [b"z"])])
+    done = {outbox.group_task(b"%03d" % number): {LEASE: Cell(b"?", 1)} for number in range(outbox.BATCH)}
+    rows = {**done, waiting.key: waiting.puts}
+    school.run(Atomically(lambda store: store.replace("system", rows)).__iter__())
+    listed = school.run(waiting_tasks(school.operations.catalog, 3, spans_rows=False))
+    assert listed == [WaitingTask(waiting.key.hex(), 0, readable=False)]
 
 
 def test_a_task_is_named_by_its_source(school):
