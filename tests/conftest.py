@@ -34,6 +34,16 @@ for name, options in PROFILES.items():
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))
 
 
+def forget_what_the_parent_ran():
+    """In the child of a fork: its parent writes down its own lines; a child would write all of them again."""
+    measuring = Coverage.current()
+    if measuring is not None and measuring._collector is not None:
+        measuring._collector._clear_data()
+
+
+os.register_at_fork(after_in_child=forget_what_the_parent_ran)
+
+
 def is_measured(item):
     return UNMEASURED.isdisjoint((*item.path.relative_to(HERE).parts, item.originalname))
 
