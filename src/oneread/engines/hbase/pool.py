@@ -36,6 +36,8 @@ _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
 _FIRST_REST: Final = 0.25
 _LONGEST_REST: Final = 10.0
+_MOST_DOUBLED: Final = 10
+"""Failures after which a server does not rest longer: the rest is the longest by then."""
 
 
 class _Server:
@@ -53,7 +55,7 @@ class _Server:
 
     def note_failure(self) -> None:
         """Lets the server rest, longer each time, and closes its connections: they lead to the same process."""
-        self.rests_until = monotonic() + min(_LONGEST_REST, _FIRST_REST * 2.0**self.failures)
+        self.rests_until = monotonic() + min(_LONGEST_REST, _FIRST_REST * 2.0 ** min(self.failures, _MOST_DOUBLED))
         self.failures += 1
         self.drop_idle()
 
@@ -157,7 +159,7 @@ class _RepeatedCall:
         self._arguments = arguments
         self._deadline = deadline
         self._repeats = repeats
-        self._was_sent = False
+        self._may_be_done = False
         self._failed: Failure | None = None
         self._tried: list[str] = []
 
@@ -188,15 +190,18 @@ class _RepeatedCall:
             answer = connection.call(self._method, self._arguments, end)
         except (service.TIOError, service.TIllegalArgument, TApplicationException) as error:
             assert connection is not None, "a server answered"
-            self._was_sent = True
             self._pool.give_back(server, connection)
-            raise _FailedError(self._translated(error, server)) from error
-        except Closed:
+            failure = self._translated(error, server)
+            is_refusal = isinstance(error, service.TIOError) and not failure.passes
+            self._may_be_done = self._may_be_done or not is_refusal
+            raise _FailedError(failure) from error
+        except Closed as error:
+            self._check_doubt({}, error)
             raise
         except Exception as error:
             if connection is not None:
                 connection.close()
-                self._was_sent = self._was_sent or connection.was_sent
+                self._may_be_done = self._may_be_done or connection.was_sent
             server.note_failure()
             raise _FailedError(self._translated(error, server)) from error
         except BaseException:
@@ -214,14 +219,18 @@ class _RepeatedCall:
         error, is_opening = failure.error, self._pool.is_opening
         if isinstance(error, InvalidUrl) and not is_opening:
             failure = Failure(Unavailable(error.message, **error.facts), passes=True)
-        gives_up = is_opening and not self._was_sent and len(self._tried) + 1 >= servers
+        gives_up = is_opening and not self._may_be_done and len(self._tried) + 1 >= servers
         is_late = monotonic() >= self._deadline
-        if failure.passes and not is_late and not gives_up and (self._repeats or not self._was_sent):
+        if failure.passes and not is_late and not gives_up and (self._repeats or not self._may_be_done):
             return
-        if self._was_sent and self._method in _WRITES and failure.passes:
-            lost = "the answer of HBase was lost: this is written or not; read before writing again"
-            raise OutcomeUnknown(lost, **failure.error.facts) from cause
+        self._check_doubt(failure.error.facts, cause)
         raise failure.error from cause
+
+    def _check_doubt(self, facts: dict[str, Any], cause: BaseException | None) -> None:
+        """Raises OutcomeUnknown where an attempt, this one or one before, may have written."""
+        if self._may_be_done and self._method in _WRITES:
+            lost = "the answer of HBase was lost: this is written or not; read before writing again"
+            raise OutcomeUnknown(lost, **facts) from cause
 
 
 class _FailedError(Exception):
