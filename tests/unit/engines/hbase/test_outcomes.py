@@ -1,5 +1,8 @@
 """What is said of a call whose attempts fail, with connections that answer as they are told."""
 
+import traceback
+from time import monotonic
+
 import pytest
 from thriftpy2.thrift import TApplicationException
 
@@ -101,3 +104,38 @@ def test_a_server_that_is_named_twice_is_one(told):
     assert len(pool.servers()) == 2
     with pytest.raises(Unavailable):
         pool.call("get", repeats=True)
+
+
+def test_a_call_without_time_left_is_not_made(told):
+    pool = told()
+    with pytest.raises(Unavailable, match="all calls of a request"):
+        pool.call("get", repeats=True, deadline=0.0)
+
+
+def test_a_server_is_not_blamed_for_what_was_not_sent(told, monkeypatch):
+    def late(_self, _method, _arguments, _end):
+        raise TimeoutError
+
+    pool = told(b"1")
+    monkeypatch.setattr(Told, "call", late)
+    (server,) = pool.servers()
+    with pytest.raises(Unavailable):
+        pool.call("get", repeats=True, deadline=monotonic() + 0.1)
+    assert not server.failures
+
+
+def test_the_stack_of_java_is_not_in_a_traceback(told):
+    refused = service.TIOError(message="org.apache.hadoop.hbase.DoNotRetryIOException: x" + "\n\tat some.Class" * 400)
+    with pytest.raises(Unavailable) as refusal:
+        told(refused).call("get", repeats=True)
+    shown = "".join(traceback.format_exception(refusal.value))
+    assert "DoNotRetryIOException: x" in shown
+    assert "some.Class" not in shown
+
+
+def test_a_check_that_hbase_could_not_answer_is_not_looked_after_at_once(told, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(pools.time, "sleep", pauses.append)
+    with pytest.raises(OutcomeUnknown):
+        told(BUSY).call("checkAndMutate", repeats=False)
+    assert pauses == [0.05]
