@@ -216,7 +216,7 @@ def test_all_calls_of_a_request_have_one_deadline(room, monkeypatch):
     assert len(set(deadlines)) == 1
 
 
-def test_a_cursor_key_that_was_deleted_by_hand_is_made_anew(whole):
+def test_a_cursor_key_that_was_deleted_by_hand_is_made_again(whole):
     whole.cursor_key()
     gone = [engines.service.TDelete(row=b"cursor-key")]
     whole._pool.call("deleteMultiple", repeats=False, table=whole._tables["system"], tdeletes=gone)
