@@ -108,7 +108,7 @@ def test_a_table_that_is_disabled_or_removed_is_an_error_in_time(new, admin):
     table = name_of(new.table("roots"))
     engine.answer(PUT)
     admin.disableTable(table)
-    engine._pool.timeout = 2.0
+    engine._pool.timeout = 9.0
     with pytest.raises(Unavailable, match="HBase cannot answer now") as refusal:
         engine.answer(READ)
     assert refusal.value.facts["error"] == "NotServingRegionException"
