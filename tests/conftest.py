@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from coverage import Coverage
@@ -99,6 +100,6 @@ def emulator():
 @pytest.fixture(scope="session")
 def hbase():
     """An HBase with a Thrift2 server: one for all workers of this run."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}-{uuid4().hex}"
     with need("hbase", lambda: shared_hbase(run)) as shared:
         yield shared

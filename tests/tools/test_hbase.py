@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.failures.stores import until
 from tools.servers import hbase as servers
 from tools.servers import processes
 
@@ -85,8 +86,7 @@ def test_a_paused_server_accepts_and_answers_nothing_until_it_resumes(tmp_path):
     server = servers.JavaServer(tmp_path / "server", "Program", (), "64m")
     server._process = subprocess.Popen([sys.executable, "-c", program.format(port)])
     try:
-        while not accepts(port):
-            pass
+        until(lambda: accepts(port))
         server.pause()
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.setblocking(False)
@@ -109,3 +109,41 @@ def test_another_verb_shows_which_there_are(capsys, monkeypatch):
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     assert servers._main(["walk"]) == 2
     assert "install" in capsys.readouterr().err
+
+
+class Java:
+    """A program of this name that says a version."""
+
+    def __init__(self, path, version):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
+        path.chmod(0o755)
+        self.path = path
+
+
+@pytest.mark.parametrize(("version", "fits"), [("1.8.0_402", False), ("11.0.2", True), ("23", True), ("25.0.1", False)])
+def test_java_of_another_version_is_not_taken(monkeypatch, tmp_path, version, fits):
+    java = Java(tmp_path / "bin" / "java", version)
+    monkeypatch.setattr(servers, "JAVA_FOLDER", tmp_path / "jvm")
+    monkeypatch.setattr(processes, "find_program", lambda _name: java.path)
+    assert servers._find_java() == (java.path if fits else None)
+    preferred = Java(tmp_path / "jvm" / "java-17-openjdk" / "bin" / "java", "17.0.1")
+    assert servers._find_java() == preferred.path
+
+
+def test_maven_is_not_needed_where_the_libraries_are(monkeypatch, tmp_path):
+    monkeypatch.setattr(servers, "library", lambda: tmp_path)
+    monkeypatch.setattr(servers, "_find_java", lambda: tmp_path)
+    monkeypatch.setattr(servers, "MAVEN", "no-such-maven")
+    monkeypatch.setattr(servers, "INSTALL", "false")
+    assert servers.install() == 0
+
+
+def test_another_program_on_the_port_is_not_taken_for_the_server(hbase, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as foreign:
+        taken = foreign.getsockname()[1]
+        ports = iter([taken])
+        monkeypatch.setattr(servers, "ANSWER_SECONDS", 5.0)
+        monkeypatch.setattr(servers, "free_port", lambda: next(ports, None) or processes.free_port())
+        with servers.thrift_server(hbase.zookeeper, framed=True) as thrift:
+            assert thrift.port != taken

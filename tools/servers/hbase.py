@@ -29,10 +29,15 @@ from tools.servers.shared import keep, shared
 ARTIFACTS: Final = Path(__file__).with_name("hbase-artifacts.txt")
 NAME: Final = "hbase"
 JAVA: Final = "java"
+JAVA_FOLDER: Final = Path("/usr/lib/jvm")
+VERSIONS: Final = range(11, 24)
+"""Versions of Java on which HBase 2.6 and its Hadoop run."""
+
 MAVEN: Final = "mvn"
 INSTALL: Final = debian.command("openjdk-17-jre-headless", "maven")
 READY_SECONDS: Final = 180.0
 THRIFT_READY_SECONDS: Final = 60.0
+ANSWER_SECONDS: Final = 20.0
 PAUSE_SECONDS: Final = 0.05
 STARTS: Final = 3
 """Times that a server is started, each time on other ports: another program may take one first."""
@@ -57,6 +62,11 @@ log4j.appender.console.target=System.out
 log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 """
+_LISTED: Final = b"\x00\x00\x00\x0elistNamespaces"
+_CALL: Final = b"\x80\x01\x00\x01" + _LISTED + bytes(5)
+_REPLY: Final = b"\x80\x01\x00\x02" + _LISTED
+"""A call of Thrift2 without arguments, and how its answer begins."""
+
 _INITIALIZED: Final = b"Master has completed initialization"
 
 
@@ -97,8 +107,8 @@ class JavaServer:
                 stderr=subprocess.STDOUT,
             )
         deadline = time.monotonic() + seconds
-        while not is_ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+        while (has_ended := self._process.poll() is not None) or not is_ready():
+            if has_ended or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError(f"{self._program} did not start:\n{self.said()[-4000:]}")
             time.sleep(PAUSE_SECONDS)
@@ -130,11 +140,10 @@ class ThriftServer(JavaServer):
     """A Thrift2 server before an HBase."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str], *, framed: bool) -> None:
-        self.port = free_port()
-        options = ("-f",) if framed else ()
-        arguments = (*options, "--bind", ADDRESS, "-p", str(self.port), "start")
-        super().__init__(folder, "org.apache.hadoop.hbase.thrift2.ThriftServer", arguments, "192m")
+        super().__init__(folder, "org.apache.hadoop.hbase.thrift2.ThriftServer", (), "192m")
+        self._framed = framed
         self._settings = settings
+        self.choose_ports()
 
     @property
     def place(self) -> str:
@@ -142,18 +151,29 @@ class ThriftServer(JavaServer):
         return f"{ADDRESS}:{self.port}"
 
     def start(self) -> None:
-        """Start it, and return when it accepts connections. Raises RuntimeError when it does not start."""
+        """Start it, and return when it answers a call. Raises RuntimeError when it does not start."""
         self.configure(self._settings)
-        self.launch(self._accepts, THRIFT_READY_SECONDS)
+        self.launch(self._answers, THRIFT_READY_SECONDS)
 
     def restart(self) -> None:
         """Kill it, and start it on the same port."""
         self.kill()
         self.start()
 
-    def _accepts(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex((ADDRESS, self.port)) == 0
+    def choose_ports(self) -> None:
+        self.port = free_port()
+        options = ("-f",) if self._framed else ()
+        self._arguments = (*options, "--bind", ADDRESS, "-p", str(self.port), "start")
+
+    def _answers(self) -> bool:
+        """Whether a call is answered: another program may listen on the port."""
+        frame = len(_CALL).to_bytes(4, "big") if self._framed else b""
+        try:
+            with socket.create_connection((ADDRESS, self.port), ANSWER_SECONDS) as probe:
+                probe.sendall(frame + _CALL)
+                return _REPLY in probe.recv(256)
+        except OSError:
+            return False
 
 
 class HbaseServer(JavaServer):
@@ -162,7 +182,7 @@ class HbaseServer(JavaServer):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / "hbase", "org.apache.hadoop.hbase.master.HMaster", ("start",), "512m")
         self._root = folder
-        self._choose_ports()
+        self.choose_ports()
 
     def start(self) -> None:
         """Start it, and return when it is initialized; on the data that it had, if any.
@@ -172,18 +192,6 @@ class HbaseServer(JavaServer):
         """
         self.configure(self._settings())
         self.launch(lambda: _INITIALIZED in self.output.read_bytes(), READY_SECONDS)
-
-    def start_anywhere(self) -> None:
-        """Start it for the first time, on other ports when one of them is taken meanwhile."""
-        for left in reversed(range(STARTS)):
-            try:
-                self.start()
-            except RuntimeError:
-                if not left:
-                    raise
-                self._choose_ports()
-            else:
-                return
 
     def restart(self) -> None:
         """Kill it, and start it on the same ports and data."""
@@ -195,7 +203,7 @@ class HbaseServer(JavaServer):
         """The port by which a Thrift2 server finds it."""
         return self._zookeeper
 
-    def _choose_ports(self) -> None:
+    def choose_ports(self) -> None:
         self._zookeeper, self._master, self._region_server = free_port(), free_port(), free_port()
 
     def _settings(self) -> dict[str, str]:
@@ -210,6 +218,7 @@ class HbaseServer(JavaServer):
             "hbase.zookeeper.property.clientPort": str(self._zookeeper),
             "hbase.zookeeper.property.clientPortAddress": ADDRESS,
             "hbase.zookeeper.property.tickTime": "500",
+            "hbase.zookeeper.property.maxSessionTimeout": "60000",  # by default 20 ticks, which is less than the next
             "zookeeper.session.timeout": "20000",
             "hbase.master.hostname": "localhost",
             "hbase.master.ipc.address": ADDRESS,
@@ -230,6 +239,19 @@ class HbaseServer(JavaServer):
         }
 
 
+def _start_anywhere(server: HbaseServer | ThriftServer) -> None:
+    """Start a server for the first time, on other ports when one of them is taken meanwhile."""
+    for left in reversed(range(STARTS)):
+        try:
+            server.start()
+        except RuntimeError:
+            if not left:
+                raise
+            server.choose_ports()
+        else:
+            return
+
+
 @contextmanager
 def hbase_server(folder: Path | None = None) -> Generator[HbaseServer]:
     """Start a standalone HBase and yield it; end it afterwards.
@@ -245,7 +267,7 @@ def hbase_server(folder: Path | None = None) -> Generator[HbaseServer]:
     with _kept(folder) if folder else processes.temporary_folder("hbase") as place:
         server = HbaseServer(place)
         try:
-            server.start_anywhere()
+            _start_anywhere(server)
             yield server
         finally:
             server.kill()
@@ -265,7 +287,7 @@ def thrift_server(
     with processes.temporary_folder("thrift") as folder:
         server = ThriftServer(folder, {**_client_settings(zookeeper), **settings}, framed=framed)
         try:
-            server.start()
+            _start_anywhere(server)
             yield server
         finally:
             server.kill()
@@ -336,10 +358,26 @@ def _check_installed() -> None:
         raise FileNotFoundError("HBase's libraries are not there; run: python -m tools.servers.hbase install")
 
 
-def _java() -> Path:
+def _find_java() -> Path | None:
+    """Java 17 where Debian has it, else the one on the path if HBase runs on it."""
+    installed = sorted(JAVA_FOLDER.glob(f"java-17*/bin/{JAVA}"))
+    if installed:
+        return installed[0]
     found = processes.find_program(JAVA)
+    return found if found and _version_of(found) in VERSIONS else None
+
+
+def _version_of(java: Path) -> int:
+    """The number of a Java, 1 of those before 9."""
+    said = subprocess.run([java, "-version"], check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    number = re.search(r'version "(\d+)', said.stderr)
+    return int(number[1]) if number else 0
+
+
+def _java() -> Path:
+    found = _find_java()
     if found is None:
-        raise FileNotFoundError(f"no Java found, which HBase runs on; as root: {INSTALL}")
+        raise FileNotFoundError(f"no Java from 11 to 23 found, on which HBase runs; as root: {INSTALL}")
     return found
 
 
@@ -350,13 +388,14 @@ def install() -> int:
     """
     if NAME in re.split(r"[, ]+", os.environ.get("ONEREAD_WITHOUT", "")):
         return 0
-    if not (processes.find_program(JAVA) and processes.find_program(MAVEN)):
+    is_fetched = library().is_dir()
+    if not (_find_java() and (is_fetched or processes.find_program(MAVEN))):
         failed = debian.install(
             INSTALL, f"Java 17 and Maven are missing, which HBase needs; to test without: ONEREAD_WITHOUT={NAME}"
         )
         if failed:
             return failed
-    return 0 if library().is_dir() else _fetch(library())
+    return 0 if is_fetched else _fetch(library())
 
 
 def _fetch(target: Path) -> int:

@@ -8,7 +8,9 @@ docs/decisions/0094-hbase-over-thrift2.md.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -50,6 +52,7 @@ _KEY_ROW: Final = b"cursor-key"
 _KEY_FAMILY: Final = b"e"
 _KEY_QUALIFIER: Final = b"k"
 _KEY_BYTES: Final = 32
+_KEY_LOOKS: Final = 10
 _COUNTER_BITS: Final = 63
 
 
@@ -73,19 +76,25 @@ class HbaseEngine:
         return f"HbaseEngine({servers}/{self._options.namespace}, prefix={self._options.prefix!r})"
 
     def answer(self, request: Request[Any]) -> Any:
-        return _ANSWERS[type(request)](self, request)
+        return _ANSWERS[type(request)](self, request, monotonic() + self._pool.timeout)
 
     def transaction(self, run: Callable[[RowTransaction], T], timeout: float) -> T:  # noqa: ARG002 - of the contract
         raise Unsupported("this store changes one row at a time: it has no transactions over several rows")
 
     def cursor_key(self) -> bytes:
-        while self._cursor_key is None:
+        if self._cursor_key is None:
+            self._cursor_key = self._shared_cursor_key()
+        return self._cursor_key
+
+    def _shared_cursor_key(self) -> bytes:
+        """The key that all processes have; it is made where there is none."""
+        for _look in range(_KEY_LOOKS):
             found = self._pool.call("get", repeats=True, table=self._tables["system"], tget=_KEY_GET)
             if found.columnValues:
-                self._cursor_key = found.columnValues[0].value
-            else:
-                self._make_cursor_key()
-        return self._cursor_key
+                key: bytes = found.columnValues[0].value
+                return key
+            self._make_cursor_key()
+        raise Unavailable("the cursor key was put and is not there; was it deleted by hand? Try again in a minute")
 
     def close(self) -> None:
         self._pool.close()
@@ -93,7 +102,10 @@ class HbaseEngine:
     def _make_cursor_key(self) -> None:
         """Puts a new key unless another process was faster; who asks reads it again, so a lost answer does no harm."""
         cell = service.TColumnValue(
-            family=_KEY_FAMILY, qualifier=_KEY_QUALIFIER, value=os.urandom(_KEY_BYTES), timestamp=1
+            family=_KEY_FAMILY,
+            qualifier=_KEY_QUALIFIER,
+            value=os.urandom(_KEY_BYTES),
+            timestamp=time.time_ns() // 1_000_000,  # above that of a delete by hand, which would mask it
         )
         put = service.TPut(row=_KEY_ROW, columnValues=[cell])
         made = service.TRowMutations(row=_KEY_ROW, mutations=[service.TMutation(put=put)])
@@ -102,34 +114,39 @@ class HbaseEngine:
             qualifier=_KEY_QUALIFIER, compareOp=EQUAL, value=b"", rowMutations=made,
         )  # fmt: skip
 
-    def _read(self, asked: Read) -> list[Row | None]:
+    def _read(self, asked: Read, deadline: float) -> list[Row | None]:
         """Rows by key; keys that no row can have are not asked for."""
         possible = list(dict.fromkeys(key for key in asked.keys if 0 < len(key) <= embedded.MAX_KEY))
         rows: dict[bytes, Row | None] = {}
         for first in range(0, len(possible), READ_KEYS):
             keys = possible[first : first + READ_KEYS]
-            rows.update(zip(keys, map(row_of, self._results(asked, keys)), strict=True))
+            rows.update(zip(keys, map(row_of, self._results(asked, keys, deadline)), strict=True))
         if asked.families == "d":
             rows = {key: None if row is None else living(row) for key, row in rows.items()}
         return [rows.get(key) for key in asked.keys]
 
-    def _results(self, asked: Read, keys: list[bytes]) -> list[Any]:
+    def _results(self, asked: Read, keys: list[bytes], deadline: float) -> list[Any]:
         table, gets = self._tables[asked.table], [get_of(key, asked.families) for key in keys]
         if len(gets) == 1:
-            return [self._pool.call("get", repeats=True, table=table, tget=gets[0])]
-        found: list[Any] = self._pool.call("getMultiple", repeats=True, table=table, tgets=gets)
+            return [self._pool.call("get", repeats=True, deadline=deadline, table=table, tget=gets[0])]
+        found: list[Any] = self._pool.call("getMultiple", repeats=True, deadline=deadline, table=table, tgets=gets)
         if len(found) != len(gets):
             raise Unavailable("HBase answered for another number of rows; try again", asked=len(gets), found=len(found))
         return found
 
-    def _scan(self, asked: Scan) -> list[Found]:
+    def _scan(self, asked: Scan, deadline: float) -> list[Found]:
         found: list[Found] = []
         rest, limit, reverse = asked.range, asked.limit, asked.reverse
         while len(found) < limit and not (rest.is_empty or rest.stop == _LEAST_KEY):
             size = min(limit - len(found), SCAN_ROWS)
             scan = scan_of(rest, size, asked.families, reverse=reverse)
             rows = self._pool.call(
-                "getScannerResults", repeats=True, table=self._tables[asked.table], tscan=scan, numRows=size
+                "getScannerResults",
+                repeats=True,
+                deadline=deadline,
+                table=self._tables[asked.table],
+                tscan=scan,
+                numRows=size,
             )
             found += map(found_of, rows)
             if len(rows) < size:
@@ -138,25 +155,34 @@ class HbaseEngine:
             rest = RowRange(rest.start, last) if reverse else rest.behind(last)
         return found
 
-    def _mutate(self, asked: Mutate) -> None:
+    def _mutate(self, asked: Mutate, deadline: float) -> None:
         check_mutations(asked.table, asked.rows)
-        for batch in batches(asked.rows):
-            self._send(self._tables[asked.table], batch)
+        for number, batch in enumerate(batches(asked.rows)):
+            try:
+                self._send(self._tables[asked.table], batch, deadline)
+            except Unavailable as error:
+                if not number:
+                    raise
+                written = "HBase took only some of several changes; make them again"
+                raise OutcomeUnknown(written, **error.facts) from error
 
-    def _send(self, table: bytes, batch: Batch) -> None:
-        answer = self._pool.call(batch.method, repeats=True, table=table, **{batch.name: batch.structures})
+    def _send(self, table: bytes, batch: Batch, deadline: float) -> None:
+        answer = self._pool.call(
+            batch.method, repeats=True, deadline=deadline, table=table, **{batch.name: batch.structures}
+        )
         if answer:  # deletes that failed
             raise OutcomeUnknown("HBase left out some of several deletes; make them again", left=len(answer))
 
-    def _check_and_mutate(self, asked: CheckAndMutate) -> bool:
+    def _check_and_mutate(self, asked: CheckAndMutate, deadline: float) -> bool:
         check_mutations(asked.table, [asked.mutation])
         structures.check_expected(asked)
         mutation = asked.mutation
         if not (mutation.puts or mutation.deletes or mutation.delete_row is not None):
-            return self._holds(asked)
+            return self._holds(asked, deadline)
         applied: bool = self._pool.call(
             "checkAndMutate",
             repeats=False,
+            deadline=deadline,
             table=self._tables[asked.table],
             row=mutation.key,
             **structures.parts_of(asked.column),
@@ -168,12 +194,12 @@ class HbaseEngine:
             raise OutcomeUnknown(_REFUSED, table=asked.table)
         return applied
 
-    def _holds(self, asked: CheckAndMutate) -> bool:
+    def _holds(self, asked: CheckAndMutate, deadline: float) -> bool:
         """Whether the checked column has the expected value, for a request that changes nothing."""
-        row = self._read(Read(asked.table, [asked.mutation.key], "dm"))[0]
+        row = self._read(Read(asked.table, [asked.mutation.key], "dm"), deadline)[0]
         return embedded.holds_expected(row, asked.column, asked.expected)
 
-    def _increment(self, asked: Increment) -> int:
+    def _increment(self, asked: Increment, deadline: float) -> int:
         embedded.check_key(asked.table, asked.key)
         embedded.check_column(asked.table, asked.column)
         if not -1 << _COUNTER_BITS <= asked.amount < 1 << _COUNTER_BITS:
@@ -182,19 +208,20 @@ class HbaseEngine:
         found = self._pool.call(
             "increment",
             repeats=False,
+            deadline=deadline,
             table=self._tables[asked.table],
             tincrement=service.TIncrement(row=asked.key, columns=[column]),
         )
         return int.from_bytes(found.columnValues[0].value, "big", signed=True)
 
-    def _refuse(self, asked: Replace) -> None:
+    def _refuse(self, asked: Replace, deadline: float) -> None:  # noqa: ARG002 - as the others
         raise Unsupported(embedded.NEEDS_TRANSACTION, table=asked.table)
 
 
 _KEY_GET: Final = service.TGet(
     row=_KEY_ROW, columns=[service.TColumn(family=_KEY_FAMILY, qualifier=_KEY_QUALIFIER)], maxVersions=1
 )
-_ANSWERS: Final[dict[type[Request[Any]], Callable[[HbaseEngine, Any], Any]]] = {
+_ANSWERS: Final[dict[type[Request[Any]], Callable[[HbaseEngine, Any, float], Any]]] = {
     Read: HbaseEngine._read,  # noqa: SLF001 - the engine's own table
     Scan: HbaseEngine._scan,  # noqa: SLF001 - likewise
     Mutate: HbaseEngine._mutate,  # noqa: SLF001 - likewise

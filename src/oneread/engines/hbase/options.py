@@ -62,7 +62,7 @@ def options_from_url(
     if not _NAMESPACE(namespace):
         raise InvalidUrl("a namespace of HBase is up to 64 letters, digits and underscores", namespace=namespace)
     given: dict[str, Any] = {
-        "servers": tuple(map(_server, servers.split(","))),
+        "servers": tuple(dict.fromkeys(map(_server, servers.split(",")))),
         "namespace": namespace,
         "timeout": min(max(timeout, SHORTEST), LONGEST),
         "grace": grace,

@@ -36,6 +36,12 @@ _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
 _FIRST_REST: Final = 0.25
 _LONGEST_REST: Final = 10.0
+_ANSWERED_PAUSE: Final = 0.05
+_SHOWN: Final = 200
+"""Characters of a message of HBase that tracebacks show."""
+
+_MOST_DOUBLED: Final = 10
+"""Failures after which a server does not rest longer: the rest is the longest by then."""
 
 
 class _Server:
@@ -53,7 +59,7 @@ class _Server:
 
     def note_failure(self) -> None:
         """Lets the server rest, longer each time, and closes its connections: they lead to the same process."""
-        self.rests_until = monotonic() + min(_LONGEST_REST, _FIRST_REST * 2.0**self.failures)
+        self.rests_until = monotonic() + min(_LONGEST_REST, _FIRST_REST * 2.0 ** min(self.failures, _MOST_DOUBLED))
         self.failures += 1
         self.drop_idle()
 
@@ -87,22 +93,34 @@ class ThriftPool:
         self._slots = threading.BoundedSemaphore(options.pool)
         _OPEN.add(self)
 
-    def call(self, method: str, *, repeats: bool, **arguments: Any) -> Any:
+    def call(self, method: str, *, repeats: bool, deadline: float | None = None, **arguments: Any) -> Any:
         """The answer of a method. With `repeats` it does no harm to make the call twice.
+
+        Args:
+            method: its name.
+            repeats: whether it may be made twice.
+            deadline: of the request that the call is a part of; by default the call has the whole time.
+            arguments: of the method.
 
         Raises:
             Unavailable: the call was not made, or only reads.
             OutcomeUnknown: it was sent, and its answer was lost.
         """
-        deadline = monotonic() + self.timeout
-        if not self._slots.acquire(timeout=self.timeout):
-            raise Unavailable(
-                "all connections are busy; try again, or give the URL a larger pool", seconds=self.timeout
-            )
+        end = monotonic() + self.timeout if deadline is None else deadline
+        left = end - monotonic()
+        if left <= 0:
+            raise Unavailable("HBase did not answer all calls of a request in time; try again", seconds=self.timeout)
+        if not self._slots.acquire(timeout=left):
+            raise self._busy()
         try:
-            return _RepeatedCall(self, method, arguments, deadline, repeats=repeats).make()
+            if monotonic() >= end:
+                raise self._busy()
+            return _RepeatedCall(self, method, arguments, end, repeats=repeats).make()
         finally:
             self._slots.release()
+
+    def _busy(self) -> Unavailable:
+        return Unavailable("all connections are busy; try again, or give the URL a larger pool", seconds=self.timeout)
 
     def close(self) -> None:
         self._closed = True
@@ -157,7 +175,7 @@ class _RepeatedCall:
         self._arguments = arguments
         self._deadline = deadline
         self._repeats = repeats
-        self._was_sent = False
+        self._may_be_done = False
         self._failed: Failure | None = None
         self._tried: list[str] = []
 
@@ -188,16 +206,21 @@ class _RepeatedCall:
             answer = connection.call(self._method, self._arguments, end)
         except (service.TIOError, service.TIllegalArgument, TApplicationException) as error:
             assert connection is not None, "a server answered"
-            self._was_sent = True
             self._pool.give_back(server, connection)
-            raise _FailedError(self._translated(error, server)) from error
-        except Closed:
+            failure = self._translated(error, server)
+            _shorten(error)
+            is_refusal = isinstance(error, service.TIOError) and not failure.passes
+            self._may_be_done = self._may_be_done or not is_refusal
+            raise _FailedError(failure) from error
+        except Closed as error:
+            self._check_doubt({}, error)
             raise
         except Exception as error:
             if connection is not None:
                 connection.close()
-                self._was_sent = self._was_sent or connection.was_sent
-            server.note_failure()
+                self._may_be_done = self._may_be_done or connection.was_sent
+            if connection is None or connection.was_sent:  # else the time ended here, which is not the server's fault
+                server.note_failure()
             raise _FailedError(self._translated(error, server)) from error
         except BaseException:
             if connection is not None:
@@ -214,14 +237,20 @@ class _RepeatedCall:
         error, is_opening = failure.error, self._pool.is_opening
         if isinstance(error, InvalidUrl) and not is_opening:
             failure = Failure(Unavailable(error.message, **error.facts), passes=True)
-        gives_up = is_opening and not self._was_sent and len(self._tried) + 1 >= servers
+        gives_up = is_opening and not self._may_be_done and len(self._tried) + 1 >= servers
         is_late = monotonic() >= self._deadline
-        if failure.passes and not is_late and not gives_up and (self._repeats or not self._was_sent):
+        if failure.passes and not is_late and not gives_up and (self._repeats or not self._may_be_done):
             return
-        if self._was_sent and self._method in _WRITES and failure.passes:
-            lost = "the answer of HBase was lost: this is written or not; read before writing again"
-            raise OutcomeUnknown(lost, **failure.error.facts) from cause
+        self._check_doubt(failure.error.facts, cause)
         raise failure.error from cause
+
+    def _check_doubt(self, facts: dict[str, Any], cause: BaseException | None) -> None:
+        """Raises OutcomeUnknown where an attempt, this one or one before, may have written."""
+        if self._may_be_done and self._method in _WRITES:
+            if isinstance(cause, service.TIOError):
+                time.sleep(_ANSWERED_PAUSE)  # who looks what came of it and tries again must not do so without a pause
+            lost = "the answer of HBase was lost: this is written or not; read before writing again"
+            raise OutcomeUnknown(lost, **facts) from cause
 
 
 class _FailedError(Exception):
@@ -230,6 +259,12 @@ class _FailedError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure)
         self.failure = failure
+
+
+def _shorten(error: Exception) -> None:
+    """Leaves the first line of a message, for tracebacks: HBase adds a stack of kilobytes."""
+    message = vars(error).get("message") or ""
+    vars(error)["message"] = message.partition("\n")[0][:_SHOWN]
 
 
 def _table_of(arguments: dict[str, Any]) -> bytes:

@@ -40,6 +40,8 @@ def open_tables(pool: ThriftPool, options: HbaseOptions) -> None:
         except StoreReplaced:
             wanted = _make(pool, options, table, name, wanted)
             found = pool.call("getTableDescriptor", repeats=True, table=name)
+        else:
+            _wait_for(pool, name, options.table(table))  # another process may be making it
         _check(found, table, options)
     pool.is_opening = False
 
@@ -68,11 +70,13 @@ def _make(pool: ThriftPool, options: HbaseOptions, table: Table, name: Any, want
 
 
 def _wait_for(pool: ThriftPool, name: Any, shown: bytes) -> None:
-    """Waits until a table that another process makes can be used."""
+    """Waits until a table that this or another process makes can be used."""
     deadline = monotonic() + pool.timeout
     while not pool.call("isTableAvailable", repeats=True, tableName=name):
         if monotonic() > deadline:
-            raise Unavailable("HBase did not make a table in time; open the store again", table=shown.decode())
+            raise Unavailable(
+                "a table is not made yet or disabled; enable it, or open the store again", table=shown.decode()
+            )
         time.sleep(_LOOK_SECONDS)
 
 

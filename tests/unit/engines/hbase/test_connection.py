@@ -176,3 +176,39 @@ def test_tls_is_ended_by_a_proxy_whose_certificate_is_trusted(hbase_options, tmp
         engine.close()
         with pytest.raises(InvalidUrl, match="not trusted"):
             HbaseEngine(options_from_url(place, {**given, "tls": "true"}))
+
+
+def test_another_address_of_a_name_is_tried_where_one_is_dead(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as dead:
+        dead.bind(("127.0.0.1", 0))
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", each.getsockname()) for each in (dead, server)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_given, **_named: found)
+        made = Connection(("name", 9090), "buffered", None, monotonic() + 30)
+        assert not made.has_something()
+        made.close()
+        found.pop()
+        with pytest.raises(ConnectionRefusedError):
+            Connection(("name", 9090), "buffered", None, monotonic() + 30)
+        found.clear()
+        with pytest.raises(OSError, match="no address"):
+            Connection(("name", 9090), "buffered", None, monotonic() + 30)
+
+
+def test_a_dead_address_takes_only_its_share_of_the_time(monkeypatch):
+    given = []
+
+    class Silent:
+        def settimeout(self, seconds):
+            given.append(seconds)
+
+        def connect(self, _address):
+            raise TimeoutError
+
+        def close(self):
+            """Nothing is open."""
+
+    monkeypatch.setattr(socket, "socket", lambda *_given: Silent())
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_given, **_named: [(0, 0, 0, "", ())] * 3)
+    with pytest.raises(TimeoutError):
+        Connection(("name", 9090), "buffered", None, monotonic() + 30)
+    assert [seconds <= share for seconds, share in zip(given, (10, 15, 30), strict=True)] == [True] * 3

@@ -11,6 +11,7 @@ from oneread.engines.hbase import rows as structures
 from oneread.errors import InvalidValue, LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
 from oneread.store.rows import MAX_STAMP, REMOVED, Cell, RowMutation, RowRange
+from tests.failures.stores import until
 
 ALL = RowRange(b"", b"")
 
@@ -183,6 +184,57 @@ def test_deletes_that_hbase_leaves_out_are_not_passed_over(engine, monkeypatch):
     monkeypatch.setattr(engine._pool, "call", lambda *_given, **_named: ["left"])
     with pytest.raises(OutcomeUnknown):
         engine.answer(Mutate("roots", [RowMutation(b"a", delete_row=5)]))
+
+
+def test_changes_of_which_some_are_made_are_not_said_to_be_undone(engine, monkeypatch):
+    ends = iter([None])
+
+    def call(*_given, **_named):
+        for end in ends:
+            return end
+        raise Unavailable("no time is left")
+
+    monkeypatch.setattr(engine._pool, "call", call)
+    with pytest.raises(OutcomeUnknown, match="only some"):
+        engine.answer(Mutate("roots", [put(b"a"), put(b"a")]))
+    with pytest.raises(Unavailable):
+        engine.answer(Mutate("roots", [put(b"a"), put(b"a")]))
+
+
+def test_all_calls_of_a_request_have_one_deadline(room, monkeypatch):
+    monkeypatch.setattr(engines, "READ_KEYS", 1)
+    deadlines = []
+    call = room.engine._pool.call
+
+    def noted(*given, deadline, **named):
+        deadlines.append(deadline)
+        return call(*given, deadline=deadline, **named)
+
+    monkeypatch.setattr(room.engine._pool, "call", noted)
+    assert room.answer(Read("roots", [b"a", b"b", b"c"])) == [None] * 3
+    assert len(deadlines) == 3
+    assert len(set(deadlines)) == 1
+
+
+def test_a_cursor_key_that_was_deleted_by_hand_is_made_again(whole):
+    whole.cursor_key()
+    gone = [engines.service.TDelete(row=b"cursor-key")]
+    whole._pool.call("deleteMultiple", repeats=False, table=whole._tables["system"], tdeletes=gone)
+    with closing(HbaseEngine(whole._options)) as again:
+        until(lambda: len(key_or_none(again) or b"") == 32)
+
+
+def key_or_none(engine):
+    try:
+        return engine.cursor_key()
+    except Unavailable:  # the clock still shows the millisecond of the delete
+        return None
+
+
+def test_a_cursor_key_that_does_not_appear_is_unavailable(engine, monkeypatch):
+    monkeypatch.setattr(engine._pool, "call", lambda *_given, **_named: engines.service.TResult(columnValues=[]))
+    with pytest.raises(Unavailable, match="cursor key"):
+        engine.cursor_key()
 
 
 def test_an_answer_for_fewer_rows_is_not_one(engine, monkeypatch):

@@ -29,10 +29,15 @@ def ends(connection):
     return True
 
 
+def time_for(lose):
+    """Seconds of a request whose first answer is lost so: a third is waited for where the rest does not come."""
+    return 30.0 if lose is cut else 12.0
+
+
 @pytest.mark.parametrize("lose", [cut, half, silence])
 @pytest.mark.parametrize("asked", [READ, Scan("roots", ALL, 5), PUT, DELETE, Read("roots", [b"a", b"b"])])
 def test_a_request_whose_answer_is_lost_is_made_again(through, proxies, lose, asked):
-    room = through(timeout=6.0)
+    room = through(timeout=time_for(lose))
     room.answer(PUT)
     expected = room.answer(asked)
     proxies[0].on_answer = Once(lose)
@@ -43,13 +48,15 @@ def test_a_request_whose_answer_is_lost_is_made_again(through, proxies, lose, as
 
 @pytest.mark.parametrize("lose", [cut, half, silence])
 def test_a_check_whose_answer_is_lost_is_made_once_and_its_outcome_unknown(through, proxies, lose):
-    room = through(timeout=6.0)
+    room = through()
     room.answer(READ)
+    room.engine._pool.timeout = time_for(lose)
     before = proxies[0].requests
     proxies[0].on_answer = Once(lose)
     with pytest.raises(OutcomeUnknown):
         room.answer(CLAIM)
     assert proxies[0].requests == before + 1
+    room.engine._pool.timeout = 30.0
     assert room.answer(READ) == [ROW]
 
 
@@ -86,7 +93,7 @@ def test_a_check_goes_to_another_server_where_one_cannot_be_reached(through, pro
 
 
 def test_an_answer_that_comes_too_late_is_not_taken_for_that_of_the_next_request(through, proxies):
-    room = through(timeout=6.0)
+    room = through(timeout=12.0)
     held, release = [], threading.Event()
     room.answer(Mutate("roots", [RowMutation(b"a", ROW), RowMutation(b"b", {b"d:b": Cell(b"2", 5)})]))
 
@@ -113,6 +120,7 @@ def test_a_connection_that_the_server_closed_is_noticed_before_it_is_used(throug
 
 
 def test_a_connection_that_was_not_used_for_long_is_opened_again(through, proxies, monkeypatch):
+    monkeypatch.setattr(pools, "IDLE_SECONDS", float("inf"))
     room = through()
     room.answer(READ)
     before = proxies[0].accepted
@@ -125,7 +133,7 @@ def test_a_connection_that_was_not_used_for_long_is_opened_again(through, proxie
 
 def test_a_silent_server_is_left_alone_until_it_has_rested(through, proxies):
     first, second = proxies
-    room = through(first, second, timeout=6.0)
+    room = through(first, second, timeout=12.0)
     resting = next(each for each in room.engine._pool._servers if each.name == first.place)
     first.on_answer = silence
     while not resting.failures:
@@ -225,7 +233,7 @@ def test_a_server_of_another_kind_is_a_wrong_url(hbase, said, transport):
 
 
 def test_garbage_in_the_middle_does_not_make_the_url_wrong(through, proxies):
-    room = through(timeout=6.0)
+    room = through()
     proxies[0].on_answer = Once(lambda data: b"garbage" + data)
     assert room.answer(READ) == [None]
     proxies[0].on_answer = Once(lambda data: b"garbage" + data)

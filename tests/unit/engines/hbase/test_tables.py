@@ -6,7 +6,7 @@ from contextlib import closing
 import msgspec
 import pytest
 
-from oneread.engines.hbase import HbaseEngine
+from oneread.engines.hbase import HbaseEngine, tables
 from oneread.errors import InvalidUrl, OutcomeUnknown, StoreError, StoreReplaced, Unavailable
 from oneread.store.requests import Mutate, Read
 from oneread.store.rows import Cell, RowMutation
@@ -89,12 +89,26 @@ def test_a_table_that_would_lose_cells_is_refused(new, admin, families, options,
     assert fact in str(refusal.value)
 
 
+def test_a_table_that_another_process_makes_is_waited_for(hbase_options, monkeypatch):
+    looks = iter([False, False])
+    call = tables.ThriftPool.call
+
+    def late(pool, method, **given):
+        if method == "isTableAvailable" and next(looks, None) is False:
+            return False
+        return call(pool, method, **given)
+
+    monkeypatch.setattr(tables.ThriftPool, "call", late)
+    HbaseEngine(hbase_options).close()
+    assert next(looks, None) is None
+
+
 def test_a_table_that_is_disabled_or_removed_is_an_error_in_time(new, admin):
     engine = HbaseEngine(msgspec.structs.replace(new, compression="none"))
     table = name_of(new.table("roots"))
     engine.answer(PUT)
     admin.disableTable(table)
-    engine._pool.timeout = 2.0
+    engine._pool.timeout = 9.0
     with pytest.raises(Unavailable, match="HBase cannot answer now") as refusal:
         engine.answer(READ)
     assert refusal.value.facts["error"] == "NotServingRegionException"
