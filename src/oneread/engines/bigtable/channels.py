@@ -227,7 +227,7 @@ def _ended() -> grpc.aio.AioRpcError:
 
 
 def _is_cancelled() -> bool:
-    """Whether the running task was told to end."""
+    """Whether the running task was cancelled."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
