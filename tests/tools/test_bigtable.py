@@ -91,6 +91,33 @@ def test_without_go_and_pip_installing_says_what_is_missing(monkeypatch, tmp_pat
     assert bigtable.install() == 0
 
 
+def fake_go(tmp_path):
+    """A Go that builds what the test finds, and prints where it looks for modules."""
+    cases = tmp_path / "modules" / f"{bigtable.MODULE}@{bigtable.VERSION}" / "testdata"
+    cases.mkdir(parents=True)
+    (cases / bigtable.CASES).write_text("{}")
+    program = tmp_path / "go"
+    program.write_text(
+        f'#!/bin/sh\nif [ "$1" = env ]; then echo {tmp_path}/modules; exit; fi\n'
+        'mkdir "$GOBIN"; echo "$GOFLAGS$GOOS$GOARCH" >"$GOBIN/emulator"\n'
+    )
+    program.chmod(stat.S_IRWXU)
+    return str(program)
+
+
+def test_a_build_that_comes_second_leaves_the_first_one(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name in ("GOFLAGS", "GOOS", "GOARCH"):
+        monkeypatch.setenv(name, "other")
+    go = fake_go(tmp_path)
+    for number in range(2):
+        folder = bigtable.place().parent / str(number)
+        folder.mkdir(parents=True)
+        assert bigtable._build(go, folder) == 0
+        assert (bigtable.place() / "emulator").read_text() == "\n"
+        assert (folder / "bin").exists() == (number == 1)
+
+
 def test_the_version_of_go_is_compared_by_numbers(tmp_path):
     program = tmp_path / "go"
     program.write_text("#!/bin/sh\necho go version go1.9.2 linux/amd64\n")

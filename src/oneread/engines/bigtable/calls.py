@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
-from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -17,14 +16,14 @@ from grpc import RpcError, StatusCode
 
 from oneread.engines.bigtable.messages import MESSAGES
 from oneread.engines.bigtable.options import BigtableOptions
-from oneread.engines.bigtable.translate import Failed, translate
+from oneread.engines.bigtable.translate import LOST, Failed, translate
+from oneread.errors import Closed, OnereadError, OutcomeUnknown
 from oneread.store.rows import Table
 
 T = TypeVar("T")
 
-TRIES: Final = 5
-"""Attempts of a request that may be repeated."""
 _FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 0.8
 _LEAST_SECONDS: Final = 0.001
 
 _DATA: Final = "/google.bigtable.v2.Bigtable/"
@@ -93,19 +92,24 @@ def place_of(options: BigtableOptions, table: Table) -> CallPlace:
     return CallPlace(routing, {"store": options.parent, "table": options.prefix + table})
 
 
+def deadline(seconds: float) -> float:
+    """When a request that begins now must have ended."""
+    return time.monotonic() + seconds
+
+
 class Attempts:
-    """The attempts of one request.
+    """The attempts of one request, which go on while there is time `until` its deadline.
 
     `writes` says that a lost answer leaves its outcome open, `blind` that it may be made twice all the same.
     """
 
-    def __init__(self, place: CallPlace, seconds: float, *, writes: bool = False, blind: bool = True) -> None:
+    def __init__(self, place: CallPlace, until: float, *, writes: bool = False, blind: bool = True) -> None:
         self._place = place
-        self._until = time.monotonic() + seconds
+        self._until = until
         self._writes = writes
         self._blind = blind
         self._unsure = False
-        self._number = count(1)
+        self._pause = _FIRST_PAUSE
 
     @property
     def left(self) -> float:
@@ -122,14 +126,19 @@ class Attempts:
                 if failed.code in expected:
                     return None
                 pause = self.next(failed, failure)
+            except Closed as closed:
+                raise self.ended_by(closed) from closed
             yield pause
 
     def next(self, failed: Failed, cause: BaseException | None = None) -> Pause:
         """The pause before another attempt. Raises the error of this one where there is none."""
         self._unsure = self._unsure or (self._writes and failed.may_be_applied)
-        number = next(self._number)
-        seconds = _FIRST_PAUSE * 2 ** (number - 1)
+        seconds, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
         repeatable = failed.is_passing and (self._blind or failed.was_never_sent)
-        if repeatable and number < TRIES and time.monotonic() + seconds < self._until:
+        if repeatable and time.monotonic() + 2 * seconds < self._until:  # an attempt has as long as its pause
             return Pause(seconds)
         raise translate(failed, self._place.facts, unsure=self._unsure) from cause
+
+    def ended_by(self, closed: Closed) -> OnereadError:
+        """The error of a request whose store was closed before its next attempt."""
+        return OutcomeUnknown(LOST, **self._place.facts) if self._unsure else closed

@@ -73,7 +73,7 @@ class Channels:
             while True:
                 try:
                     answer = self._perform(step)
-                except grpc.RpcError as failure:
+                except (grpc.RpcError, Closed) as failure:
                     step = steps.throw(failure)
                 else:
                     step = steps.send(answer)
@@ -91,8 +91,12 @@ class Channels:
             while True:
                 try:
                     answer = await self._perform_async(step)
-                except grpc.RpcError as failure:
+                except (grpc.RpcError, Closed) as failure:
                     step = steps.throw(failure)
+                except asyncio.CancelledError:
+                    if not self._closed or _is_cancelled():
+                        raise
+                    step = steps.throw(_ended())
                 else:
                     step = steps.send(answer)
         except StopIteration as stop:
@@ -104,8 +108,10 @@ class Channels:
 
     def close(self) -> None:
         """Ends all connections; closing twice does nothing. Calls under way are cancelled: writes may be applied."""
-        self._closed = True
-        for channel in self._threads.channels.values():
+        with self._lock:
+            self._closed = True
+            channels = list(self._threads.channels.values())
+        for channel in channels:
             channel.close()
         running = [(loop, lines) for loop, lines in list(self._loops.items()) if loop.is_running()]
         closing = [
@@ -125,7 +131,7 @@ class Channels:
     def _forget(self) -> None:
         self._lock = threading.Lock()
         self._threads = _Lines({}, {})
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Lines] = weakref.WeakKeyDictionary()
+        self._loops: dict[asyncio.AbstractEventLoop, _Lines] = {}
 
     def _check_open(self, cause: Exception | None = None) -> None:
         if self._closed:
@@ -175,8 +181,18 @@ class Channels:
         lines = self._loops.get(loop)
         if lines is None:
             _check_process()
-            lines = self._loops[loop] = _Lines({}, {})
+            lines = self._add_loop(loop)
         return lines.methods.get(method.path) or self._method(lines, method, grpc.aio, ())
+
+    def _add_loop(self, loop: asyncio.AbstractEventLoop) -> _Lines:
+        """Notes a loop, and forgets those that were closed: their connections end."""
+        lines = _Lines({}, {})
+        with self._lock:
+            self._check_open()
+            for each in [known for known in self._loops if known.is_closed()]:
+                del self._loops[each]
+            self._loops[loop] = lines
+        return lines
 
     def _method(
         self, lines: _Lines, method: Method, client: Any, options: tuple[tuple[str, Any], ...]
@@ -202,6 +218,18 @@ class Channels:
 
 def _metadata(routing: str) -> tuple[tuple[str, str], ...]:
     return (("x-goog-request-params", routing), ("bigtable-features", _FEATURES))
+
+
+def _ended() -> grpc.aio.AioRpcError:
+    """What a thread gets when its channel is closed. On an event loop gRPC says that the caller was cancelled."""
+    nothing = grpc.aio.Metadata()
+    return grpc.aio.AioRpcError(grpc.StatusCode.CANCELLED, nothing, nothing, "the store was closed")
+
+
+def _is_cancelled() -> bool:
+    """Whether the running task was cancelled."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 _OPEN: weakref.WeakSet[Channels] = weakref.WeakSet()

@@ -7,8 +7,8 @@ an increment are never sent twice, unless the first one never left. See docs/dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from grpc import RpcError, StatusCode
 
@@ -20,11 +20,12 @@ from oneread.engines.bigtable.options import BigtableOptions
 from oneread.engines.bigtable.tables import NO_STORE
 from oneread.engines.bigtable.translate import Failed
 from oneread.engines.embedded import check_column, check_row
-from oneread.errors import InvalidUrl, LimitExceeded
+from oneread.errors import Closed, InvalidUrl, LimitExceeded, Unavailable
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Scan
 from oneread.store.rows import TABLES, Cell, Row, RowMutation, RowRange, Table
 
 _OWN_ROW: Final = b"oneread"
+_LOOKS: Final = 10
 _LARGEST_AMOUNT: Final = 1 << 63
 _NO_RESULT: Final = Failed(StatusCode.INTERNAL, "no result for a row of a batch")
 
@@ -33,6 +34,15 @@ _Rule: Final = MESSAGES["ReadModifyWriteRule"]
 
 RowsBehind: TypeAlias = Callable[["bytes | None"], Any]
 """The rows behind a key that are still wanted, as a RowSet; all for None; None where none is."""
+
+
+class _Wanted(NamedTuple):
+    """The rows of a set that pass a filter, at most `limit` unless it is 0."""
+
+    behind: RowsBehind
+    passing: Any
+    limit: int = 0
+    reverse: bool = False
 
 
 class BigtableSteps:
@@ -46,26 +56,23 @@ class BigtableSteps:
         }
 
     def read(self, asked: Read) -> Steps[list[Row | None]]:
-        found = yield from self._rows(asked.table, _keys_behind(asked.keys), wire.READ_FILTERS[asked.families])
-        rows = dict(found)
+        rows = yield from self._read(asked.table, asked.keys, wire.READ_FILTERS[asked.families], self._until())
         return [rows.get(key) for key in asked.keys]
 
     def scan(self, asked: Scan) -> Steps[list[Found]]:
         if asked.limit <= 0:
             return []
         behind = _range_behind(asked.range, reverse=asked.reverse)
-        return (
-            yield from self._rows(
-                asked.table, behind, wire.READ_FILTERS[asked.families], asked.limit, reverse=asked.reverse
-            )
-        )
+        wanted = _Wanted(behind, wire.READ_FILTERS[asked.families], asked.limit, asked.reverse)
+        return (yield from self._rows(asked.table, wanted, self._attempts(asked.table, self._until())))
 
     def mutate(self, asked: Mutate) -> Steps[None]:
         table = asked.table
         wire.check_mutations(table, asked.rows)
-        columns = yield from self._columns(table, asked.rows)
+        until = self._until()
+        columns = yield from self._columns(table, asked.rows, until)
         made = [(each.key, wire.mutations(each, columns.get(each.key, ()))) for each in asked.rows]
-        attempts = self._attempts(table, writes=True)
+        attempts = self._attempts(table, until, writes=True)
         for batch in wire.batches([row for row in made if row[1]]):
             yield from self._write(table, batch, attempts)
 
@@ -73,11 +80,12 @@ class BigtableSteps:
         table, key, wants_value = asked.table, asked.mutation.key, asked.expected is not None
         check_column(table, asked.column)
         wire.check_mutations(table, [asked.mutation])
-        columns = yield from self._columns(table, [asked.mutation])
-        made = wire.mutations(asked.mutation, {*columns.get(key, ()), asked.column})
         passes = wire.predicate(asked.column, asked.expected)
+        until = self._until()
+        columns = yield from self._columns(table, [asked.mutation], until)
+        made = wire.mutations(asked.mutation, {*columns.get(key, ()), asked.column})
         if not made:  # Bigtable refuses a condition that nothing follows from
-            return bool((yield from self._rows(table, _keys_behind([key]), passes))) == wants_value
+            return bool((yield from self._read(table, [key], passes, until))) == wants_value
         message = calls.CHECK_AND_MUTATE_ROW.asked(
             **self._addresses[table],
             row_key=key,
@@ -85,7 +93,7 @@ class BigtableSteps:
             true_mutations=made if wants_value else [],
             false_mutations=[] if wants_value else made,
         )
-        answer = yield from self._once(table, calls.CHECK_AND_MUTATE_ROW, message)
+        answer = yield from self._once(table, calls.CHECK_AND_MUTATE_ROW, message, until)
         return bool(answer.predicate_matched) == wants_value
 
     def increment(self, asked: Increment) -> Steps[int]:
@@ -95,7 +103,7 @@ class BigtableSteps:
         family, qualifier = wire.split(asked.column)
         rule = _Rule(family_name=family, column_qualifier=qualifier, increment_amount=asked.amount)
         message = calls.READ_MODIFY_WRITE_ROW.asked(**self._addresses[asked.table], row_key=asked.key, rules=[rule])
-        answer = yield from self._once(asked.table, calls.READ_MODIFY_WRITE_ROW, message)
+        answer = yield from self._once(asked.table, calls.READ_MODIFY_WRITE_ROW, message, self._until())
         return int.from_bytes(answer.row.families[0].columns[0].cells[0].value, "big", signed=True)
 
     def own_value(self, name: bytes, value: bytes) -> Steps[bytes]:
@@ -109,26 +117,38 @@ class BigtableSteps:
             predicate_filter=passes,
             false_mutations=wire.mutations(kept),
         )
-        while not (found := (yield from self._rows("system", _keys_behind([_OWN_ROW]), passes))):
+        for _ in range(_LOOKS):
+            found = yield from self._read("system", [_OWN_ROW], passes, self._until())
+            if found:
+                return found[_OWN_ROW][column].value
             if self._options.read_only:
                 raise InvalidUrl(NO_STORE, store=self._options.parent)
-            yield from self._once("system", calls.CHECK_AND_MUTATE_ROW, message)
-        return found[0][1][column].value
+            yield from self._once("system", calls.CHECK_AND_MUTATE_ROW, message, self._until())
+        raise Unavailable("a row of the store was written and is not there; try again", store=self._options.parent)
 
-    def _attempts(self, table: Table, *, writes: bool = False, blind: bool = True) -> Attempts:
-        return Attempts(self._places[table], self._options.timeout, writes=writes, blind=blind)
+    def _until(self) -> float:
+        """When a request that begins now must have ended."""
+        return calls.deadline(self._options.timeout)
 
-    def _once(self, table: Table, method: calls.Method, message: Any) -> Steps[Any]:
+    def _attempts(self, table: Table, until: float, *, writes: bool = False, blind: bool = True) -> Attempts:
+        return Attempts(self._places[table], until, writes=writes, blind=blind)
+
+    def _once(self, table: Table, method: calls.Method, message: Any, until: float) -> Steps[Any]:
         """A write that may not be made twice."""
         routing = self._places[table].routing
-        attempts = self._attempts(table, writes=True, blind=False)
+        attempts = self._attempts(table, until, writes=True, blind=False)
         return (yield from attempts.make(lambda seconds: Call(method, message, routing, seconds)))
 
-    def _rows(
-        self, table: Table, behind: RowsBehind, passing: Any, limit: int = 0, *, reverse: bool = False
-    ) -> Steps[list[Found]]:
-        """The rows of a set that pass a filter, at most `limit` unless it is 0."""
-        attempts, routing = self._attempts(table), self._places[table].routing
+    def _read(self, table: Table, keys: Iterable[bytes], passing: Any, until: float) -> Steps[dict[bytes, Row]]:
+        """The rows with these keys that pass a filter."""
+        attempts, rows = self._attempts(table, until), dict[bytes, Row]()
+        for part in wire.keys_to_ask(keys):
+            rows.update((yield from self._rows(table, _Wanted(_keys_behind(part), passing), attempts)))
+        return rows
+
+    def _rows(self, table: Table, wanted: _Wanted, attempts: Attempts) -> Steps[list[Found]]:
+        behind, passing, limit, reverse = wanted
+        routing = self._places[table].routing
         found: list[Found] = []
         last: bytes | None = None
         while (rows := behind(last)) is not None and (not limit or len(found) < limit):
@@ -152,10 +172,10 @@ class BigtableSteps:
             yield pause
         return found
 
-    def _columns(self, table: Table, changed: Sequence[RowMutation]) -> Steps[Mapping[bytes, Row]]:
+    def _columns(self, table: Table, changed: Sequence[RowMutation], until: float) -> Steps[Mapping[bytes, Row]]:
         """The columns of rows that are deleted up to a stamp, which Bigtable deletes by name only."""
         whole = [each.key for each in changed if each.delete_row is not None]
-        return dict((yield from self._rows(table, _keys_behind(whole), wire.COLUMNS_ALONE)))
+        return (yield from self._read(table, whole, wire.COLUMNS_ALONE, until))
 
     def _write(self, table: Table, batch: list[wire.RowChanges], attempts: Attempts) -> Steps[None]:
         if len(batch) > 1:
@@ -177,6 +197,8 @@ class BigtableSteps:
                 yield Call(calls.MUTATE_ROWS, message, routing, attempts.left, _receiver(results))
             except RpcError as failure:
                 broken, cause = Failed.of(failure), failure
+            except Closed as closed:
+                raise attempts.ended_by(closed) from closed
             else:
                 broken, cause = _NO_RESULT, None
             failed = [results.get(number, broken) for number in range(len(left))]
@@ -204,7 +226,7 @@ def _gravest(failed: Sequence[Failed]) -> Failed:
 
 def _keys_behind(keys: Sequence[bytes]) -> RowsBehind:
     def behind(last: bytes | None) -> Any:
-        return wire.rows_of_keys(keys if last is None else (key for key in keys if key > last))
+        return wire.rows_of_keys(keys if last is None else [key for key in keys if key > last])
 
     return behind
 

@@ -97,5 +97,5 @@ class _Administration:
     def _ask(self, method: Method, message: Any, routing: str, expected: frozenset[StatusCode]) -> Steps[Any]:
         """The answer; None where the status is an expected one."""
         place = CallPlace(routing, {"store": self._parent, "table": self._table})
-        attempts = Attempts(place, self._seconds)
+        attempts = Attempts(place, calls.deadline(self._seconds))
         return (yield from attempts.make(lambda seconds: Call(method, message, routing, seconds), expected))

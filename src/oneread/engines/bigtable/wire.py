@@ -11,14 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from oneread.engines.bigtable.messages import MESSAGES
-from oneread.engines.embedded import check_column, check_row
+from oneread.engines.embedded import MAX_KEY, check_column, check_row
 from oneread.errors import InvalidValue, LimitExceeded
 from oneread.store.rows import REMOVED, Families, Row, RowMutation, RowRange, Table
 
 LONGEST_KEY: Final = 4096
-"""Bytes of a key: Bigtable's limit. A longer one is in no table, and a request that names it is refused."""
+"""Bytes of a key: Bigtable's limit. A range that names a longer one is refused."""
 MOST_MUTATIONS: Final = 100_000
 """Mutations of one request: Bigtable's limit."""
+MOST_KEYS: Final = 1000
+"""Keys of one read: with the longest of them it is within Bigtable's limit of 512 KiB."""
+LARGEST_FILTER: Final = 20_480
+"""Bytes of a filter: Bigtable's limit."""
 MOST_BYTES: Final = 32 << 20
 """Bytes of one batch, roughly; one row is sent whatever it takes."""
 LAST_STAMP: Final = ((1 << 63) - 1) // 1000 - 1
@@ -79,11 +83,20 @@ def column_filter(family: str, qualifier: bytes) -> Any:
 
 
 def predicate(column: bytes, expected: bytes | None) -> Any:
-    """Passes the newest cell of a column if it has the expected value; any value when None is expected."""
+    """Passes the newest cell of a column if it has the expected value; any value when None is expected.
+
+    Raises LimitExceeded where the value is too large: there is no filter "equal", so a range has it at both ends.
+    """
     newest = column_filter(*split(column))
     if expected is None:
         return newest
-    return chain(newest, _values(start_value_closed=expected, end_value_closed=expected))
+    made = chain(newest, _values(start_value_closed=expected, end_value_closed=expected))
+    if made.ByteSize() > LARGEST_FILTER:
+        raise LimitExceeded(
+            "the expected value is too large for a condition of Bigtable",
+            column=column, bytes=len(expected), limit=LARGEST_FILTER // 2,
+        )  # fmt: skip
+    return made
 
 
 def split(column: bytes) -> tuple[str, bytes]:
@@ -92,10 +105,16 @@ def split(column: bytes) -> tuple[str, bytes]:
     return family.decode(), qualifier
 
 
-def rows_of_keys(keys: Iterable[bytes]) -> Any | None:
-    """The rows with these keys; None where no table can hold any: an empty set means every row to Bigtable."""
-    asked = sorted({key for key in keys if 0 < len(key) <= LONGEST_KEY})
-    return _RowSet(row_keys=asked) if asked else None
+def keys_to_ask(keys: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The keys of each read, in order, without those that no row can have."""
+    possible = sorted({key for key in keys if 0 < len(key) <= MAX_KEY})
+    for first in range(0, len(possible), MOST_KEYS):
+        yield possible[first : first + MOST_KEYS]
+
+
+def rows_of_keys(keys: Sequence[bytes]) -> Any | None:
+    """The rows with these keys; None for no keys: an empty set means every row to Bigtable."""
+    return _RowSet(row_keys=keys) if keys else None
 
 
 def rows_of_range(within: RowRange) -> Any:

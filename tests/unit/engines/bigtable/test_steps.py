@@ -1,18 +1,44 @@
 """The steps of a request, made by hand: what is asked next after each kind of failure, message by message."""
 
+import asyncio
+
 import pytest
 from grpc import RpcError, StatusCode
 
-from oneread.engines.bigtable.calls import TRIES, Call, Pause
+from oneread.engines.bigtable import calls as calls_module
+from oneread.engines.bigtable.calls import Attempts, Call, Pause, deadline, place_of
+from oneread.engines.bigtable.channels import Channels
 from oneread.engines.bigtable.messages import MESSAGES
 from oneread.engines.bigtable.options import BigtableOptions
+from oneread.engines.bigtable.servers import emulated
 from oneread.engines.bigtable.steps import BigtableSteps
-from oneread.errors import Corrupt, InvalidValue, OutcomeUnknown, Unavailable
+from oneread.engines.bigtable.translate import Failed
+from oneread.errors import Closed, Corrupt, InvalidValue, LimitExceeded, OutcomeUnknown, Unavailable
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 
-STEPS = BigtableSteps(BigtableOptions("p", "i", timeout=60.0))
+SECONDS = 10.0
+STEPS = BigtableSteps(BigtableOptions("p", "i", timeout=SECONDS))
+ATTEMPTS = 15
+"""So many calls fit into these seconds, with a pause behind each."""
 REFUSED = "failed to connect to all addresses; last error: refused"
+
+
+class Clock:
+    """A clock that goes on by pauses alone."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(calls_module, "time", made)
+    return made
 
 
 class Broken(RpcError):
@@ -56,6 +82,7 @@ def answered(steps, *answers):
         step = next(steps)
         while True:
             if isinstance(step, Pause):
+                calls_module.time.now += step.seconds
                 step = next(steps)
                 continue
             assert isinstance(step, Call)
@@ -66,7 +93,7 @@ def answered(steps, *answers):
                     answer = message
                     break
                 step.receive(message)
-            step = steps.throw(answer) if isinstance(answer, RpcError) else steps.send(answer)
+            step = steps.throw(answer) if isinstance(answer, Exception) else steps.send(answer)
     except StopIteration as stop:
         assert not left
         return calls, stop.value
@@ -163,11 +190,67 @@ def test_a_batch_with_a_row_that_is_refused_is_an_error_at_once():
     assert isinstance(failure, InvalidValue)
 
 
-def test_a_batch_without_any_result_is_unknown_in_the_end():
-    answers = [[]] * TRIES
+def test_a_batch_without_any_result_is_tried_while_there_is_time_and_then_unknown(clock):
+    answers = [[]] * ATTEMPTS
     calls, failure = answered(STEPS.mutate(Mutate("roots", [row(b"a"), row(b"b")])), *answers)
-    assert len(calls) == TRIES
+    assert len(calls) == ATTEMPTS
     assert isinstance(failure, OutcomeUnknown)
+    assert SECONDS - 2 < clock.now < SECONDS
+
+
+def test_a_request_has_one_deadline_for_all_its_calls(clock):
+    steps = STEPS.check_and_mutate(CheckAndMutate("roots", b"d:v", b"1", RowMutation(b"a", delete_row=5)))
+    assert next(steps).seconds == SECONDS
+    clock.now += 4
+    assert steps.send(None).seconds == SECONDS - 4
+
+
+def test_many_keys_are_read_in_several_calls():
+    keys = [b"%04d" % number for number in range(1500)]
+    calls, found = answered(STEPS.read(Read("roots", [b"x" * 600, *keys])), [rows_message(keys[7])], [])
+    assert [len(each.rows.row_keys) for each in calls] == [1000, 500]
+    assert [number for number, each in enumerate(found) if each] == [8]
+
+
+def test_an_expected_value_that_fits_no_filter_is_refused_before_anything_is_sent():
+    asked = CheckAndMutate("roots", b"d:v", bytes(20_000), RowMutation(b"a", delete_row=5))
+    calls, failure = answered(STEPS.check_and_mutate(asked))
+    assert (calls, type(failure)) == ([], LimitExceeded)
+
+
+@pytest.mark.parametrize("rows", [[row(b"a")], [row(b"a"), row(b"b")]], ids=["row", "batch"])
+def test_a_write_whose_store_is_closed_between_attempts_is_unknown(rows):
+    closed = Closed("closed")
+    assert answered(STEPS.mutate(Mutate("roots", rows)), closed)[1] is closed
+    assert answered(STEPS.mutate(Mutate("roots", rows)), Broken(details=REFUSED), closed)[1] is closed
+    failure = answered(STEPS.mutate(Mutate("roots", rows)), Broken(), closed)[1]
+    assert isinstance(failure, OutcomeUnknown)
+    assert failure.__cause__ is closed
+
+
+@pytest.mark.parametrize(
+    "run", [Channels.run, lambda channels, steps: asyncio.run(channels.run_async(steps))], ids=["sync", "async"]
+)
+@pytest.mark.parametrize(("details", "expected"), [("Socket closed", OutcomeUnknown), (REFUSED, Closed)])
+def test_the_steps_hear_that_the_store_was_closed(run, details, expected):
+    channels = Channels(emulated("127.0.0.1:1"))
+    channels.close()
+    attempts = Attempts(place_of(BigtableOptions("p", "i"), "roots"), deadline(SECONDS), writes=True)
+    attempts.next(Failed(StatusCode.UNAVAILABLE, details))
+    with pytest.raises(expected):
+        run(channels, attempts.make(lambda seconds: Call(calls_module.MUTATE_ROW, None, "", seconds)))
+
+
+def test_a_read_whose_store_is_closed_between_attempts_is_closed():
+    closed = Closed("closed")
+    assert answered(STEPS.read(Read("roots", [b"a"])), Broken(), closed)[1] is closed
+
+
+def test_the_engines_own_value_is_looked_for_a_few_times():
+    passed = MESSAGES["CheckAndMutateRowResponse"](predicate_matched=False)
+    calls, failure = answered(STEPS.own_value(b"name", b"value"), *[[], passed] * 10)
+    assert len(calls) == 20
+    assert isinstance(failure, Unavailable)
 
 
 def test_a_later_failure_does_not_make_an_earlier_write_undone():
@@ -186,7 +269,7 @@ CONDITION = CheckAndMutate("roots", b"d:b", ABSENT, row(b"a"))
         ([Broken()], OutcomeUnknown),
         ([Broken(StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")], OutcomeUnknown),
         ([Broken(StatusCode.INVALID_ARGUMENT, "no")], InvalidValue),
-        ([Broken(details=REFUSED)] * TRIES, Unavailable),
+        ([Broken(details=REFUSED)] * ATTEMPTS, Unavailable),
         ([Broken(details=REFUSED), Broken()], OutcomeUnknown),
     ],
 )

@@ -4,6 +4,7 @@ import pytest
 
 from oneread.engines.bigtable import wire
 from oneread.engines.bigtable.messages import MESSAGES
+from oneread.engines.embedded import MAX_COLUMN, MAX_KEY
 from oneread.errors import InvalidValue, LimitExceeded
 from oneread.store.rows import Cell, RowMutation, RowRange
 
@@ -75,8 +76,30 @@ def test_ranges_never_have_a_longer_bound_than_a_key(within, bounds):
 
 
 def test_keys_that_no_table_can_hold_are_not_asked_for():
-    assert list(wire.rows_of_keys([b"b", b"a", LONG, b"b", LONG + b"k", b""]).row_keys) == [b"a", b"b", LONG]
-    assert wire.rows_of_keys([b"", LONG + b"k"]) is None
+    longest = b"k" * MAX_KEY
+    assert list(wire.keys_to_ask([b"b", b"a", longest, b"b", longest + b"k", b""])) == [[b"a", b"b", longest]]
+    assert list(wire.keys_to_ask([b"", longest + b"k"])) == []
+    assert wire.rows_of_keys([]) is None
+
+
+def test_the_keys_of_a_read_are_within_the_limit_of_a_request():
+    keys = [b"%0*d" % (MAX_KEY, number) for number in range(wire.MOST_KEYS + 1)]
+    parts = list(wire.keys_to_ask(reversed(keys)))
+    assert parts == [keys[:-1], keys[-1:]]
+    names = {"table_name": "t" * 500, "app_profile_id": "p" * 50}
+    asked = MESSAGES["ReadRowsRequest"](
+        **names, rows=wire.rows_of_keys(parts[0]), filter=wire.READ_FILTERS["d"], rows_limit=1
+    )
+    assert asked.ByteSize() <= 512 << 10
+
+
+def test_a_condition_is_within_the_limit_of_a_filter():
+    column = b"d:" + b"q" * (MAX_COLUMN - 2)
+    assert 19_000 < wire.predicate(column, bytes(9900)).ByteSize() <= 20_480
+    assert wire.predicate(b"d:v", bytes(10_200)).ByteSize() <= 20_480
+    for size in (10_240, 1 << 20):
+        with pytest.raises(LimitExceeded, match="too large"):
+            wire.predicate(b"d:v", bytes(size))
 
 
 def rows(*sizes):
