@@ -105,7 +105,7 @@ def a_writer_removes_newer_cells(patch):
 
 def a_writer_removes_cells_before_the_work(patch):
     early = "yield from Mutate('system', [RowMutation(task, deletes=each) for task, each in noted.items()])\n        "
-    edit(patch, TotalsCommitter, "_do", ("for done in", early + "for done in"))
+    edit(patch, TotalsCommitter, "_do", ("for done, tasks in", early + "for done, tasks in"))
 
 
 def cells_of_what_is_not_applied_are_removed(patch):
@@ -187,7 +187,7 @@ BY_SEED = {
 """Each with the first seed that finds it: tried before all others."""
 
 BY_SWITCHES = {
-    the_root_row_of_a_group_is_read_after_it: ("two votes", "a", (18,)),
+    the_root_row_of_a_group_is_read_after_it: ("two votes", "a", (23,)),
     changes_of_a_group_are_counted_after_it_was_read: ("two marks", "a", (11, 6)),
     a_new_entity_reads_its_groups_before_its_root_row: ("vote and create", "b", (1,)),
     an_entity_with_equal_totals_is_skipped: ("vote there and back", "a", (11,)),

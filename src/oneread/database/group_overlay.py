@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 from oneread.errors import Conflict
+from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.rows import Cell, Row
 from oneread.transactions.commit import Basis, Change
@@ -12,6 +13,7 @@ from oneread.transactions.intents import encode_version
 from oneread.transactions.root import VERSION
 from oneread.transactions.row_commits import LostRace
 from oneread.transactions.row_groups import GroupCommitter, GroupDraft
+from oneread.transactions.row_time import OPERATION
 
 T = TypeVar("T")
 
@@ -35,12 +37,16 @@ class GroupOverlay:
 
     def _open(self, group: bytes, now: int) -> Plan[GroupDraft]:
         if self._draft is None:
-            self._draft = yield from self._committer.open(group, now)
+            self._draft = yield from self._in_time(self._committer.open(group, now))
         return self._draft
+
+    def _in_time(self, plan: Plan[T]) -> Plan[T]:
+        """A plan that may finish commits which it meets (rule P1)."""
+        return in_time(plan, self._committer.clock, OPERATION)
 
     def _unless_lost(self, plan: Plan[T]) -> Plan[T]:
         try:
-            return (yield from plan)
+            return (yield from self._in_time(plan))
         except LostRace:
             self.is_lost = True
             raise Conflict(_MEANWHILE) from None

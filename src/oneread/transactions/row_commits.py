@@ -202,6 +202,13 @@ class RowCommitter(HeldRows):
                 yield from self.lease.learn()
         raise Conflict("others change this entity all the time; try again", key=self.name_of(key))
 
+    def _commit_now(self, attempt: Callable[[bool], Plan[Committed | None]], key: bytes) -> Plan[bool]:
+        """Commits, and applies it; whether there was something."""
+        done = yield from self._until_won(attempt, key)
+        if done is not None:
+            yield from self._apply_now(done)
+        return done is not None
+
     def step(self, run: Callable[[Any], None]) -> Plan[None]:  # noqa: ARG002 - of the contract
         raise Unsupported(SEVERAL)
 
@@ -456,10 +463,7 @@ class RowCommitter(HeldRows):
         change = self._followers.of_expired(owner)
         if change is None:
             return False
-        done = yield from self._until_won(partial(self._attempt, change, None), change.key)
-        if done is not None:
-            yield from self._apply_now(done)
-        return done is not None
+        return (yield from self._commit_now(partial(self._attempt, change, None), change.key))
 
     # Behind the commit point.
 
@@ -520,7 +524,7 @@ class RowCommitter(HeldRows):
     def include(self, pending: Collection[bytes]) -> Plan[None]:
         """Applies the commits among these tasks that wait, of this process or of another one. One request for each."""
         for key, _version in filter(None, map(read_pending, pending)):
-            yield from self._finished(key)
+            yield from in_time(self._finished(key), self.clock, OPERATION)
 
     def _follow_few(self, source: bytes, version: int) -> Plan[list[bytes]]:
         """Lets the holders of a source follow at once, unless they are many; returns the task that is left."""

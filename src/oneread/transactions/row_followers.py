@@ -330,7 +330,7 @@ class FollowingCommitter(RowCommitter):
         key = outbox.aside_key(source, holder)
         (before,) = yield from Read("system", [key], "dm")
         if holder:
-            seen, root = yield from self._settled(holder)
+            seen, root = yield from in_time(self._settled(holder), self.clock, OPERATION)
             for place in self._recorded.pointers(holder, root):
                 if place.startswith(outbox.holders_of(source).start):
                     yield from in_time(self.follow_pointer(source, place, seen.version), self.clock, OPERATION)

@@ -52,6 +52,8 @@ _GROUPS: Final = 200
 Waiting: TypeAlias = dict[bytes, dict[bytes, int]]
 """Tasks of groups: key to the cells that are removed once it is done, with their stamps."""
 
+ShownAgain: TypeAlias = tuple[Committed, list[bytes]]
+"""A commit of what shows groups, which is applied, and the tasks that it leaves."""
 
 AskAlone: TypeAlias = Callable[[], Plan[bool]]
 """Whether all programs that may write have this one's schema, as of now."""
@@ -110,8 +112,8 @@ class TotalsCommitter(GroupCommitter):
                 left += waiting
                 break
             noted = {task: waiting.pop(task) for task in groups}
-            for done in (yield from self.follow_groups(list(groups.values()))):
-                left += yield from self._note(done, (yield from self._apply_now(done)), waiting)
+            for done, tasks in (yield from self.follow_groups(list(groups.values()))):
+                left += yield from self._note(done, tasks, waiting)
                 for change in changes:
                     root = _root_in(done, change.key)
                     if root is not None:
@@ -134,13 +136,13 @@ class TotalsCommitter(GroupCommitter):
             yield from self._note_cells(groups, waiting)
             yield from self._do(waiting, ())
 
-    def follow_groups(self, groups: Sequence[Group]) -> Plan[list[Committed]]:
-        """Commits what shows groups again, with their numbers; what refuses them is set aside.
+    def follow_groups(self, groups: Sequence[Group]) -> Plan[list[ShownAgain]]:
+        """Commits what shows groups again, with their numbers, and applies it; what refuses them is set aside.
 
         Raises:
             StoreError: what shows them cannot be read or written.
         """
-        found: list[Committed] = []
+        found: list[ShownAgain] = []
         for holder in dict.fromkeys([key for each in groups for key in each.holders]):
             shown = [each for each in groups if holder in each.holders]
             found += yield from in_time(self._show_all(holder, shown), self.clock, OPERATION)
@@ -154,11 +156,9 @@ class TotalsCommitter(GroupCommitter):
         """Commits the entities that show a named counter again, with its value. Raises what an entity refuses it by."""
         for holder in group.holders:
             attempt = partial(self._show, self._followers.of_groups(holder, [group]), [group], set[int]())
-            done = yield from in_time(self._until_won(attempt, holder), self.clock, OPERATION)
-            if done is not None:
-                yield from self._apply_now(done)
+            yield from in_time(self._commit_now(attempt, holder), self.clock, OPERATION)
 
-    def _show_all(self, holder: bytes, groups: Sequence[Group]) -> Plan[list[Committed]]:
+    def _show_all(self, holder: bytes, groups: Sequence[Group]) -> Plan[list[ShownAgain]]:
         """Gives an entity the numbers of groups in one commit; in one for each where that is refused."""
         change = self._followers.of_groups(holder, groups)
         attempt = partial(self._show, change, groups, set[int]())
@@ -169,15 +169,15 @@ class TotalsCommitter(GroupCommitter):
         except (StoreError, *NOT_REFUSALS):
             raise
         except OnereadError:
-            found: list[Committed] = []
+            found: list[ShownAgain] = []
             for each in groups:
                 found += yield from self._show_all(holder, [each])
             return found
-        return [] if done is None else [done]
+        return [] if done is None else [(done, (yield from self._apply_now(done)))]
 
     def _tried(
         self, group: Group, holder: bytes, attempt: Callable[[bool], Plan[Committed | None]]
-    ) -> Plan[list[Committed]]:
+    ) -> Plan[list[ShownAgain]]:
         try:
             done = yield from self._until_won(attempt, holder or group_root(group.key))
         except (StoreError, *NOT_REFUSALS):
@@ -185,7 +185,7 @@ class TotalsCommitter(GroupCommitter):
         except OnereadError as error:
             yield from self.set_aside(group_root(group.key), holder, error)
             return []
-        return [] if done is None else [done]
+        return [] if done is None else [(done, (yield from self._apply_now(done)))]
 
     def _read_whole(self, key: bytes) -> Plan[tuple[SeenRow, Row | None]]:
         """A root row without intents."""
@@ -258,13 +258,11 @@ class TotalsCommitter(GroupCommitter):
             if group is not None and group.indexes is not None:
                 attempt = partial(self._list, group, group.indexes, writes_all=True)
                 try:
-                    done = yield from in_time(self._until_won(attempt, group_root(key)), self.clock, OPERATION)
+                    yield from in_time(self._commit_now(attempt, group_root(key)), self.clock, OPERATION)
                 except (StoreError, *NOT_REFUSALS):
                     raise
                 except OnereadError as error:
                     raise GroupRefused(key, error) from error
-                if done is not None:
-                    yield from self._apply_now(done)
         for each in swaps:
             yield from self.swap(each)
 
@@ -275,8 +273,7 @@ class TotalsCommitter(GroupCommitter):
             while found := (yield from Scan("counts", within, _GROUPS, families="dm")):
                 groups = {each.key: each for key, _row in found if (each := self.group_at(key)) is not None}
                 for group in groups.values():
-                    for done in (yield from self.follow_groups([group])):
-                        yield from self._apply_now(done)
+                    yield from self.follow_groups([group])
                 within = within.behind(found[-1][0])
                 yield from Sleep(0.0)
 
@@ -290,8 +287,7 @@ class TotalsCommitter(GroupCommitter):
         group = self.group_at(group_of_root(source))
         if group is None:
             return
-        for done in (yield from self.follow_groups([group])):
-            yield from self._apply_now(done)
+        yield from self.follow_groups([group])
         yield from self.end_aside(key, before)
 
     @property
@@ -330,8 +326,7 @@ class TotalsCommitter(GroupCommitter):
         taken = _lease_cell(mine, row.get(LEASE), now)
         if not (yield from _swap(row.get(LEASE), RowMutation(task, {LEASE: taken}))):
             return
-        for done in (yield from self.follow_groups([group])):
-            yield from self._apply_now(done)
+        yield from self.follow_groups([group])
         freed = _lease_cell(leases.left(task, mine), taken, now)
         yield from _swap(taken, RowMutation(task, {LEASE: freed}, outbox.waiting_cells(row)))
 
