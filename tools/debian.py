@@ -4,15 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Final
-
-_WAIT: Final = "-o DPkg::Lock::Timeout=300"
-"""Another program may be installing something."""
 
 
 def command(*packages: str) -> str:
     """The command that installs them, for a person or for `install`."""
-    return f"apt-get update && apt-get {_WAIT} install -y --no-install-recommends {' '.join(packages)}"
+    return f"apt-get update && apt-get install -y --no-install-recommends {' '.join(packages)}"
 
 
 def install(text: str, missing: str) -> int:
