@@ -1,9 +1,10 @@
 """The servers that tests need: a test that lacks one fails, unless ONEREAD_WITHOUT names it."""
 
-import os
 from contextlib import ExitStack, contextmanager
 
 import pytest
+
+from tools.servers.processes import is_left_out
 
 
 @contextmanager
@@ -12,8 +13,7 @@ def need(name, start):
 
     Skipped tests are counted in the last line of pytest.
     """
-    allowed = {each.strip() for each in os.environ.get("ONEREAD_WITHOUT", "").split(",")}
-    if name in allowed:
+    if is_left_out(name):
         pytest.skip(f"ONEREAD_WITHOUT names {name}")
     with ExitStack() as stack:
         try:

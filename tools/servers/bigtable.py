@@ -8,17 +8,15 @@ the user's cache: by the Go on PATH where that is new enough, else by the Go of 
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tools.servers.processes import ADDRESS, START_SECONDS, cache_folder, free_port
+from tools.servers.processes import ADDRESS, START_SECONDS, PrivateServer, cache_folder, free_port, is_left_out
 
 NAME: Final = "bigtable"
 MODULE: Final = "cloud.google.com/go/bigtable"
@@ -33,7 +31,6 @@ _FLAGS: Final = ("-trimpath", "-ldflags=-s -w -buildid=")
 _OTHER_TARGETS: Final = frozenset({"GOFLAGS", "GOOS", "GOARCH"})
 """What would build something else, or fail: `go install` with GOBIN builds for this machine alone."""
 _READY: Final = b" running on "
-_STARTS: Final = 3
 
 
 def place() -> Path:
@@ -47,74 +44,36 @@ def find_program() -> Path | None:
     return program if program.is_file() else None
 
 
-class BigtableEmulator:
+class BigtableEmulator(PrivateServer):
     """One emulator on a port of its own; what it holds is lost whenever it stops."""
 
     def __init__(self, program: Path) -> None:
+        super().__init__()
         self._program = program
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = 0
+        self.choose_ports()
 
     @property
     def host(self) -> str:
         """What BIGTABLE_EMULATOR_HOST takes."""
         return f"{ADDRESS}:{self.port}"
 
+    def choose_ports(self) -> None:
+        self.port = free_port()
+
     def start(self) -> None:
-        """Start it, empty, and return when it listens; on a free port the first time, then on the same one.
+        """Start it, empty, and return when it listens.
 
         Raises:
             RuntimeError: it ended, or did not listen in time; with what it printed.
         """
-        for left in reversed(range(_STARTS if self.port == 0 else 1)):
-            port = self.port or free_port()
-            try:
-                self._launch(port)
-            except RuntimeError:  # another program may have taken the port that was free
-                if not left:
-                    raise
-            else:
-                self.port = port
-                return
-
-    def _launch(self, port: int) -> None:
+        command = [str(self._program), "-host", ADDRESS, "-port", str(self.port)]
         with tempfile.TemporaryFile() as output:
-            process = subprocess.Popen(
-                [str(self._program), "-host", ADDRESS, "-port", str(port)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-            self._process = process
-            deadline = time.monotonic() + START_SECONDS
-            while _READY not in (said := os.pread(output.fileno(), 10_000, 0)):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    self.kill()
-                    raise RuntimeError(f"the Bigtable emulator does not start:\n{said.decode(errors='replace')}")
-                time.sleep(0.001)
 
-    def kill(self) -> None:
-        """End it at once (SIGKILL), as a crash does; nothing when it does not run."""
-        if self._process is not None:
-            process, self._process = self._process, None
-            process.kill()
-            process.wait()
+            def said() -> bytes:
+                return os.pread(output.fileno(), 10_000, 0)
 
-    def restart(self) -> None:
-        """Kill it, and start it on the same port: connections are cut and everything it held is lost."""
-        self.kill()
-        self.start()
-
-    def pause(self) -> None:
-        """Let it answer nothing (SIGSTOP), while the kernel accepts connections; returns once it stands still."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
-
-    def resume(self) -> None:
-        """Let it answer again, what was sent meanwhile first (SIGCONT)."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+            if not self._launch(command, output, lambda: _READY in said(), START_SECONDS):
+                raise RuntimeError(f"the Bigtable emulator does not start:\n{said().decode(errors='replace')}")
 
 
 @contextmanager
@@ -129,7 +88,7 @@ def bigtable_emulator() -> Generator[BigtableEmulator]:
         raise FileNotFoundError(f"no Bigtable emulator found; build it with: {INSTALL}")
     emulator = BigtableEmulator(program)
     try:
-        emulator.start()
+        emulator.start_anywhere()
         yield emulator
     finally:
         emulator.kill()
@@ -137,7 +96,7 @@ def bigtable_emulator() -> Generator[BigtableEmulator]:
 
 def install() -> int:
     """Make sure that the emulator is built: nothing when it is, or tests do without; else build it, or say why not."""
-    if find_program() or NAME in re.split(r"[, ]+", os.environ.get("ONEREAD_WITHOUT", "")):
+    if find_program() or is_left_out(NAME):
         return 0
     place().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place().parent) as folder:

@@ -6,7 +6,6 @@ starts a Thrift2 server before it. Each is a process that can be killed, paused 
 """
 
 import hashlib
-import os
 import re
 import shutil
 import signal
@@ -14,7 +13,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,7 +21,7 @@ from xml.sax.saxutils import escape
 
 from tools import debian
 from tools.servers import processes
-from tools.servers.processes import ADDRESS, free_port
+from tools.servers.processes import ADDRESS, PrivateServer, free_port
 from tools.servers.shared import keep, shared
 
 ARTIFACTS: Final = Path(__file__).with_name("hbase-artifacts.txt")
@@ -38,9 +36,6 @@ INSTALL: Final = debian.command("openjdk-17-jre-headless", "maven")
 READY_SECONDS: Final = 180.0
 THRIFT_READY_SECONDS: Final = 60.0
 ANSWER_SECONDS: Final = 20.0
-PAUSE_SECONDS: Final = 0.05
-STARTS: Final = 3
-"""Times that a server is started, each time on other ports: another program may take one first."""
 
 NO_SETTINGS: Final[Mapping[str, str]] = {}
 
@@ -70,15 +65,15 @@ _REPLY: Final = b"\x80\x01\x00\x02" + _LISTED
 _INITIALIZED: Final = b"Master has completed initialization"
 
 
-class JavaServer:
+class JavaServer(PrivateServer):
     """One process of Java: what runs, where, and on which settings."""
 
     def __init__(self, folder: Path, program: str, arguments: tuple[str, ...], memory: str) -> None:
+        super().__init__()
         self.folder = folder
         self._program = program
         self._arguments = arguments
         self._memory = memory
-        self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -98,42 +93,14 @@ class JavaServer:
             RuntimeError: it ended, or was not ready in time; with the end of what it said.
         """
         command = [str(_java()), f"-Xmx{self._memory}", *_OPTIONS, "-cp", f"{self.folder}:{library()}/*"]
+        command += [self._program, *self._arguments]
         with self.output.open("wb") as stream:
-            self._process = subprocess.Popen(
-                [*command, self._program, *self._arguments],
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-            )
-        deadline = time.monotonic() + seconds
-        while (has_ended := self._process.poll() is not None) or not is_ready():
-            if has_ended or time.monotonic() > deadline:
-                self.kill()
+            if not self._launch(command, stream, is_ready, seconds, self.folder):
                 raise RuntimeError(f"{self._program} did not start:\n{self.said()[-4000:]}")
-            time.sleep(PAUSE_SECONDS)
 
     def said(self) -> str:
         """What it said since it was started last."""
         return self.output.read_text(errors="replace")
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL), as a crash does; nothing when it does not run."""
-        if self._process is not None:
-            process, self._process = self._process, None
-            process.kill()
-            process.wait()
-
-    def pause(self) -> None:
-        """Let it answer nothing (SIGSTOP), while the kernel accepts connections; returns once it stands still."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
-
-    def resume(self) -> None:
-        """Let it answer again, what was sent meanwhile first (SIGCONT)."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
 
 
 class ThriftServer(JavaServer):
@@ -154,11 +121,6 @@ class ThriftServer(JavaServer):
         """Start it, and return when it answers a call. Raises RuntimeError when it does not start."""
         self.configure(self._settings)
         self.launch(self._answers, THRIFT_READY_SECONDS)
-
-    def restart(self) -> None:
-        """Kill it, and start it on the same port."""
-        self.kill()
-        self.start()
 
     def choose_ports(self) -> None:
         self.port = free_port()
@@ -192,11 +154,6 @@ class HbaseServer(JavaServer):
         """
         self.configure(self._settings())
         self.launch(lambda: _INITIALIZED in self.output.read_bytes(), READY_SECONDS)
-
-    def restart(self) -> None:
-        """Kill it, and start it on the same ports and data."""
-        self.kill()
-        self.start()
 
     @property
     def zookeeper(self) -> int:
@@ -239,19 +196,6 @@ class HbaseServer(JavaServer):
         }
 
 
-def _start_anywhere(server: HbaseServer | ThriftServer) -> None:
-    """Start a server for the first time, on other ports when one of them is taken meanwhile."""
-    for left in reversed(range(STARTS)):
-        try:
-            server.start()
-        except RuntimeError:
-            if not left:
-                raise
-            server.choose_ports()
-        else:
-            return
-
-
 @contextmanager
 def hbase_server(folder: Path | None = None) -> Generator[HbaseServer]:
     """Start a standalone HBase and yield it; end it afterwards.
@@ -267,7 +211,7 @@ def hbase_server(folder: Path | None = None) -> Generator[HbaseServer]:
     with _kept(folder) if folder else processes.temporary_folder("hbase") as place:
         server = HbaseServer(place)
         try:
-            _start_anywhere(server)
+            server.start_anywhere()
             yield server
         finally:
             server.kill()
@@ -287,7 +231,7 @@ def thrift_server(
     with processes.temporary_folder("thrift") as folder:
         server = ThriftServer(folder, {**_client_settings(zookeeper), **settings}, framed=framed)
         try:
-            _start_anywhere(server)
+            server.start_anywhere()
             yield server
         finally:
             server.kill()
@@ -320,8 +264,7 @@ def _kept(folder: Path) -> Generator[Path]:
 
 def library() -> Path:
     """The folder of the libraries: in the user's cache, by what is listed."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "oneread" / f"hbase-{hashlib.sha256(ARTIFACTS.read_bytes()).hexdigest()[:12]}"
+    return processes.cache_folder() / f"hbase-{hashlib.sha256(ARTIFACTS.read_bytes()).hexdigest()[:12]}"
 
 
 def pom() -> str:
@@ -386,7 +329,7 @@ def install() -> int:
 
     Nothing where tests do without it.
     """
-    if NAME in re.split(r"[, ]+", os.environ.get("ONEREAD_WITHOUT", "")):
+    if processes.is_left_out(NAME):
         return 0
     is_fetched = library().is_dir()
     if not (_find_java() and (is_fetched or processes.find_program(MAVEN))):

@@ -5,39 +5,38 @@ the same port. `python -m tools.servers.memcached install` installs Debian's pac
 """
 
 import os
-import signal
 import socket
-import subprocess
 import sys
-import time
+import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tools import debian
-from tools.servers.processes import ADDRESS, find_program, free_port
+from tools.servers.processes import ADDRESS, PrivateServer, find_program, free_port
 
 PROGRAM = "memcached"
 INSTALL = debian.command(PROGRAM)
 READY_SECONDS = 10.0
-PAUSE_SECONDS = 0.001
 ACCOUNT = "nobody"
 
 
-class MemcachedServer:
+class MemcachedServer(PrivateServer):
     """One server on a port of its own; its contents are lost whenever it stops."""
 
     def __init__(self, program: Path, options: Sequence[str] = ()) -> None:
-        self.port = free_port()
+        super().__init__()
         account = [f"--user={ACCOUNT}"] if os.geteuid() == 0 else []  # it refuses to run as root
-        own = [f"--listen={ADDRESS}", f"--port={self.port}", "--udp-port=0"]
-        self._command = [str(program), *own, *account, *options]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._command = [str(program), f"--listen={ADDRESS}", "--udp-port=0", *account, *options]
+        self.choose_ports()
 
     @property
     def url(self) -> str:
         """What `connect(..., cache=)` takes."""
         return f"memcached://{ADDRESS}:{self.port}"
+
+    def choose_ports(self) -> None:
+        self.port = free_port()
 
     def start(self) -> None:
         """Start it, empty, and return when it answers.
@@ -45,39 +44,10 @@ class MemcachedServer:
         Raises:
             RuntimeError: it ended, or did not answer in time; with what it printed.
         """
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        deadline = time.monotonic() + READY_SECONDS
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                said = self.kill()
-                raise RuntimeError(f"memcached does not start:\n{said}")
-            time.sleep(PAUSE_SECONDS)
-
-    def kill(self) -> str:
-        """End it at once (SIGKILL), as a crash does; nothing when it does not run. Returns what it printed."""
-        if self._process is None:
-            return ""
-        process, self._process = self._process, None
-        process.kill()
-        return process.communicate()[1].decode(errors="replace")
-
-    def restart(self) -> None:
-        """Kill it, and start it on the same port: connections are cut and everything it held is lost."""
-        self.kill()
-        self.start()
-
-    def pause(self) -> None:
-        """Let it answer nothing (SIGSTOP), while the kernel accepts connections; returns once it stands still."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
-
-    def resume(self) -> None:
-        """Let it answer again, what was sent meanwhile first (SIGCONT)."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        with tempfile.TemporaryFile() as output:
+            if not self._launch([*self._command, f"--port={self.port}"], output, self._answers, READY_SECONDS):
+                output.seek(0)
+                raise RuntimeError(f"memcached does not start:\n{output.read().decode(errors='replace')}")
 
     def _answers(self) -> bool:
         try:
@@ -103,7 +73,7 @@ def memcached_server(*options: str) -> Generator[MemcachedServer]:
         raise FileNotFoundError(f"no memcached found; as root: {INSTALL}")
     server = MemcachedServer(program, options)
     try:
-        server.start()
+        server.start_anywhere()
         yield server
     finally:
         server.kill()

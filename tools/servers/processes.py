@@ -1,7 +1,9 @@
 """What private servers share: a folder that goes away, a free port, starting and ending a process."""
 
 import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -9,12 +11,15 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 ADDRESS: Final = "127.0.0.1"
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.01
+STARTS: Final = 3
+"""Times that a server is started, each time on other ports: another program may take one first."""
+
 SYSTEM_FOLDERS: Final = (Path("/usr/bin"), Path("/usr/sbin"))
 """Where Debian keeps servers; `sbin` is not on every user's PATH."""
 
@@ -24,6 +29,11 @@ def find_program(name: str, folders: Sequence[Path] = SYSTEM_FOLDERS) -> Path | 
     on_path = shutil.which(name)
     candidates = [*([Path(on_path)] if on_path else []), *(folder / name for folder in folders)]
     return next((each for each in candidates if each.is_file()), None)
+
+
+def is_left_out(server: str) -> bool:
+    """Whether tests do without a server: ONEREAD_WITHOUT=NAME,... names it."""
+    return server in re.split(r"[, ]+", os.environ.get("ONEREAD_WITHOUT", ""))
 
 
 def cache_folder() -> Path:
@@ -63,14 +73,88 @@ def running(command: Sequence[str], folder: Path, is_ready: Callable[[], bool]) 
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT
         )
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while not is_ready():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{Path(command[0]).name} did not start:\n{output.read_text(errors='replace')}")
-            time.sleep(LOOK_SECONDS)
+        if not _wait_for(process, is_ready, START_SECONDS):
+            raise RuntimeError(f"{Path(command[0]).name} did not start:\n{output.read_text(errors='replace')}")
         yield process
     finally:
         end(process)
+
+
+def _wait_for(process: subprocess.Popen[bytes], is_ready: Callable[[], bool], seconds: float) -> bool:
+    """Returns once a server is ready; False when it ended, or was not ready in time."""
+    deadline = time.monotonic() + seconds
+    while (has_ended := process.poll() is not None) or not is_ready():
+        if has_ended or time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK_SECONDS)
+    return True
+
+
+class PrivateServer:
+    """A base of servers that are one process each, which can be killed, paused and started again."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def choose_ports(self) -> None:
+        """Take free ports, on which it starts from now on."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start it, and return when it answers. Raises RuntimeError when it does not start, with what it said."""
+        raise NotImplementedError
+
+    def start_anywhere(self) -> None:
+        """Start it for the first time, on other ports when one of them is taken meanwhile."""
+        for left in reversed(range(STARTS)):
+            try:
+                self.start()
+            except RuntimeError:
+                if not left:
+                    raise
+                self.choose_ports()
+            else:
+                return
+
+    def restart(self) -> None:
+        """Kill it, and start it on the same ports: connections are cut, and what it held in memory is lost."""
+        self.kill()
+        self.start()
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), as a crash does; nothing when it does not run."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            process.kill()
+            process.wait()
+
+    def pause(self) -> None:
+        """Let it answer nothing (SIGSTOP), while the kernel accepts connections; returns once it stands still."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def resume(self) -> None:
+        """Let it answer again, what was sent meanwhile first (SIGCONT)."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def _launch(
+        self,
+        command: Sequence[str],
+        output: IO[bytes],
+        is_ready: Callable[[], bool],
+        seconds: float,
+        folder: Path | None = None,
+    ) -> bool:
+        """Start the process, which says what it says into `output`; it is killed, and False, when it is not ready."""
+        self._process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+        started = _wait_for(self._process, is_ready, seconds)
+        if not started:
+            self.kill()
+        return started
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
