@@ -172,7 +172,7 @@ class _Writing(PlainChange):
         """The number of a new entity: the next one of its group, or one that was given before."""
         assert entity_type.numbered is not None, "asked only of entities with a number"
         sequence, number = entity_type.sequence(refs), getattr(entity, entity_type.numbered)
-        last = last_number(rows.get(sequence.root), sequence, self._catalog.name_of)
+        last = last_number(rows.row(sequence.root), sequence, self._catalog.name_of)
         if not 1 <= number <= LAST_OF_SEQUENCE or (number > last and self.sequence is None and not self._restores):
             raise InvalidKey(
                 "the database gives the number of a new entity: leave it out, or name one that was given",

@@ -49,6 +49,13 @@ def check_key(table: Table, key: bytes) -> None:
         raise LimitExceeded("the row's key is too long", table=table, key=key, bytes=len(key), limit=MAX_KEY)
 
 
+def keys_to_ask(keys: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
+    """The keys of each read of at most so many, in order, without those that no row can have."""
+    possible = sorted({key for key in keys if 0 < len(key) <= MAX_KEY})
+    for first in range(0, len(possible), most):
+        yield possible[first : first + most]
+
+
 def check_row(table: Table, key: bytes, row: Row) -> None:
     """Refuses a row to be written that exceeds a limit or has a column of no family."""
     check_key(table, key)

@@ -66,7 +66,7 @@ class Cascade:
         rows = unit.roots
         for change in changes:
             if change.sequence is not None:
-                change.take_number(last_number(rows.get(change.sequence.root), change.sequence, unit.name_of) + 1)
+                change.take_number(last_number(rows.row(change.sequence.root), change.sequence, unit.name_of) + 1)
                 unit.load_new([change.key])
             seen = rows.root(change.key)
             links = list(change.links(seen))

@@ -36,7 +36,7 @@ def _numbered_keys(changes: Iterable[Change], unit: UnitOfWork) -> list[bytes]:
         sequence = change.sequence
         assert sequence is not None, "only children that wait for a number"
         if sequence not in last:
-            last[sequence] = last_number(unit.roots.get(sequence.root), sequence, unit.name_of)
+            last[sequence] = last_number(unit.roots.row(sequence.root), sequence, unit.name_of)
         last[sequence] += 1
         change.take_number(last[sequence])
         keys.append(change.key)

@@ -27,6 +27,7 @@ from tests.properties.pages_and_views import (
     SitesByViews,
 )
 from tests.unit.database.faces import FACES
+from tests.unit.derivations.test_counter_fields import schemas
 
 LINK = UUID(int=1)
 SWAP = "CheckAndMutate counts"
@@ -365,26 +366,6 @@ def test_rows_with_one_sum_of_numbers_differ():
 
     assert state(5, 7) == state(5, 7)
     assert len({state(5, 7), state(6, 6), state(7, 5), state(5, 7, 0)}) == 4
-
-
-def schemas():
-    class Post(Model[int]):
-        number: Key[int]
-        views: int = 0
-
-    class PostsByViews(Index[Post]):
-        views: int = descending(Post.views)
-
-    before = Schema(Post, PostsByViews)
-
-    class Post(Model[int]):
-        number: Key[int]
-        views: int = rollup(counter("views:{number}"), every=10)
-
-    class PostsByViews(Index[Post]):
-        views: int = descending(Post.views)
-
-    return before, Schema(Post, PostsByViews)
 
 
 def test_a_field_that_becomes_a_counter_is_built(url):

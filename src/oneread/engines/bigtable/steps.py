@@ -19,7 +19,7 @@ from oneread.engines.bigtable.messages import MESSAGES
 from oneread.engines.bigtable.options import BigtableOptions
 from oneread.engines.bigtable.tables import NO_STORE
 from oneread.engines.bigtable.translate import Failed
-from oneread.engines.embedded import check_column, check_row
+from oneread.engines.embedded import check_column, check_row, keys_to_ask
 from oneread.errors import Closed, InvalidUrl, LimitExceeded, Unavailable
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Scan
 from oneread.store.rows import TABLES, Cell, Row, RowMutation, RowRange, Table
@@ -142,7 +142,7 @@ class BigtableSteps:
     def _read(self, table: Table, keys: Iterable[bytes], passing: Any, until: float) -> Steps[dict[bytes, Row]]:
         """The rows with these keys that pass a filter."""
         attempts, rows = self._attempts(table, until), dict[bytes, Row]()
-        for part in wire.keys_to_ask(keys):
+        for part in keys_to_ask(keys, wire.MOST_KEYS):
             rows.update((yield from self._rows(table, _Wanted(_keys_behind(part), passing), attempts)))
         return rows
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from oneread.engines.bigtable.messages import MESSAGES
-from oneread.engines.embedded import MAX_KEY, check_column, check_row
+from oneread.engines.embedded import check_column, check_row
 from oneread.errors import InvalidValue, LimitExceeded
 from oneread.store.rows import REMOVED, Families, Row, RowMutation, RowRange, Table
 
@@ -103,13 +103,6 @@ def split(column: bytes) -> tuple[str, bytes]:
     """Family and qualifier of a column's name."""
     family, _colon, qualifier = column.partition(b":")
     return family.decode(), qualifier
-
-
-def keys_to_ask(keys: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """The keys of each read, in order, without those that no row can have."""
-    possible = sorted({key for key in keys if 0 < len(key) <= MAX_KEY})
-    for first in range(0, len(possible), MOST_KEYS):
-        yield possible[first : first + MOST_KEYS]
 
 
 def rows_of_keys(keys: Sequence[bytes]) -> Any | None:

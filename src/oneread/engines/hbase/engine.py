@@ -116,10 +116,8 @@ class HbaseEngine:
 
     def _read(self, asked: Read, deadline: float) -> list[Row | None]:
         """Rows by key; keys that no row can have are not asked for."""
-        possible = list(dict.fromkeys(key for key in asked.keys if 0 < len(key) <= embedded.MAX_KEY))
         rows: dict[bytes, Row | None] = {}
-        for first in range(0, len(possible), READ_KEYS):
-            keys = possible[first : first + READ_KEYS]
+        for keys in embedded.keys_to_ask(asked.keys, READ_KEYS):
             rows.update(zip(keys, map(row_of, self._results(asked, keys, deadline)), strict=True))
         if asked.families == "d":
             rows = {key: None if row is None else living(row) for key, row in rows.items()}

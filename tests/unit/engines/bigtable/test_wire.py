@@ -4,7 +4,7 @@ import pytest
 
 from oneread.engines.bigtable import wire
 from oneread.engines.bigtable.messages import MESSAGES
-from oneread.engines.embedded import MAX_COLUMN, MAX_KEY
+from oneread.engines.embedded import MAX_COLUMN, MAX_KEY, keys_to_ask
 from oneread.errors import InvalidValue, LimitExceeded
 from oneread.store.rows import Cell, RowMutation, RowRange
 
@@ -77,14 +77,16 @@ def test_ranges_never_have_a_longer_bound_than_a_key(within, bounds):
 
 def test_keys_that_no_table_can_hold_are_not_asked_for():
     longest = b"k" * MAX_KEY
-    assert list(wire.keys_to_ask([b"b", b"a", longest, b"b", longest + b"k", b""])) == [[b"a", b"b", longest]]
-    assert list(wire.keys_to_ask([b"", longest + b"k"])) == []
+    assert list(keys_to_ask([b"b", b"a", longest, b"b", longest + b"k", b""], wire.MOST_KEYS)) == [
+        [b"a", b"b", longest]
+    ]
+    assert list(keys_to_ask([b"", longest + b"k"], wire.MOST_KEYS)) == []
     assert wire.rows_of_keys([]) is None
 
 
 def test_the_keys_of_a_read_are_within_the_limit_of_a_request():
     keys = [b"%0*d" % (MAX_KEY, number) for number in range(wire.MOST_KEYS + 1)]
-    parts = list(wire.keys_to_ask(reversed(keys)))
+    parts = list(keys_to_ask(reversed(keys), wire.MOST_KEYS))
     assert parts == [keys[:-1], keys[-1:]]
     names = {"table_name": "t" * 500, "app_profile_id": "p" * 50}
     asked = MESSAGES["ReadRowsRequest"](
