@@ -14,11 +14,11 @@ from hashlib import blake2b
 from typing import Final
 
 from oneread.counters.copying import ENDING, CounterCopier, CounterSources
-from oneread.counters.row_counters import change_settings, read_rows
+from oneread.counters.row_counters import change_settings, read_rows, try_swap
 from oneread.counters.row_marks import first_marked, mark_later, marked_rows, without_marks
 from oneread.counters.rows import MOST_SHARDS, NOTHING, Sums, encode_sums, mark_key, name_key, shard_key
 from oneread.counters.shard_rows import ShardChange, ShardRow, read_shard_row
-from oneread.errors import Conflict, OnereadError, OutcomeUnknown
+from oneread.errors import Conflict, OnereadError
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
@@ -97,11 +97,8 @@ def _set_unmarked(row: ShardRow, least: int = 0) -> Plan[ShardRow]:
     for number in range(ATTEMPTS):
         change = ShardChange(row, max(least, (yield from Now())))
         change.mark(marked=False)
-        try:
-            if (yield from change.request()):
-                return change.after
-        except OutcomeUnknown:
-            pass
+        if (yield from try_swap(change.request())):
+            return change.after
         yield from Sleep(backoff(number, (yield from Random())))
         row = read_shard_row(row.key, (yield from surely(Read("counts", [row.key], "dm")))[0])
     raise Conflict("others change this counter all the time; try again", row=row.key)

@@ -45,7 +45,7 @@ from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
-from oneread.store.requests import Read, Scan
+from oneread.store.requests import CheckAndMutate, Read, Scan
 from oneread.transactions.row_apply import LOOKS, new_commit, surely
 from oneread.transactions.row_system import ATTEMPTS
 
@@ -270,7 +270,7 @@ class RowCounters:
         """
         if row.writes is None:
             made = ShardChange(row, (yield from Now()))
-            if not (yield from _is_done(made)):
+            if not (yield from try_swap(made.request())):
                 return None
             row = made.after
         self._known.pop(wanted.name, None)
@@ -334,7 +334,7 @@ class RowCounters:
                 made.set_sums(wanted.sums)
                 yield from mark_before(made, shown=shown)
             made.set_windows(wanted.windows)
-            if (yield from _is_done(made)):
+            if (yield from try_swap(made.request())):
                 return made.after
             yield from Sleep(backoff(number, (yield from Random())))
             (row,) = yield from read_rows([row.key])
@@ -382,11 +382,8 @@ def change_settings(name: bytes, change: Callable[[SettingsRow], SettingsRow]) -
         if wanted == found:
             return found
         request, made = found.request(wanted, (yield from Now()))
-        try:
-            if (yield from request):
-                return made
-        except OutcomeUnknown:
-            pass
+        if (yield from try_swap(request)):
+            return made
         yield from Sleep(backoff(number, (yield from Random())))
     raise Conflict("others change the settings of this counter all the time; try again", counter=text_of(name))
 
@@ -412,12 +409,12 @@ def seal_row(row: ShardRow, epoch: int) -> Plan[bool]:
         return True
     change = ShardChange(row, (yield from Now()))
     change.seal(epoch)
-    return (yield from _is_done(change))
+    return (yield from try_swap(change.request()))
 
 
-def _is_done(change: ShardChange) -> Plan[bool]:
-    """Does a change that does no harm when it is done and found not to be."""
+def try_swap(request: CheckAndMutate) -> Plan[bool]:
+    """Makes a conditional write that does no harm when it was made and is found not to be; False for a lost answer."""
     try:
-        return (yield from change.request())
+        return (yield from request)
     except OutcomeUnknown:
         return False
