@@ -75,7 +75,7 @@ class NotesOfPlace(Aggregate[Note]):
 WORLD = Schema(*MODELS.models, Note, *MODELS.views, NotesOfReader, NotesOfPlace)
 
 
-FEEDS = Schema(*schema_of_feeds.MODELS, *[each for each in KEPT if each.at_most is None])
+FEEDS = Schema(*schema_of_feeds.MODELS, *[each for each in KEPT if each.at_most is None and each.large_group is None])
 
 
 class Priced:

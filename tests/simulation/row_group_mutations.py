@@ -221,7 +221,7 @@ BY_SEED = {
     sequences_end_with_their_group: 2,
     a_delete_of_a_group_does_not_look_for_children_again: 8,
     a_deleted_child_is_removed: 2,
-    a_child_is_stamped_by_the_clock: 3,
+    a_child_is_stamped_by_the_clock: 4,
     a_body_is_stamped_with_the_own_version: 16,
     intents_are_cleared_before_their_children_are_put: 7,
     a_child_is_fenced_in_place_of_its_root: 2,

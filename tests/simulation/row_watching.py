@@ -183,4 +183,4 @@ def the_number_of_a_log_has_the_stamp_of_a_clock(patch):
 
 
 def entries_of_a_feed_are_not_logged(patch):
-    edit(patch, RowFeeds, "_give", ("if feed.prefix in self.logged", "if False"))
+    patch.setattr(RowFeeds, "log", lambda *_given: iter(()))

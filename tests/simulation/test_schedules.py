@@ -13,6 +13,7 @@ from oneread.engines.lmdb import LmdbEngine
 from oneread.errors import Unavailable
 from oneread.plans.effects import Now, Sleep, Together
 from oneread.store.requests import Read
+from oneread.testing import simulator
 from oneread.testing.schedules import ByChance, Fate, Parking, Priorities, Uniform
 from oneread.testing.simulator import APART, Simulation, Violation
 from oneread.testing.steps import DrainStep, PatchStep, Step
@@ -230,3 +231,21 @@ def test_a_violation_names_its_seed_and_the_last_requests():
     simulation._fates = harmless(simulation)
     with pytest.raises(Violation, match=r"seed 77, step 1: Purchase, row 0: should be .*\n.*only: Atomically: run"):
         simulation.run()
+
+
+def read_for_ever(_operations):
+    while True:
+        yield from Read("roots", [b"x"])
+
+
+def do_with_faults(simulation, step):
+    simulation.process("only", [step])
+    simulation.run()
+
+
+@pytest.mark.parametrize("do", [do_with_faults, Simulation.prepare])
+def test_what_never_ends_is_a_violation(do, monkeypatch):
+    monkeypatch.setattr(simulator, "_MOST_REQUESTS", 1000)
+    simulation = small(fates=harmless(small()))
+    with pytest.raises(Violation, match="no end after 1000 requests"):
+        do(simulation, PlanStep("read", read_for_ever))

@@ -12,7 +12,7 @@ one history, to the last request. See "The simulator" of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from random import Random as Chance
 from typing import Any, Final
@@ -28,8 +28,7 @@ from oneread.plans.plan import Plan, drive
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Engine, RowReads, RowTransaction, Snapshots, read_by
-from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table
+from oneread.store.requests import Read, Scan
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.comparison import (
     Disagreement,
@@ -44,6 +43,7 @@ from oneread.testing.comparison import (
 from oneread.testing.naive import look
 from oneread.testing.naive_entities import Place, written_at
 from oneread.testing.oracle import Oracle
+from oneread.testing.rows_with_faults import RowsWithFaults
 from oneread.testing.schedules import ByChance, Fate, Fates, Policy, draw_policy
 from oneread.testing.stepping import with_steps
 from oneread.testing.steps import DeleteStep, Step
@@ -58,6 +58,8 @@ PATIENCE: Final = 30.0
 
 _TICKS: Final = (0, 0, 0, 1, 1, 3, 40)
 _SHOWN: Final = 40
+_MOST_REQUESTS: Final = 100_000
+"""Of one history, with faults and without; above, something never ends."""
 
 
 class Violation(AssertionError):
@@ -66,6 +68,18 @@ class Violation(AssertionError):
 
 class _Crashed(Exception):
     """The process dies inside a transaction."""
+
+
+class _Bounded(SyncDriver):
+    """Runs plans without faults, each to its end, which comes."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation.engine, lambda: simulation.now, simulation.chance.random)
+        self._simulation = simulation
+
+    def _perform(self, asked: Any, trace: Trace) -> Any:
+        self._simulation.count_request()
+        return super()._perform(asked, trace)
 
 
 class _Undone(Exception):
@@ -106,44 +120,6 @@ class _Strand:
         return self.parent is not None and (self.parent is other or self.parent.belongs_to(other))
 
 
-class _FaultyRows:
-    """The rows of a transaction; `meet` decides the fate of each request before it is made."""
-
-    def __init__(self, rows: RowTransaction, meet: Callable[[], None]) -> None:
-        self._rows = rows
-        self._meet = meet
-
-    def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
-        self._meet()
-        return self._rows.read(table, keys, families)
-
-    def scan(
-        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
-    ) -> list[Found]:
-        self._meet()
-        return self._rows.scan(table, within, limit, reverse=reverse, families=families)
-
-    def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
-        self._meet()
-        self._rows.replace(table, rows)
-
-    def read_roots(self, keys: list[bytes]) -> list[EntityRow | Row | None]:
-        self._meet()
-        return self._rows.read_roots(keys)
-
-    def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
-        self._meet()
-        self._rows.replace_roots(roots)
-
-    def read_values(self, table: Table, keys: list[bytes]) -> list[Cell | None]:
-        self._meet()
-        return self._rows.read_values(table, keys)
-
-    def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
-        self._meet()
-        self._rows.replace_values(table, values, stamp)
-
-
 class Simulation:
     """One history.
 
@@ -167,7 +143,8 @@ class Simulation:
         self.chance = Chance(seed)
         self.engine: Engine = MemoryEngine() if engine is None else engine
         self.now = START
-        self._driver = SyncDriver(self.engine, lambda: self.now, self.chance.random)
+        self._requests = 0
+        self._driver = _Bounded(self)
         self.operations = self._open(schema)
         self.oracle = Oracle(*schema.models, *schema.views)
         self.oracle.clock_of = self._clock_of
@@ -206,6 +183,7 @@ class Simulation:
             self._policy = draw_policy(self.chance, [process.name for process in self._processes])
         while (strand := self._next()) is not None:
             self._steps += 1
+            self.count_request()
             self.now += self.chance.choice(self._ticks)
             self._serve(strand)
         self.settle()
@@ -227,6 +205,12 @@ class Simulation:
 
     def _rows(self, declaration: type, equal: tuple[Any, ...]) -> list[Any]:
         return read_all(self._driver, self.operations, declaration, equal)
+
+    def count_request(self) -> None:
+        """Raises Violation when so many were made that something must be waiting for what never comes."""
+        self._requests += 1
+        if self._requests > _MOST_REQUESTS:
+            self._raise_violation(f"no end after {_MOST_REQUESTS} requests")
 
     @property
     def digest(self) -> str:
@@ -385,7 +369,7 @@ class Simulation:
         process = strand.process
 
         def attempt(rows: RowTransaction) -> object:
-            faulty = _FaultyRows(rows, lambda: self._inside(process))
+            faulty = RowsWithFaults(rows, lambda: self._inside(process))
             store = CountedStore(faulty, lambda: self._clock(process), self.chance.random, Trace())
             result = effect.run(store)
             self._inside(process)
