@@ -212,6 +212,14 @@ def a_holder_that_is_a_child_is_read_before_its_root(patch):
     )
 
 
+def a_transaction_relies_on_what_it_put_before_its_mark(patch):
+    edit(patch, GroupCommitter, "_attempt_group", ("changes, set(), has_caught_up", "changes, put, has_caught_up"))
+
+
+def a_transaction_relies_on_what_it_read_before_its_mark(patch):
+    edit(patch, GroupDraft, "over", ("if all(", "if True or all("))
+
+
 BY_SEED = {
     children_are_read_before_their_root: 283,
     a_child_of_a_later_version_is_not_noticed: 52,
@@ -233,6 +241,8 @@ BY_SEED = {
 """Each with the first seed that finds it: tried before all others."""
 
 BY_SWITCHES = {
+    a_transaction_relies_on_what_it_put_before_its_mark: ("posting and rename", "a", (10,)),
+    a_transaction_relies_on_what_it_read_before_its_mark: ("posting and rename", "a", (10,)),
     the_version_of_a_child_is_compared: ("refer and rename", "a", (3,)),
     back_references_of_children_are_put_after_their_sources_were_read: ("refer and rename", "a", (3,)),
     a_source_that_is_a_child_is_read_without_its_root: ("hold and delete a child", "b", (5,)),

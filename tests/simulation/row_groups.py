@@ -241,6 +241,7 @@ PAIRS = {
     ),
     "one title": ([SaveStep(post(0, title="c"))], [SaveStep(post(1, title="c"))]),
     "posting": ([posting(0)], [SaveStep(post(0, tag=Tagged.of(1)))]),
+    "posting and rename": ([posting(1)], [PatchStep(Tag, (0,), {"label": "z"})]),
 }
 """What two processes do at the same time, by name."""
 

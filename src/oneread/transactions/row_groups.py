@@ -125,10 +125,15 @@ class GroupDraft:
         self.rows.made.pop(key, None)
 
     def over(self, marked: SeenRow, now: int) -> GroupDraft:
-        """The same rows with nothing decided, over the root as a delete that begins has marked it."""
+        """The group's rows with nothing decided, over the root as a delete that begins has marked it.
+
+        The mark has ended this attempt to others (rules 3 and 14): sources and groups are read again, where something
+        is made of them, behind back-references of the version that is next.
+        """
         again = GroupDraft(marked, None, self.rows.now, now)
-        again.rows.update(self.rows)
-        again.rows.groups, again.rows.shown = self.rows.groups, self.rows.shown
+        if all(self.made[key].body is None for key, _decision in self.decided):
+            again.rows.update(self.rows)
+            again.rows.groups, again.rows.shown = self.rows.groups, self.rows.shown
         for key, seen in self.stored.items():
             again._add(seen, self._found[key])
         row = self._found[marked.key]
@@ -254,14 +259,14 @@ class GroupCommitter(FollowingCommitter):
         draft = GroupDraft(seen, row, now, now)
         put = set(pointers if draft.version == now else ())
         shards = yield from self.load(draft, _first_of_each(changes), put)
-        for change in changes:
-            yield from self.load(draft, [change], put)
-            if follows is not None and self._need_not_follow(draft, change, follows):
-                return None
-            if follows is None and not has_caught_up:
-                self._check_followed(change, draft.stored[change.key], draft.rows)
-            draft.decide(change)
-        draft = yield from self._mark_group(draft, changes, now)
+        if follows is not None and self._need_not_follow(draft, changes[0], follows):
+            return None
+        has_caught_up = has_caught_up or follows is not None
+        yield from self._decide_all(draft, changes, put, has_caught_up=has_caught_up)
+        marked = yield from self._mark_group(draft)
+        if marked is not None:
+            draft = draft.over(marked, now)
+            yield from self._decide_all(draft, changes, set(), has_caught_up=has_caught_up)
         if not draft.decided:
             if follows is None or draft.root_of(changes[0]).body is None:
                 return None
@@ -339,17 +344,23 @@ class GroupCommitter(FollowingCommitter):
             return True
         return self._has_followed(change, source, child, draft.rows)
 
-    def _mark_group(self, draft: GroupDraft, changes: Sequence[Change], now: int) -> Plan[GroupDraft]:
-        """Lets deletes that others may forbid look at the holds, and decides again behind the mark (rule 19)."""
+    def _decide_all(
+        self, draft: GroupDraft, changes: Iterable[Change], put: set[bytes], *, has_caught_up: bool
+    ) -> Plan[None]:
+        """Decides changes, each over what those before it made."""
+        for change in changes:
+            yield from self.load(draft, [change], put)
+            if not has_caught_up:
+                self._check_followed(change, draft.stored[change.key], draft.rows)
+            draft.decide(change)
+
+    def _mark_group(self, draft: GroupDraft) -> Plan[SeenRow | None]:
+        """Lets deletes that others may forbid look at the holds (rule 19); the root as it is marked then."""
         within = [each for _key, decision in draft.decided for each in decision.unreferenced]
         if not within:
-            return draft
+            return None
         going = Decision(draft.close(), unreferenced=within)
-        marked = yield from self._mark_going(draft.seen, going, draft.made)
-        again = draft.over(marked, now)
-        for change in changes:
-            again.decide(change)
-        return again
+        return (yield from self._mark_going(draft.seen, going, draft.made))
 
     def _ready(self, draft: GroupDraft, takes: Callable[[bytes, Row], bool], markers: Sequence[int]) -> Ready:
         group, root = draft.seen.key, draft.close()
