@@ -62,8 +62,8 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
         schema: the declarations of the application.
         cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 32 random bytes, best.
             By default the store's own key: cursors then work in every process of this store, and in no other store.
-        workers: threads that run the tasks of the outbox: by default 1 when the store is local and persistent, else
-            0, which leaves them to `db.drain()`.
+        workers: threads that run the tasks of the outbox: by default 1 when the store is persistent, else 0, which
+            leaves them to `db.drain()`.
         clock: whole milliseconds since 1970, for every stamp of this database.
         timeout: seconds that a write waits for its turn before it raises Unavailable; on a store that changes one row
             at a time, seconds of a whole call, a read's too. Such a call raises Unavailable if nothing was committed,

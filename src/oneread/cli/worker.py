@@ -63,6 +63,7 @@ def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = Fal
     output = given.output
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     with _stopping() as stopped, writing(given.db, given.schema, workers=0 if once else 1) as database:
+        database.operations.share_tasks()
         output.note(f"worker {os.getpid()} runs the tasks of {given.db}; stop it with Ctrl-C")
         until = monotonic() + (seconds or math.inf)
         if once:

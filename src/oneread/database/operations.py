@@ -83,7 +83,8 @@ class Operations:
     `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter`
     records how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and
     watched, by its class. `group_reader` makes what merges large groups of a feed; `cells` lays copied values over
-    documents; `apply_later` lets writes return at their commit point, where what follows is not part of it. `inline`
+    documents; `apply_later` lets writes return at their commit point, where what follows is not part of it;
+    `recoverer` says which program looks for what others left, where that is one of them. `inline`
     is the schema's; `spans_rows` says what the store can do; with `portable` a transaction is of one entity group.
     `new_overlay` begins one. `grace` is how long removed rows stay on a store that changes one row at a time, in
     seconds.
@@ -115,7 +116,7 @@ class Operations:
         if parts.begin_purge is not None:
             jobs.append(BackgroundSweeper(parts.begin_purge, name="purge", pause=grace / 4))
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
-        self.copies = parts.copies
+        self.copies, self.recoverer = parts.copies, parts.recoverer
         self.group_reader = parts.group_reader
         self.marking = Marking(catalog, fence, self.find, self.commit, parts.group_reader)
         self.meter: WorkerMeter | None = None
@@ -380,6 +381,24 @@ class Operations:
     def refresh(self) -> Plan[None]:
         """Reads what other programs changed in the schema, and drops the lists of retired views."""
         yield from self.fence.refresh()
+        self._drop_retired()
+
+    def look(self) -> Plan[bool]:
+        """`refresh`; and whether this program's worker is to look for what others left: see `Recoverer`."""
+        looks = True
+        if self.recoverer is None:
+            yield from self.fence.refresh()
+        else:
+            looks = yield from self.recoverer.look()
+        self._drop_retired()
+        return looks
+
+    def share_tasks(self) -> None:
+        """Lets this program's worker look for tasks of others whether or not another one does."""
+        if self.recoverer is not None:
+            self.recoverer.is_helper = True
+
+    def _drop_retired(self) -> None:
         if self.fence.retired:
             self.lists.clear()
 
@@ -401,6 +420,8 @@ class Operations:
         """Gives up the work that this program has begun, so that others continue with it at once."""
         yield from self.outbox.free()
         yield from self.jobs.free()
+        if self.recoverer is not None:
+            yield from self.recoverer.free()
 
 
 def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:
