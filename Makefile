@@ -84,6 +84,10 @@ bigtable: setup
 browser: setup
 	@$(BIN)/python -m tools.browser install
 
+.PHONY: servers
+servers: setup postgres redis memcached hbase bigtable ## HBase of several processes, Bigtable's emulator, memcached, Redis and PostgreSQL until Ctrl-C; SERVERS='hbase bigtable' some of them
+	@$(BIN)/python -m tools.servers $(SERVERS)
+
 .PHONY: lint
 lint: setup ## style, layout, layers, and that the synchronous face is up to date
 	$(BIN)/ruff check
