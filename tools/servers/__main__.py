@@ -1,6 +1,7 @@
 """Private servers for a developer: `python -m tools.servers [NAME...]` starts them, and ends them at Ctrl-C.
 
-All of them by default; it prints how to connect. HBase runs as several processes, whose numbers are printed, to be killed and paused by hand.
+All of them by default; it prints how to connect. HBase runs as several processes, whose numbers are printed: kill and
+pause them by hand.
 """
 
 import argparse
