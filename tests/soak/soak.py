@@ -18,9 +18,10 @@ from random import Random
 from typing import NamedTuple
 
 from oneread import connect
+from oneread.errors import StoreError
 from tests.soak.ledger import Ledger
 from tests.soak.models import SCHEMA, fill
-from tests.soak.recount import Late, Rows, faults, read_back, settle
+from tests.soak.recount import Late, Rows, check_time, faults, read_back, settle
 from tests.soak.sites import site
 from tests.soak.weather import Weather
 from tools.servers.processes import ends_with_this_process
@@ -306,14 +307,13 @@ class Soak:
             self.writer_kills += killed[role]
         self._site.heal()
         try:
-            seconds, failures = settle(self._db, self._ledger, SETTLE_SECONDS)
+            seconds, failures, found, faulty = self._look()
         except Late as late:
             self._ledger.blame(str(late))
             return
         self.settled.append(seconds)
-        found = read_back(self._db)
         self._ledger.compare(found)
-        for each in [*faults(self._db, found), *self._rows.faults()]:
+        for each in faulty:
             self._ledger.blame(each)
         self._say(
             f"checked: settled in {seconds:.1f} s ({dict(failures)}), {len(found.entities)} entities, "
@@ -321,3 +321,16 @@ class Soak:
             f"lost {len(self._ledger.lost)}, wrong {len(self._ledger.wrong)}",
             flush=True,
         )
+
+    def _look(self):
+        """Finish what is left, and read everything: how long it took, what failed, what is stored, and its faults."""
+        began, failures = time.monotonic(), Counter()
+        while True:
+            try:
+                failures += settle(self._db, self._ledger, SETTLE_SECONDS)
+                found = read_back(self._db)
+                seconds = time.monotonic() - began
+                return seconds, failures, found, [*faults(self._db, found), *self._rows.faults()]
+            except StoreError as error:  # servers are just back, or away again
+                failures[type(error).__name__] += 1
+                check_time(began, SETTLE_SECONDS, error)
