@@ -96,7 +96,7 @@ def switched(name, first, lengths):
 
 # Rules broken on purpose.
 
-PUT = '        yield from Mutate("views", rows)\n'
+PUT = "        yield from put_entries(rows)\n"
 TRIM = "rows += yield from _trim(feed, [each.key for each in rows])"
 
 

@@ -19,12 +19,13 @@ from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.own_writes import MOST_MEMBERSHIPS, is_about
 from oneread.feeds.row_crossing import LargeFeed
+from oneread.feeds.row_ending import put_entries
 from oneread.feeds.row_entries import item_column, marks_of_trimming, membership_column
 from oneread.feeds.row_large_groups import hidden_groups, rows_of_large_groups
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
-from oneread.store.requests import Found, Mutate, Read, Scan
+from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
@@ -115,7 +116,7 @@ class RowFeeds:
         if whole:
             rows += _without_removed(feed, key, row[VALUE], partners)
         if rows:
-            yield from Mutate("views", rows)
+            yield from put_entries(rows)
             if feed.view.at_most is not None and row[VALUE].value != REMOVED:
                 rows += yield from _trim(feed, [each.key for each in rows])
             yield from self.log(feed, [each.key for each in rows])
@@ -192,7 +193,7 @@ def _trim(feed: Entries, put: Sequence[bytes]) -> Plan[list[RowMutation]]:
     found = yield from Together([_beyond(feed, member) for member in members])
     marks = [each for one in found for each in one]
     if marks:
-        yield from Mutate("views", marks)
+        yield from put_entries(marks)
     return marks
 
 
