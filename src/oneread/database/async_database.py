@@ -62,7 +62,7 @@ from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
-from oneread.plans.arguments import check_function, check_iterable
+from oneread.plans.arguments import check_function, check_iterable, check_max_age
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import (
@@ -93,6 +93,7 @@ from oneread.verify.verify import Verification, Verifier, VerifyOptions
 
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
+    from oneread.plans.read_cache import CacheUse
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
@@ -149,12 +150,16 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         )
 
     @overload
-    async def get(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False) -> R: ...
+    async def get(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False, max_age: float | None = None) -> R: ...
     @overload
-    async def get(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False) -> E: ...
+    async def get(
+        self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: float | None = None
+    ) -> E: ...
     @overload
-    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False) -> R: ...
-    async def get(self, model: Asked, /, *key: Asked, fresh: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def get(
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: float | None = None
+    ) -> R: ...
+    async def get(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: float | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
         `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
@@ -168,7 +173,12 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         on a store that changes one row at a time a commit is made in the group's root, and its children's rows follow.
         One request more there, and what writing those rows takes; nothing on other stores, and for other entities.
 
+        A database that was opened with `max_age` answers from its cache, without a request, where that has an answer
+        that is no older; a `max_age` here, in seconds, is of this read alone. With `fresh=True`, and `max_age=0`, it
+        reads the store, and puts what it finds into the cache. Without such a cache every answer is of now.
+
         Raises:
+            UsageError: `max_age` is not a number of seconds from 0 to 30 days.
             NotFound: there is no such entity.
             InvalidKey: the key has other parts than declared, or the reference is to another class.
             InvalidQuery: `fresh` of a view, or not True or False.
@@ -184,22 +194,31 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
+        if max_age is not None:
+            check_max_age(max_age)
         found: Any = None if find is None or fresh is not False else find(key)
         if found is None:
             trace = self._trace()
-            read = await self._driver.run(self.operations.get(model, key, fresh=fresh), trace)
+            plan = self.operations.get(model, key, fresh=fresh)
+            read = await self._driver.run(self._through_cache(plan, 0.0 if fresh is True else max_age), trace)
             found = self._with_outcome(read, trace)
         elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
         return found
 
     @overload
-    async def find(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False) -> R | None: ...
+    async def find(
+        self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False, max_age: float | None = None
+    ) -> R | None: ...
     @overload
-    async def find(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False) -> E | None: ...
+    async def find(
+        self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: float | None = None
+    ) -> E | None: ...
     @overload
-    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False) -> R | None: ...
-    async def find(self, model: Asked, /, *key: Asked, fresh: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def find(
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: float | None = None
+    ) -> R | None: ...
+    async def find(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: float | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like `get`, but None when there is none.
 
         Examples:
@@ -212,16 +231,35 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
+        if max_age is not None:
+            check_max_age(max_age)
         found: Any = None if find is None or fresh is not False else find(key)
         if found is None:
             trace = self._trace()
-            read = await self._driver.run(self.operations.find(model, key, fresh=fresh), trace)
+            plan = self.operations.find(model, key, fresh=fresh)
+            read = await self._driver.run(self._through_cache(plan, 0.0 if fresh is True else max_age), trace)
             found = ABSENT if read[0] is None else self._with_outcome(read, trace)
         return None if found is ABSENT else found
+
+    @property
+    def cache_use(self) -> CacheUse | None:
+        """What this program's reads had of the cache, since it opened the database; None if it does not read one.
+
+        No request.
+        """
+        return None if self._driver.reads is None else self._driver.reads.use
 
     def _trace(self) -> Trace:
         """The trace of one call, which ends in time."""
         return Trace(self._observers, self._driver.deadline())
+
+    def _through_cache(self, plan: Plan[R], max_age: float | None) -> Plan[R]:
+        """A plan that reads, through the cache if the database has one for reads; checks `max_age`."""
+        age = None if max_age is None else check_max_age(max_age)
+        reads = self._driver.reads
+        if reads is None or (age is None and not reads.max_age):
+            return plan
+        return reads.read(plan, reads.max_age if age is None else age)
 
     def _with_outcome(self, found: tuple[Any, int], trace: Trace) -> Any:
         entity, version = found
@@ -245,17 +283,24 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         return await self.find(model, *key) is not None
 
     @overload
-    async def get_many(self, model: Exact[R], at: Iterable[Ref[R]], /) -> list[R | None]: ...
+    async def get_many(
+        self, model: Exact[R], at: Iterable[Ref[R]], /, *, max_age: float | None = None
+    ) -> list[R | None]: ...
     @overload
-    async def get_many(self, model: Copied[E], at: Iterable[Copy[E]], /) -> list[E | None]: ...
+    async def get_many(
+        self, model: Copied[E], at: Iterable[Copy[E]], /, *, max_age: float | None = None
+    ) -> list[E | None]: ...
     @overload
-    async def get_many(self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /) -> list[R | None]: ...
-    async def get_many(self, model: Asked, keys: Asked, /) -> Asked:
+    async def get_many(
+        self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /, *, max_age: float | None = None
+    ) -> list[R | None]: ...
+    async def get_many(self, model: Asked, keys: Asked, /, *, max_age: float | None = None) -> Asked:
         """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.
 
         Keys are tuples, `db.get_many(User, [(1,), (2,)])`, references or copies. Costs one request, and a row for each
         key; for an aggregate what `get` costs for each `least`, `greatest` and `newest_values` of each key, and for a
-        unique index one request for each key; all of them in one round.
+        unique index one request for each key; all of them in one round. Through a cache, only what that lacks is read;
+        `max_age` as for `get`.
 
         Raises:
             InvalidKey: a key has other parts than declared, or refers to another class.
@@ -270,7 +315,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         """
         check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
         trace = self._trace()
-        found = await self._driver.run(self.operations.get_many(model, list(keys)), trace)
+        plan = self._through_cache(self.operations.get_many(model, list(keys)), max_age)
+        found = await self._driver.run(plan, trace)
         return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
 
     async def page(  # noqa: PLR0913 - each option narrows one page; all but the view are optional
@@ -289,6 +335,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         budget: int = BUDGET,
         includes: object = None,
         lag: bool = False,
+        max_age: float | None = None,
     ) -> Page[P]:
         """A page of an index, of entities by first parts of their key, or of an aggregate's groups, in stored order.
 
@@ -314,6 +361,9 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             lag: of a feed, whether `page.lag` is asked for: how many seconds ago the oldest change was that entries may
                 still lack, 0.0 if none. With more than 500 tasks in the outbox it is that of the first 500 there, so
                 that a page stays bounded; `db.survey().feeds` looks at all.
+            max_age: of a database that was opened with `max_age`: seconds that the page may be old, in place of those;
+                0 reads the store, and puts what it finds into the cache. Feeds are never read through a cache, nor is
+                a page with `includes` or `lag`.
 
         Costs one request and at most limit + 1 rows; with `any_of`, that for each value. Where tombstones, other
         variants or `where` leave rows out, up to `budget` rows more, in requests of at most limit + 1 rows. For groups
@@ -324,7 +374,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
 
         Raises:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.
-            UsageError: `includes` is not what a write of this database returned.
+            UsageError: `includes` is not what a write of this database returned, or `max_age` is not a number of
+                seconds from 0 to 30 days.
             InvalidCursor: the cursor was tampered with or belongs to another page; or `includes` is not a token of
                 this store.
             NotReady: the view is still being built.
@@ -343,6 +394,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         if of is None:
             of = await self._list(view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
+        if max_age is not None:
+            check_max_age(max_age)
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if includes is not None or lag is not False:
@@ -358,7 +411,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             if found is not None:
                 return found
         trace = self._trace()
-        return await self._driver.run(self.operations.reading(lambda: page(of, query, self._cipher, trace)), trace)
+        plan = self.operations.reading(lambda: page(of, query, self._cipher, trace))
+        return await self._driver.run(self._through_cache(plan, max_age), trace)
 
     async def _list(self, view: type) -> Listed:
         """What a model or view is paged by, after a look whether it may be read."""

@@ -43,6 +43,7 @@ class AsyncDriver(Performer):
 
     async def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
+        plan = self.told(plan)
         try:
             asked = next(plan)
             while True:

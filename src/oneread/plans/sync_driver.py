@@ -36,7 +36,7 @@ class SyncDriver(Performer):
 
     def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
-        return drive(plan, lambda asked: self._perform(asked, trace))
+        return drive(self.told(plan), lambda asked: self._perform(asked, trace))
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
         """The results of functions that run plans of this driver, at the same time where the engine answers so."""
