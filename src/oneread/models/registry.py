@@ -19,7 +19,7 @@ from oneread.models.layout import Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 from oneread.models.types import Annotation, FieldType, Names, types_of, unwrap
-from oneread.store.keys import KIND_BYTES, RootKey, entity_part, spread_part
+from oneread.store.keys import KIND_BYTES, RootKey, entity_part, root_key, spread_part
 from oneread.store.limits import KEY_BYTES, LAST_NUMBER
 
 _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, timedelta, UUID)
@@ -81,7 +81,7 @@ class EntityKind:
 
     def root_of(self, suffix: bytes) -> RootKey:
         """The key of the root row of the entity with this key, as `suffix` returns it."""
-        return RootKey(self.prefix + spread_part(suffix, self.spread) + suffix)
+        return root_key(self.prefix, suffix, self.spread)
 
     def placed(self, encode: Callable[[tuple[Any, ...]], bytes]) -> Callable[[tuple[Any, ...]], bytes]:
         """`locate`, by a function that encodes the parts."""

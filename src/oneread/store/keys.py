@@ -47,6 +47,11 @@ def entity_part(key: bytes) -> bytes:
     return key[_BEHIND_SPREAD:] if key[KIND_BYTES:_BEHIND_SPREAD] >= _FIRST_RANGE else key[KIND_BYTES:]
 
 
+def root_key(kind: bytes, entity: bytes, ranges: int = 1) -> RootKey:
+    """The key of the root row of an entity with this key."""
+    return RootKey(kind + spread_part(entity, ranges) + entity)
+
+
 def spread_part(key: bytes, ranges: int) -> bytes:
     """The byte before the rows of an entity or a group with this key, of so many ranges; none where there is one."""
     return b"" if ranges == 1 else _RANGES[zlib.crc32(key) % ranges]
