@@ -32,6 +32,7 @@ from tests.simulation import (
     row_mutations,
     row_purging,
     row_shards,
+    row_spread,
     row_totals_mutations,
     row_trimming,
     test_row_building,
@@ -68,6 +69,7 @@ WORLDS = {
     "totals of several rows": partial(totals_world, spread=True),
     "totals of groups": threads_world,
     "shards of groups": row_shards.spread_world,
+    "ranges": row_spread.spread_world,
 }
 """Each makes the simulation of a seed."""
 
@@ -86,6 +88,7 @@ BY_SEED = {
     "totals of several rows": row_totals_mutations.BY_SPREAD,
     "totals of groups": row_child_totals_mutations.BY_SEED,
     "shards of groups": row_shards.BY_SEED,
+    "ranges": row_spread.BY_SEED,
 }
 """The rules that are broken, by the world whose seeds find them."""
 

@@ -19,7 +19,7 @@ from oneread.feeds.feed_view import FeedView
 from oneread.feeds.row_ending import end_entries
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.store.keys import KIND_BYTES, holder_part, pointed_part, pointer_part, view_part
+from oneread.store.keys import holder_part, pointed_part, pointer_part, view_part
 from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, RowMutation, RowRange, Table
@@ -102,8 +102,7 @@ class Purge:
 
     def _holder_of(self, pointer: bytes) -> bytes:
         pointed = pointed_part(pointer)
-        _parts, end = self._catalog.kind_of(pointed).codec.decode_prefix(pointed, KIND_BYTES)
-        return holder_part(pointed[end:])
+        return holder_part(pointed[self._catalog.kind_of(pointed).end_of(pointed) :])
 
     def _pointers_of(self, holders: list[bytes]) -> Plan[dict[bytes, Collection[bytes] | None]]:
         """The pointers that entities have by their records; None for one whose root row has intents.

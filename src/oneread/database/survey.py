@@ -98,7 +98,7 @@ def survey(
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
     parts: list[SurveyPart] = []
     if exact:
-        names = _Names(stored)
+        names = PrefixNames(stored)
         for table in TABLES:
             total = None if engine is None else engine.tables[table].rows
             parts.extend((yield from _count_rows(table, names, progress, total)))
@@ -108,7 +108,7 @@ def survey(
     )  # fmt: skip
 
 
-class _Names:
+class PrefixNames:
     """The names of the prefixes of keys."""
 
     def __init__(self, stored: StoredSchema) -> None:
@@ -132,7 +132,7 @@ class _Names:
         return self._views.get(prefix, (prefix.hex(), "unknown"))
 
 
-def _prefix_of(table: Table, key: bytes) -> bytes:
+def prefix_of(table: Table, key: bytes) -> bytes:
     """The bytes of a key that name its model, view or kind of row."""
     if table == "system":
         return key.partition(b":")[0]
@@ -149,7 +149,7 @@ class _Count(msgspec.Struct):
     deleted: int = 0
 
 
-def _count_rows(table: Table, names: _Names, progress: Reporter, total: int | None) -> Plan[list[SurveyPart]]:
+def _count_rows(table: Table, names: PrefixNames, progress: Reporter, total: int | None) -> Plan[list[SurveyPart]]:
     counts: dict[bytes, _Count] = {}
     done = 0
 
@@ -177,7 +177,7 @@ def _by_prefix(table: Table, rows: list[Found]) -> list[tuple[bytes, list[Found]
     """Rows by prefix. They are sorted, so where the first and the last agree, all do."""
     if not rows:
         return []
-    first, last = _prefix_of(table, rows[0][0]), _prefix_of(table, rows[-1][0])
+    first, last = prefix_of(table, rows[0][0]), prefix_of(table, rows[-1][0])
     if first == last:
         return [(first, rows)]
     middle = len(rows) // 2

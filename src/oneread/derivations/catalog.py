@@ -25,7 +25,7 @@ from oneread.derivations.derivation import (
 )
 from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType
 from oneread.derivations.expiry import ExpiryIndex, model_expiry
-from oneread.derivations.indexes import IndexView, check_unique, unique_option
+from oneread.derivations.indexes import IndexView, check_index, index_options
 from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
@@ -52,7 +52,7 @@ _UNKNOWN: Final = (
     "with the program whose schema is the newest"
 )
 
-VIEW_KINDS[Index] = ViewKind(IndexView, check_unique, options=unique_option, can_be_watched=True)
+VIEW_KINDS[Index] = ViewKind(IndexView, check_index, options=index_options, can_be_watched=True)
 VIEW_KINDS[Aggregate] = ViewKind(AggregateView, check_folds, keyspace_fields)
 
 
