@@ -15,10 +15,9 @@ from oneread.engines.bigtable import calls, wire
 from oneread.engines.bigtable.calls import Attempts, Call, CallPlace, Method, Steps
 from oneread.engines.bigtable.messages import MESSAGES
 from oneread.engines.bigtable.options import BigtableOptions
+from oneread.engines.embedded import NO_STORE
 from oneread.errors import InvalidUrl, StoreReplaced, Unavailable
 from oneread.store.rows import TABLES
-
-NO_STORE: Final = "there is no store here, and opening for reading does not make one; correct the URL"
 
 _ROUNDS: Final = 10
 _SCHEMA_VIEW: Final = 2

@@ -32,7 +32,7 @@ class HbaseOptions(msgspec.Struct, frozen=True):
 
     `servers` are the Thrift2 servers, of which any can answer. `tls` is empty without, `true` for the system's
     authorities, else the path of a file of them. An empty `compression` is the first of zstd, snappy and none that
-    HBase has.
+    HBase has. With `read_only` nothing is written, and the store must exist.
     """
 
     servers: tuple[ThriftPlace, ...]
@@ -45,6 +45,7 @@ class HbaseOptions(msgspec.Struct, frozen=True):
     compression: str = ""
     splits: Mapping[Table, tuple[bytes, ...]] = {}
     grace: int = GRACE
+    read_only: bool = False
 
     def table(self, table: Table) -> bytes:
         """The name of a table in HBase."""
@@ -125,6 +126,12 @@ def _tls(name: str, value: str) -> str:
     return value
 
 
+def _truth(name: str, value: str) -> bool:
+    if value not in ("true", "false"):
+        raise InvalidUrl("this option is true or false", option=name, value=value)
+    return value == "true"
+
+
 def _compression(name: str, value: str) -> str:
     if value not in COMPRESSIONS:
         raise InvalidUrl("HBase does not know this compression", **{name: value}, known=sorted(COMPRESSIONS))
@@ -144,4 +151,5 @@ _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
     "tls": _tls,
     "compression": _compression,
     "splits": splits_from_url,
+    "read_only": _truth,
 }
