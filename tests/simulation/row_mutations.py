@@ -113,7 +113,7 @@ def a_token_is_removed_before_its_intents(patch):
         RowCommitter,
         "apply",
         ("self._note_spent(tokens)", "pass"),
-        ("yield from _until_answered(", "self._note_spent(tokens)\n        yield from _until_answered("),
+        ("yield from until_answered(", "self._note_spent(tokens)\n        yield from until_answered("),
     )
 
 
