@@ -14,7 +14,7 @@ from oneread.errors import Unavailable
 from oneread.feeds import row_ending, row_following
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.row_entries import NONE_HIDDEN, entry_row
+from oneread.feeds.row_entries import ITEM, MEMBERSHIP, NONE_HIDDEN, entry_row
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
@@ -153,6 +153,21 @@ def a_put_does_not_say_when_it_was(patch):
     patch.setattr(row_following, "put_entries", row_ending.put_entries)
 
 
+def one_side_alone_ends(patch, column):
+    whole = row_ending._removals
+    patch.setattr(
+        row_ending, "_removals", lambda row: {each: cell for each, cell in whole(row).items() if column in each}
+    )
+
+
+def items_of_a_member_who_left_stay(patch):
+    one_side_alone_ends(patch, MEMBERSHIP)
+
+
+def memberships_of_a_removed_item_stay(patch):
+    one_side_alone_ends(patch, ITEM)
+
+
 def entries_of_merged_groups_stay(patch):
     edit(patch, row_ending, "end_entries", ("hidden.get(feed.member_in(key), NONE_HIDDEN)", "NONE_HIDDEN"))
     patch.setattr(purge, "end_entries", row_ending.end_entries)
@@ -165,9 +180,11 @@ def a_page_of_a_feed_never_gives_up(patch):
 BY_SEED = {
     cells_that_end_are_deleted: 1,
     cells_that_end_are_stamped_by_the_clock: 0,
+    items_of_a_member_who_left_stay: 1,
+    memberships_of_a_removed_item_stay: 0,
     entries_of_merged_groups_stay: 5,
 }
-"""Each with the first seed that finds it: tried before all others."""
+"""Each with a seed that finds it."""
 
 BY_SCHEDULE = {
     entries_are_ended_without_comparing: "an_item_comes_back_while_its_entry_ends",
