@@ -4,21 +4,23 @@ Time passes as in `row_purging`, whose purge runs beside writers and workers. At
 would pass over, and all that was removed comes back.
 """
 
+from contextlib import suppress
 from datetime import timedelta
 from random import Random
 
 from oneread import Schema
 from oneread.database import purge
+from oneread.errors import Unavailable
 from oneread.feeds import row_ending, row_following
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.row_entries import NONE_HIDDEN, entry_row
+from oneread.feeds.row_entries import ITEM, MEMBERSHIP, NONE_HIDDEN, entry_row
 from oneread.plans.trace import Trace
-from oneread.store.requests import CheckAndMutate, Mutate, Scan
+from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.testing.row_groups_audit import hidden_of
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
-from oneread.transactions.row_time import CLOCK_ERROR, LEAST_GRACE
+from oneread.transactions.row_time import CLOCK_ERROR, LEAST_GRACE, OPERATION
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.row_feeds import Home
 from tests.simulation.row_large_groups import Busy
@@ -151,22 +153,44 @@ def a_put_does_not_say_when_it_was(patch):
     patch.setattr(row_following, "put_entries", row_ending.put_entries)
 
 
+def one_side_alone_ends(patch, column):
+    whole = row_ending._removals
+    patch.setattr(
+        row_ending, "_removals", lambda row: {each: cell for each, cell in whole(row).items() if column in each}
+    )
+
+
+def items_of_a_member_who_left_stay(patch):
+    one_side_alone_ends(patch, MEMBERSHIP)
+
+
+def memberships_of_a_removed_item_stay(patch):
+    one_side_alone_ends(patch, ITEM)
+
+
 def entries_of_merged_groups_stay(patch):
     edit(patch, row_ending, "end_entries", ("hidden.get(feed.member_in(key), NONE_HIDDEN)", "NONE_HIDDEN"))
     patch.setattr(purge, "end_entries", row_ending.end_entries)
 
 
+def a_page_of_a_feed_never_gives_up(patch):
+    patch.setattr(row_following, "in_time", lambda plan, _clock, _seconds: plan)
+
+
 BY_SEED = {
     cells_that_end_are_deleted: 1,
     cells_that_end_are_stamped_by_the_clock: 0,
+    items_of_a_member_who_left_stay: 1,
+    memberships_of_a_removed_item_stay: 0,
     entries_of_merged_groups_stay: 5,
 }
-"""Each with the first seed that finds it: tried before all others."""
+"""Each with a seed that finds it."""
 
 BY_SCHEDULE = {
     entries_are_ended_without_comparing: "an_item_comes_back_while_its_entry_ends",
     a_put_does_not_say_when_it_was: "an_item_comes_back_while_its_entry_ends",
     entries_are_ended_that_were_put_just_now: "an_item_comes_back_by_a_clock_that_is_behind",
+    a_page_of_a_feed_never_gives_up: "a_page_that_took_too_long_sends_nothing",
 }
 """Rules that no short search finds by seeds, and what does: the functions below."""
 
@@ -199,3 +223,19 @@ def an_item_comes_back_while_its_entry_ends():
 def an_item_comes_back_by_a_clock_that_is_behind():
     """The purge finds the row as it was: what came last has an older moment. So the grace is longer than clocks err."""
     come_back_while_entries_end(0, -CLOCK_ERROR)
+
+
+def a_page_that_took_too_long_sends_nothing():
+    """A task of an item has read its partners, and sleeps (rule P1)."""
+    for feed in (Home, Few, Busy):
+        simulation = EndingSimulation(1, Schema(Membership, Post, feed), deletes="hide", fates=Harmless())
+        simulation.prepare(*map(joined, range(4)), post(0))
+        operations = simulation.operations
+        entries = Entries(operations.catalog.views[feed])
+        ((key, _row),) = simulation.engine.answer(Scan("views", RowRange.under(entries.items), 9))
+        task = Halting(simulation, operations.committer.feeds.give(entries, key, b"", 9))
+        task.until(is_of(Read, "views"))
+        simulation.now += 1000 * (OPERATION + 1)
+        with suppress(Unavailable):
+            task.until(is_of(Mutate, "views"))
+            simulation._raise_violation(f"a write of a page that began {OPERATION + 1} seconds ago")

@@ -10,7 +10,7 @@ import pytest
 from oneread.testing.simulator import Violation
 from tests.simulation import row_ending
 from tests.simulation.row_ending import BY_SCHEDULE, BY_SEED, world
-from tests.simulation.test_one_row import finding
+from tests.simulation.stored_seeds import check_stored_seed
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "90")) // 2)
 AT_A_TIME = 15
@@ -40,8 +40,7 @@ def test_what_comes_back_while_it_ends_stays(name):
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
 def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    seeds = [likely, *range(SEARCHED)]
-    assert finding(mutation, ((seed, world(seed)) for seed in seeds), monkeypatch) is not None
+    check_stored_seed(mutation, likely, lambda seed: world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "name"), BY_SCHEDULE.items(), ids=[each.__name__ for each in BY_SCHEDULE])

@@ -31,7 +31,11 @@ from oneread.transactions.row_tasks import RowTaskRunner
 
 def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreParts:
     """The parts; `inline` is the schema's, `grace` how long removed rows stay, in seconds."""
-    cells, feeds = LaidCopies(catalog), row_feeds_of(catalog)
+
+    def clock() -> float:
+        return committer.clock()
+
+    cells, feeds = LaidCopies(catalog), row_feeds_of(catalog, clock)
     follow = followers(catalog)._replace(cells=cells)
     committer = TotalsCommitter(
         catalog.name_of, follow, RecordedPointers(catalog.group_of), min(inline, ROW_HOLDERS), catalog.claim_facts

@@ -22,8 +22,9 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import INTENTS, Intents, SeenRow, marker_row, read_root, root_row
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import Root, next_version
-from oneread.transactions.row_apply import Committed, check_sums, surely
+from oneread.transactions.row_apply import Committed, check_sums
 from oneread.transactions.row_commits import Prepared, Ready, RowCommitter
 from oneread.transactions.row_feeds import follow_all
 from oneread.transactions.row_pointers import taken_by
