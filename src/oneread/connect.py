@@ -437,12 +437,13 @@ def _read_cache(max_age: float | None, engine: Engine, operations: Operations) -
     if max_age is None:
         return None
     from oneread.database.cached_keys import depth_of
+    from oneread.plans.performer import elapsed
     from oneread.plans.read_cache import ReadCache
     from oneread.store.engine import HoldsCursorKey
 
     assert isinstance(engine, HoldsCursorKey), "the cache was opened, whose scope is made of this key"
     key = blake2b(key=engine.cursor_key(), digest_size=32, person=b"cached answers").digest()
-    return ReadCache(depth_of(operations.catalog), key, max_age)
+    return ReadCache(depth_of(operations.catalog), key, max_age, elapsed)
 
 
 def _scope(url: str, engine: Engine, namespace: str) -> str:

@@ -231,7 +231,7 @@ def _fill_one(client: Client, key: bytes, entry: CacheEntry, seconds: int) -> bo
 
 
 def _replace(client: Client, key: _Key, request: CacheReplace) -> None:
-    values = {key(each): value for each, value in request.values.items()}
+    values: dict[bytes | str, Any] = {key(each): value for each, value in request.values.items()}
     if client.set_many(values, expire=request.seconds):
         raise MemcacheServerError(b"out of memory")
 

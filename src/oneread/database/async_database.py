@@ -13,6 +13,8 @@ from sys import maxsize
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
+from msgspec import structs
+
 from oneread.counters.batch import SECONDS as BATCH_SECONDS
 from oneread.counters.batch import SIZE as BATCH_SIZE
 from oneread.counters.batch import AsyncCounterBatch
@@ -93,7 +95,7 @@ from oneread.verify.verify import Verification, Verifier, VerifyOptions
 
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
-    from oneread.plans.read_cache import CacheUse
+    from oneread.store.cache import CacheUse
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
@@ -106,6 +108,8 @@ Body: TypeAlias = Callable[["AsyncTransaction"], Awaitable[R]]  # async only
 
 SAVE_BATCH = 1000
 SCAN_BATCH = 500
+PAST_CACHE = -1.0
+"""The `max_age` of pages that neither come from the cache nor are put there: this object alone, no other number."""
 ATTEMPTS = 12
 _NO_CLASS = "not a class of the schema"
 
@@ -255,8 +259,10 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
 
     def _through_cache(self, plan: Plan[R], max_age: float | None) -> Plan[R]:
         """A plan that reads, through the cache if the database has one for reads; checks `max_age`."""
-        age = None if max_age is None else check_max_age(max_age)
         reads = self._driver.reads
+        if max_age is PAST_CACHE:
+            return plan
+        age = None if max_age is None else check_max_age(max_age)
         if reads is None or (age is None and not reads.max_age):
             return plan
         return reads.read(plan, reads.max_age if age is None else age)
@@ -394,7 +400,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         if of is None:
             of = await self._list(view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
-        if max_age is not None:
+        if max_age is not None and max_age is not PAST_CACHE:
             check_max_age(max_age)
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
@@ -525,7 +531,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         """All rows of a list, page by page, from a cursor on: `async for page in db.scan(Purchase)`.
 
         Each page costs what `page` costs with `limit=batch`, by default 500 or the view's `max_limit` where that is
-        less; keep `page.next` to continue later.
+        less; keep `page.next` to continue later. It is never read through a cache.
 
         Examples:
             ```python
@@ -537,7 +543,10 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         if type(rows) is not int:
             raise InvalidQuery("a batch is a whole number of rows", view=view, batch=batch)
         while True:
-            found = await self.page(view, *equal, limit=rows, cursor=cursor, where=where, budget=max(BUDGET, rows))
+            most = max(BUDGET, rows)
+            found = await self.page(
+                view, *equal, limit=rows, cursor=cursor, where=where, budget=most, max_age=PAST_CACHE
+            )
             yield found
             cursor = found.next
             if cursor is None:
@@ -1283,7 +1292,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         counted = engine.statistics() if isinstance(engine, Measured) else None
         spans_rows = self.operations.spans_rows
         plan = surveys.survey(self.operations.catalog, counted, progress, exact=exact, spans_rows=spans_rows)
-        return await self.run(plan)
+        return structs.replace(await self.run(plan), cache=self.cache_use)
 
     async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
         """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.

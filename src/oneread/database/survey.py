@@ -19,6 +19,7 @@ from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import scan_all
+from oneread.store.cache import CacheUse
 from oneread.store.engine import Statistics
 from oneread.store.keys import KIND_BYTES, PREFIX_BYTES, pointer_part
 from oneread.store.requests import Found
@@ -68,6 +69,7 @@ class Survey(msgspec.Struct, frozen=True):
         unswept: by model or index with a ttl, how many seconds ago what waits longest for a sweep has expired.
         feeds: by feed, how far its entries are behind its items and memberships; these tasks are in `lag`, too.
         commits: those that are not finished; None where a transaction spans rows.
+        cache: what this program's own reads had of its cache; None where it does not read one.
     """
 
     schema_version: int
@@ -81,6 +83,7 @@ class Survey(msgspec.Struct, frozen=True):
     unswept: dict[str, float] = {}
     feeds: dict[str, TaskLag] = {}
     commits: UnfinishedCommits | None = None
+    cache: CacheUse | None = None
 
 
 def survey(

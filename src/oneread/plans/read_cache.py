@@ -14,14 +14,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from hmac import compare_digest
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
 
 import msgspec
 
 from oneread.errors import StoreError
 from oneread.plans.cache_numbers import Depth, NumberNames
 from oneread.plans.effects import Now, Random, Together
-from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.cache import (
     LONGEST_KEPT,
@@ -31,6 +30,7 @@ from oneread.store.cache import (
     CacheFetch,
     CacheFill,
     CacheReplace,
+    CacheUse,
 )
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Request, Scan
 from oneread.store.rows import Row, Table
@@ -54,20 +54,6 @@ _CHANCES: Final = 1 << 53
 """The different values of `Random`."""
 
 _log = logging.getLogger(__name__)
-
-
-class CacheUse(msgspec.Struct, frozen=True):
-    """What a program's reads had of its cache since it was opened.
-
-    Arguments:
-        hits: rows and ranges that the cache answered.
-        misses: those that were read from the store, and then put into the cache.
-        failures: requests that the cache did not answer; reads then went to the store.
-    """
-
-    hits: int = 0
-    misses: int = 0
-    failures: int = 0
 
 
 class _Kept(NamedTuple):
@@ -95,10 +81,10 @@ class ReadCache:
     """What one open database reads through its cache, and tells it. May be used by many threads.
 
     `max_age` is in seconds; 0: this program reads nothing through the cache unless a read says so. `key` makes the
-    digests that answers are checked by.
+    digests that answers are checked by; `clock` has the seconds of pauses.
     """
 
-    def __init__(self, depth: Depth, key: bytes, max_age: float, clock: Callable[[], float] = elapsed) -> None:
+    def __init__(self, depth: Depth, key: bytes, max_age: float, clock: Callable[[], float]) -> None:
         self._names = NumberNames(depth)
         self._key = key
         self.max_age = max_age
@@ -317,7 +303,7 @@ class ReadCache:
 
     def _shown(self, part: _Part, number: CachedValue | None, found: CachedValue | None, at: tuple[int, float]) -> Any:
         """The answer in the cache, if it may be shown; _ABSENT if not."""
-        if found is None or number is None or not _is_number(number):
+        if found is None or not _is_number(number):
             return _ABSENT
         kept = self._unpacked(part, found.value)
         now, max_age = at
@@ -348,7 +334,7 @@ def _seconds(max_age: float) -> int:
     return min(LONGEST_KEPT, math.ceil(max_age) + 1)
 
 
-def _is_number(found: CachedValue | None) -> bool:
+def _is_number(found: CachedValue | None) -> TypeGuard[CachedValue]:
     return found is not None and len(found.value) == _NUMBER_BYTES
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+import msgspec
+
 from oneread.store.requests import Request
 
 MOST: Final = (1 << 64) - 1
@@ -101,6 +103,20 @@ class CachePlace(Request[str], frozen=True, gc=False):
     """What the cache itself calls the number under a key, for those who look for it there. It asks no server."""
 
     key: str
+
+
+class CacheUse(msgspec.Struct, frozen=True):
+    """What a program's reads had of its cache since it was opened.
+
+    Arguments:
+        hits: rows and ranges that the cache answered.
+        misses: those that were read from the store, and then put into the cache.
+        failures: requests that the cache did not answer; reads then went to the store.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    failures: int = 0
 
 
 class Cache(Protocol):

@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 import time
+from uuid import uuid4
 
 import pytest
 from opentelemetry import metrics, trace
@@ -194,6 +195,21 @@ def until(holds):
     while not holds():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_what_reads_had_of_a_cache_is_recorded(face, told):
+    url = f"memory://{uuid4()}"
+    db = face(f"{url}?span=row", Schema(Customer), cache=url, max_age=60, workers=0, telemetry=True)
+    db.save(customer(1))
+    for _ in range(3):
+        db.get(Customer, 1)
+    points = told.points()
+    found = {name: points[f"oneread.cache.{name}"][0] for name in ("hits", "misses", "failures")}
+    assert {name: point.value for name, point in found.items()} == {"hits": 2, "misses": 1, "failures": 0}
+    assert all(point.attributes["db.namespace"] == url for point in found.values())
+    assert db.survey().cache == db.cache_use
+    db.close()
 
 
 @pytest.mark.parametrize(

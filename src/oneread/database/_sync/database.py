@@ -14,6 +14,8 @@ from sys import maxsize
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
+from msgspec import structs
+
 from oneread.counters.batch import SECONDS as BATCH_SECONDS
 from oneread.counters.batch import SIZE as BATCH_SIZE
 from oneread.counters.batch import CounterBatch
@@ -93,8 +95,8 @@ from oneread.verify.repair import Repaired, Repairer
 from oneread.verify.verify import Verification, Verifier, VerifyOptions
 
 if TYPE_CHECKING:
-    from oneread.plans.read_cache import CacheUse
     from oneread.plans.sync_driver import SyncDriver
+    from oneread.store.cache import CacheUse
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
@@ -106,6 +108,8 @@ Body: TypeAlias = Callable[["Transaction"], R]
 
 SAVE_BATCH = 1000
 SCAN_BATCH = 500
+PAST_CACHE = -1.0
+"""The `max_age` of pages that neither come from the cache nor are put there: this object alone, no other number."""
 ATTEMPTS = 12
 _NO_CLASS = "not a class of the schema"
 
@@ -252,8 +256,10 @@ class Database(FeedVerbs, Together):
 
     def _through_cache(self, plan: Plan[R], max_age: float | None) -> Plan[R]:
         """A plan that reads, through the cache if the database has one for reads; checks `max_age`."""
-        age = None if max_age is None else check_max_age(max_age)
         reads = self._driver.reads
+        if max_age is PAST_CACHE:
+            return plan
+        age = None if max_age is None else check_max_age(max_age)
         if reads is None or (age is None and not reads.max_age):
             return plan
         return reads.read(plan, reads.max_age if age is None else age)
@@ -389,7 +395,7 @@ class Database(FeedVerbs, Together):
         if of is None:
             of = self._list(view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
-        if max_age is not None:
+        if max_age is not None and max_age is not PAST_CACHE:
             check_max_age(max_age)
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
@@ -520,7 +526,7 @@ class Database(FeedVerbs, Together):
         """All rows of a list, page by page, from a cursor on: `for page in db.scan(Purchase)`.
 
         Each page costs what `page` costs with `limit=batch`, by default 500 or the view's `max_limit` where that is
-        less; keep `page.next` to continue later.
+        less; keep `page.next` to continue later. It is never read through a cache.
 
         Examples:
             ```python
@@ -532,7 +538,8 @@ class Database(FeedVerbs, Together):
         if type(rows) is not int:
             raise InvalidQuery("a batch is a whole number of rows", view=view, batch=batch)
         while True:
-            found = self.page(view, *equal, limit=rows, cursor=cursor, where=where, budget=max(BUDGET, rows))
+            most = max(BUDGET, rows)
+            found = self.page(view, *equal, limit=rows, cursor=cursor, where=where, budget=most, max_age=PAST_CACHE)
             yield found
             cursor = found.next
             if cursor is None:
@@ -1266,7 +1273,7 @@ class Database(FeedVerbs, Together):
         counted = engine.statistics() if isinstance(engine, Measured) else None
         spans_rows = self.operations.spans_rows
         plan = surveys.survey(self.operations.catalog, counted, progress, exact=exact, spans_rows=spans_rows)
-        return self.run(plan)
+        return structs.replace(self.run(plan), cache=self.cache_use)
 
     def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
         """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.
