@@ -1223,6 +1223,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
 
         A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
         On a store that changes one row at a time, also commits that are not finished: at most 1,000 entities are read.
+        Of tasks and of unfinished commits at most 100,000 are counted, 500 and 2,000 a request.
         """
         check_function("progress", progress)
         engine = self._driver.engine

@@ -179,6 +179,7 @@ def test_a_worker_records_what_waits_what_it_did_and_what_failed(told, monkeypat
         thread.stop()
         assert value_of(told, "oneread.tasks.waiting") == 0
         assert value_of(told, "oneread.tasks.oldest") == 0
+        assert value_of(told, "oneread.behind") == 0
         (failed,) = told.points()["oneread.worker.failures"]
         assert (failed.value, failed.attributes["error.type"]) == (1, "Unavailable")
 
