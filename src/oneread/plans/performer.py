@@ -15,6 +15,7 @@ from oneread.errors import Closed, Unavailable, Unsupported, UsageError
 from oneread.plans.clock import wall_clock
 from oneread.plans.counted import CountedStore, SingleRequests
 from oneread.plans.effects import Atomically, Now, Separately, Sleep, Snapshot
+from oneread.plans.hot_keys import HotKeys
 from oneread.plans.plan import drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import Cache
@@ -53,6 +54,7 @@ class Performer:
         self.chance = chance
         self.timeout = timeout
         self.cache = cache
+        self.hot = HotKeys()
 
     def admit(self, request: Request[Any], trace: Trace) -> None:
         """Raises before a request that may not be made.
@@ -97,7 +99,9 @@ class Performer:
 
     def twin(self, kind: type[P]) -> P:
         """Another driver of the same engine, with the same clock, chance, timeout and cache."""
-        return kind(self.engine, self.clock, self.chance, self.timeout, self.cache)
+        twin = kind(self.engine, self.clock, self.chance, self.timeout, self.cache)
+        twin.hot = self.hot
+        return twin
 
     def transact(self, effect: Atomically[T], trace: Trace) -> T:
         """Runs the function in one engine transaction; of repeated attempts only the last is counted."""
