@@ -39,6 +39,7 @@ from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, LocalPages, finders
 from oneread.database.freshness import Freshness, fresh_page, read_token
+from oneread.database.hot_spots import HotSpots, hot_spots
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.operations import Children, Operations
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
@@ -1286,6 +1287,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
 
         A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
         On a store that changes one row at a time, also commits that are not finished: at most 1,000 entities are read.
+        Of tasks and of unfinished commits at most 100,000 are counted, 500 and 2,000 a request.
         """
         check_function("progress", progress)
         engine = self._driver.engine
@@ -1293,6 +1295,27 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         spans_rows = self.operations.spans_rows
         plan = surveys.survey(self.operations.catalog, counted, progress, exact=exact, spans_rows=spans_rows)
         return structs.replace(await self.run(plan), cache=self.cache_use)
+
+    def hot_spots(self, limit: int = 10) -> HotSpots:
+        """Where this process's writes met those of others, with the declarations that cause it. No request is made.
+
+        On a store that changes one row at a time: the rows for which compare-and-sets were lost most often, by which
+        commits began again, and the models and indexes whose new rows all go to one end. Counted since the database
+        was opened, in memory that does not grow. Elsewhere there are none: a writer waits for its turn instead.
+
+        Arguments:
+            limit: rows that are listed, 1 to 10,000.
+
+        Raises:
+            UsageError: a limit out of bounds.
+
+        Examples:
+            ```python
+            for each in db.hot_spots().rows:
+                print(each.row, each.lost, each.advice)
+            ```
+        """
+        return hot_spots(self.operations.catalog, self._driver.hot, limit)
 
     async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
         """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.

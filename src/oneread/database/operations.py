@@ -17,11 +17,12 @@ from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
 from oneread.database.patches import may_repeat, patching
 from oneread.database.store_parts import native_parts
+from oneread.database.unfinished_commits import oldest_commit
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.one_row import refuse_verb
-from oneread.derivations.pending_tasks import TaskLag, WaitingTask, task_lag, waiting_tasks
+from oneread.derivations.pending_tasks import TaskLag, WaitingTask, oldest_of, task_lag, waiting_tasks
 from oneread.errors import (
     InvalidKey,
     InvalidQuery,
@@ -71,6 +72,7 @@ class WorkerMeter(Protocol):
     """What records how the worker of a database does."""
 
     def note_tasks(self, kind: str, waiting: int, oldest: float) -> None: ...
+    def note_behind(self, seconds: float) -> None: ...
     def note_batches(self, batches: int) -> None: ...
     def note_failure(self, error: BaseException) -> None: ...
 
@@ -370,6 +372,11 @@ class Operations:
     def lag(self) -> Plan[dict[str, TaskLag]]:
         """How far the tasks of each kind are behind."""
         return task_lag(self.catalog, spans_rows=self.spans_rows)
+
+    def behind(self, lag: Mapping[str, TaskLag]) -> Plan[float]:
+        """Seconds since the oldest change that a view, copy or total may not show yet; `lag` is that of the tasks."""
+        commit = 0.0 if self.spans_rows else (yield from oldest_commit())
+        return max(oldest_of(lag), commit)
 
     def waiting(self, limit: int) -> Plan[list[WaitingTask]]:
         """The first tasks that wait."""

@@ -13,7 +13,7 @@ from oneread.counters.rows import KINDS
 from oneread.database.expiry_sweep import sweep_lags
 from oneread.database.unfinished_commits import UnfinishedCommits, unfinished_commits
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, task_lags
+from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, oldest_of, task_lags
 from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
@@ -70,6 +70,11 @@ class Survey(msgspec.Struct, frozen=True):
         feeds: by feed, how far its entries are behind its items and memberships; these tasks are in `lag`, too.
         commits: those that are not finished; None where a transaction spans rows.
         cache: what this program's own reads had of its cache; None where it does not read one.
+        behind: seconds since the oldest change that a view, a copy or a total may not show yet: that of the oldest task
+            or unfinished commit; 0.0 where none waits. A view that is being built, and what has expired and is not
+            swept, do not count.
+        are_all: whether all tasks and unfinished commits were counted; otherwise the first 100,000 of each were, and
+            `behind` is at least what it says.
     """
 
     schema_version: int
@@ -84,6 +89,8 @@ class Survey(msgspec.Struct, frozen=True):
     feeds: dict[str, TaskLag] = {}
     commits: UnfinishedCommits | None = None
     cache: CacheUse | None = None
+    behind: float = 0.0
+    are_all: bool = True
 
 
 def survey(
@@ -105,9 +112,11 @@ def survey(
         for table in TABLES:
             total = None if engine is None else engine.tables[table].rows
             parts.extend((yield from _count_rows(table, names, progress, total)))
+    behind = max(oldest_of(lags.kinds), 0.0 if commits is None else commits.oldest)
+    are_all = lags.are_all and (commits is None or commits.are_all)
     return Survey(
         stored.version, stored.unfinished, views, count_waiting(lags.kinds), engine, tuple(parts), aside, lags.kinds,
-        unswept, lags.feeds, commits,
+        unswept, lags.feeds, commits, behind, are_all,
     )  # fmt: skip
 
 

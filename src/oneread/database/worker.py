@@ -144,8 +144,10 @@ class Worker:
         meter = self._operations.meter
         if meter is None or not (at_once or elapsed() - self._recorded_at >= RECOVERY_SECONDS):
             return
-        for kind, lag in self._driver.run(self._operations.lag(), Trace(self._observers)).items():
+        lags = self._driver.run(self._operations.lag(), Trace(self._observers))
+        for kind, lag in lags.items():
             meter.note_tasks(kind, lag.waiting, lag.oldest)
+        meter.note_behind(self._driver.run(self._operations.behind(lags), Trace(self._observers)))
         done = self._operations.outbox.batches
         meter.note_batches(done - self._recorded)
         self._recorded, self._recorded_at = done, elapsed()

@@ -268,13 +268,13 @@ class Catalog:
     def name_of(self, key: bytes) -> str:
         """A root row's key for people: `Customer(7)`; of a group, or of a feed's task, the row that it is about."""
         if kind_of(key) == FEED:
-            return self._name_of_row(feed_row(key))
+            return self.name_of_row(feed_row(key))
         if is_group_root(key):
-            return self._name_of_row(group_of_root(key))
+            return self.name_of_row(group_of_root(key))
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
 
-    def _name_of_row(self, key: bytes) -> str:
+    def name_of_row(self, key: bytes) -> str:
         """A derived row's key for people: `Home.items(3, ...)`."""
         every = [space for each in self.views.values() for space in each.keyspaces(self.kinds[each.model])]
         found = next((each for each in every if each.prefix == view_part(key)), None)
