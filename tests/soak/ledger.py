@@ -7,6 +7,7 @@ the same entity. What met any other error was not done.
 
 import json
 import os
+import time
 from collections import Counter, defaultdict
 from threading import Condition
 
@@ -46,13 +47,18 @@ class Ledger:
     def note(self, program, lines):
         """Keep lines of a program, and follow them; they are on disk when this returns."""
         with self._lock:
+            now = f"{time.monotonic():.3f}".encode()
             for line in lines:
-                self._file.write(program.encode() + b" " + line + b"\n")
+                self._file.write(now + b" " + program.encode() + b" " + line + b"\n")
             self._file.flush()
             os.fsync(self._file.fileno())
             for line in lines:
                 self._follow(program, json.loads(line))
             self._lock.notify_all()
+
+    def remark(self, **words):
+        """Keep what the parent did."""
+        self.note("parent", [json.dumps(words).encode()])
 
     def end(self, program):
         """A program is no more: what it was at has no known outcome."""
@@ -155,7 +161,9 @@ class Ledger:
         by_text = defaultdict(list)
         for thread, messages in found.items():
             if [number for number, _text in messages] != list(range(1, len(messages) + 1)):
-                self.wrong.append(f"thread {thread} has the numbers {[number for number, _text in messages]}")
+                numbers = {number for number, _text in messages}
+                left_out = sorted({*range(1, max(numbers))} - numbers)
+                self.wrong.append(f"thread {thread} has {len(messages)} messages, and no numbers {left_out}")
             for number, text in messages:
                 by_text[text].append((thread, number))
         for text, (thread, number) in self.messages.items():

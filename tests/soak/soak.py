@@ -278,6 +278,11 @@ class Soak:
         return schedule
 
     def _do(self, what, name):
+        self._ledger.remark(begins=what, name=name)
+        self._strike(what, name)
+        self._ledger.remark(is_over=what, name=name)
+
+    def _strike(self, what, name):
         if what == "program":
             self._programs.kill(name)
             self.met[f"{name} killed"] += 1
@@ -295,6 +300,7 @@ class Soak:
     def _progress(self, more):
         """Wait until programs got so many acts done: servers that were killed are started again when they do not."""
         if not self._ledger.wait(more, HEAL_SECONDS):
+            self._ledger.remark(begins="heal")
             self._site.heal()
             if not self._ledger.wait(more, self._site.deadline):
                 self._ledger.blame(f"no {more} acts were acknowledged within {self._site.deadline} s")

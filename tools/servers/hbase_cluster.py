@@ -24,7 +24,7 @@ from tools.servers.hbase import (
 )
 from tools.servers.processes import ADDRESS, STARTS, free_port
 
-SESSION_SECONDS: Final = 10
+SESSION_SECONDS: Final = 20
 """After how long a region server that was killed counts as dead; sooner when it was started again by then."""
 
 REGION_SERVERS: Final = 3
