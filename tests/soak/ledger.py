@@ -14,6 +14,12 @@ from threading import Condition
 from tests.soak.acts import after
 from tests.soak.models import AUTHORS
 
+REASONS = frozenset({"Unavailable"})
+"""What a program that reads may meet while servers are away, by the name of the class."""
+
+EXPECTED = REASONS | {"OutcomeUnknown", "Conflict", "NotFound", "NotUnique"}
+"""What a writer may meet: the others answer about the entity."""
+
 
 class Ledger:
     """Takes the lines of the programs; `lost` and `wrong` are sentences, the rest are counts."""
@@ -93,6 +99,8 @@ class Ledger:
             self.wrong.append(f"{program}: a call took {said['seconds']:.1f} s: {said}")
         if "saw" in said:
             self.seen[said["saw"], said.get("during", "write"), said["why"]] += 1
+            if said["saw"] not in (EXPECTED if "during" not in said else REASONS):
+                self.wrong.append(f"{program}: {said['saw']} in {said.get('during', 'a write')}: {said['why']}")
         if "wrong" in said:
             self.wrong.append(f"{program}: {said['wrong']}")
         if "tries" in said:

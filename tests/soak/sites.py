@@ -18,8 +18,8 @@ from tools.servers.hbase_cluster import SESSION_SECONDS, hbase_cluster
 LONGEST_PAUSE = 4.0
 """Seconds of a pause that ends: far less than a session of ZooKeeper, also on a machine that has other work.
 
-HBase counts on HDFS to refuse what a region server writes to its log that comes back after its session: a local disk takes
-it, after the log was read by others, and acknowledged writes are lost. So one that was away for so long is killed.
+HBase counts on HDFS to refuse what a region server writes to its log that comes back after its session: a local disk
+takes it, after the log was read by others, and acknowledged writes are lost. So one that was away so long is killed.
 """
 
 SPLITS = "roots:0002,0006;views:0002,0004;counts:0004"
