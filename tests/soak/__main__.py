@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.soak.soak import Wanted, run
+from tests.soak.soak import WORKERS, WRITERS, Wanted, run
 
 
 def main(arguments):
@@ -18,6 +18,8 @@ def main(arguments):
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--keep", type=Path, help="a folder for the ledger and what programs said")
     options = parser.parse_args(arguments)
+    if options.server_kills < 0 or options.writer_kills < WRITERS + WORKERS:
+        parser.error(f"--server-kills is 0 or more, --writer-kills {WRITERS + WORKERS} or more: so many die at the end")
     seed = int(time.time()) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
     wanted = Wanted(options.engine, options.server_kills, options.writer_kills, seed)

@@ -7,11 +7,18 @@ the same entity. What met any other error was not done.
 
 import json
 import os
+import time
 from collections import Counter, defaultdict
 from threading import Condition
 
 from tests.soak.acts import after
 from tests.soak.models import AUTHORS
+
+REASONS = frozenset({"Unavailable"})
+"""What a program that reads may meet while servers are away, by the name of the class."""
+
+EXPECTED = REASONS | {"OutcomeUnknown", "Conflict", "NotFound", "NotUnique"}
+"""What a writer may meet: the others answer about the entity."""
 
 
 class Ledger:
@@ -46,13 +53,18 @@ class Ledger:
     def note(self, program, lines):
         """Keep lines of a program, and follow them; they are on disk when this returns."""
         with self._lock:
+            now = f"{time.monotonic():.3f}".encode()
             for line in lines:
-                self._file.write(program.encode() + b" " + line + b"\n")
+                self._file.write(now + b" " + program.encode() + b" " + line + b"\n")
             self._file.flush()
             os.fsync(self._file.fileno())
             for line in lines:
                 self._follow(program, json.loads(line))
             self._lock.notify_all()
+
+    def remark(self, **words):
+        """Keep what the parent did."""
+        self.note("parent", [json.dumps(words).encode()])
 
     def end(self, program):
         """A program is no more: what it was at has no known outcome."""
@@ -87,6 +99,8 @@ class Ledger:
             self.wrong.append(f"{program}: a call took {said['seconds']:.1f} s: {said}")
         if "saw" in said:
             self.seen[said["saw"], said.get("during", "write"), said["why"]] += 1
+            if said["saw"] not in (EXPECTED if "during" not in said else REASONS):
+                self.wrong.append(f"{program}: {said['saw']} in {said.get('during', 'a write')}: {said['why']}")
         if "wrong" in said:
             self.wrong.append(f"{program}: {said['wrong']}")
         if "tries" in said:
@@ -155,7 +169,9 @@ class Ledger:
         by_text = defaultdict(list)
         for thread, messages in found.items():
             if [number for number, _text in messages] != list(range(1, len(messages) + 1)):
-                self.wrong.append(f"thread {thread} has the numbers {[number for number, _text in messages]}")
+                numbers = {number for number, _text in messages}
+                left_out = sorted({*range(1, max(numbers))} - numbers)
+                self.wrong.append(f"thread {thread} has {len(messages)} messages, and no numbers {left_out}")
             for number, text in messages:
                 by_text[text].append((thread, number))
         for text, (thread, number) in self.messages.items():

@@ -39,8 +39,9 @@ ACTS = 2, 12
 
 SETTLE_SECONDS = 300.0
 SKEW_MS = 20_000
+FEW = 10
 CHECKS = 4
-"""How often everything is checked in the course of a run; the last time at its end."""
+"""How often everything is checked in a run that kills more than a few programs; the last time at its end."""
 
 
 class Wanted(NamedTuple):
@@ -237,10 +238,9 @@ class Soak:
         self.server_kills = self.writer_kills = 0
 
     def run(self, chance):
-        schedule = self._schedule(chance)
-        checks = (
-            {len(schedule) * part // CHECKS for part in range(1, CHECKS)} if len(schedule) >= 10 * CHECKS else set()
-        )
+        parts = CHECKS if self._wanted.writer_kills >= FEW * CHECKS else 1
+        schedule = self._schedule(chance, parts)
+        checks = {len(schedule) * part // parts for part in range(1, parts)}
         self._programs.start()
         for number, (what, name) in enumerate(schedule):
             self._progress(chance.randrange(*ACTS))
@@ -256,8 +256,8 @@ class Soak:
         self._progress(5)
         self._check()
 
-    def _schedule(self, chance):
-        """What happens, in a random order: exactly so many kills, and other faults besides."""
+    def _schedule(self, chance, checks):
+        """What happens, in a random order: exactly so many kills, those of checks included, and other faults."""
         wanted = self._wanted
 
         def shares(names, most):
@@ -271,13 +271,17 @@ class Soak:
         schedule = [("kill", each) for each in shares(self._site.kills, wanted.server_kills)]
         schedule += [("pause", each) for each in shares(self._site.pauses, others)]
         schedule += [("storm", "")] * others
-        last = 0 if len(schedule) + wanted.writer_kills < 10 * CHECKS else (CHECKS - 1) * (WRITERS + WORKERS)
-        last = min(last + WRITERS + WORKERS, wanted.writer_kills)  # those that each check kills
-        schedule += [("program", each) for each in shares({"writer": 3, "worker": 1}, wanted.writer_kills - last)]
+        left = max(0, wanted.writer_kills - checks * (WRITERS + WORKERS))
+        schedule += [("program", each) for each in shares({"writer": 3, "worker": 1}, left)]
         chance.shuffle(schedule)
         return schedule
 
     def _do(self, what, name):
+        self._ledger.remark(begins=what, name=name)
+        self._strike(what, name)
+        self._ledger.remark(is_over=what, name=name)
+
+    def _strike(self, what, name):
         if what == "program":
             self._programs.kill(name)
             self.met[f"{name} killed"] += 1
@@ -295,6 +299,7 @@ class Soak:
     def _progress(self, more):
         """Wait until programs got so many acts done: servers that were killed are started again when they do not."""
         if not self._ledger.wait(more, HEAL_SECONDS):
+            self._ledger.remark(begins="heal")
             self._site.heal()
             if not self._ledger.wait(more, self._site.deadline):
                 self._ledger.blame(f"no {more} acts were acknowledged within {self._site.deadline} s")

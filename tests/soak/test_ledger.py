@@ -152,6 +152,16 @@ def test_a_call_beyond_its_deadline_is_found(ledger):
 def test_an_error_is_counted_with_what_it_says(ledger):
     tell(ledger, *[{"saw": "Unavailable", "why": "no server", "during": "books"}] * 2)
     assert ledger.seen == {("Unavailable", "books", "no server"): 2}
+    assert not ledger.wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "during"), [("OutcomeUnknown", "books"), ("Corrupt", "home"), ("LimitExceeded", None)]
+)
+def test_an_error_without_a_reason_is_found(ledger, name, during):
+    said = {"saw": name, "why": "because"}
+    tell(ledger, said if during is None else {**said, "during": during})
+    assert len(ledger.wrong) == 1
 
 
 @pytest.fixture

@@ -40,10 +40,17 @@ def test_a_run_ends_with_what_it_found(monkeypatch, capsys, lost, wrong, code):
     }  # fmt: skip
     asked = []
     monkeypatch.setattr("tests.soak.__main__.run", lambda wanted, _folder: asked.append(wanted) or result)
-    assert main(["--engine", "hbase", "--server-kills", "1", "--writer-kills", "2", "--seed", "9"]) == code
-    assert asked == [Wanted("hbase", 1, 2, 9)]
+    assert main(["--engine", "hbase", "--server-kills", "1", "--writer-kills", "5", "--seed", "9"]) == code
+    assert asked == [Wanted("hbase", 1, 5, 9)]
     said = capsys.readouterr().out
     assert "     3 writer killed" in said
     assert f"acknowledged 7, lost {lost}, wrong {wrong}" in said
     assert ("FAULT book 5 is gone" in said) == bool(lost)
     assert json.loads(said.splitlines()[-1]) == result
+
+
+@pytest.mark.parametrize("arguments", [["--server-kills", "-1"], ["--writer-kills", "4"], ["--engine", "lmdb"]])
+def test_what_cannot_be_run_is_refused(arguments, capsys):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert arguments[0] in capsys.readouterr().err

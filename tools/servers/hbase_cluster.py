@@ -8,7 +8,7 @@ in the kernel's hands when it is killed.
 
 import re
 import socket
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from tools.servers.hbase import (
 )
 from tools.servers.processes import ADDRESS, STARTS, free_port
 
-SESSION_SECONDS: Final = 10
+SESSION_SECONDS: Final = 20
 """After how long a region server that was killed counts as dead; sooner when it was started again by then."""
 
 REGION_SERVERS: Final = 3
@@ -136,7 +136,7 @@ class HbaseCluster:
         """
         for left in reversed(range(STARTS)):
             try:
-                self._start()
+                _start(self.servers)
             except RuntimeError:
                 self.kill()
                 if not left:
@@ -145,16 +145,6 @@ class HbaseCluster:
             else:
                 return
 
-    def _start(self) -> None:
-        self.keeper.start()
-        for each in (self.master, *self.region_servers):
-            each.begin()
-        for server in self.region_servers:
-            server.finish()
-        self.master.finish()
-        for thrift in self.thrift_servers:
-            thrift.start()
-
     def revive(self) -> list[JavaServer]:
         """Start every process that has ended, on its port and data, and return them; those that are paused stay so.
 
@@ -162,21 +152,28 @@ class HbaseCluster:
             RuntimeError: one did not start; with the end of what it said.
         """
         ended = [each for each in self.servers if not each.is_running]
-        for each in ended:
-            each.kill()
-            if isinstance(each, (Master, RegionServer)):
-                each.begin()
-            else:
-                each.start()
-        for each in ended:
-            if isinstance(each, (Master, RegionServer)):
-                each.finish()
+        _start(ended)
         return ended
 
     def kill(self) -> None:
         """End all at once."""
         for each in reversed(self.servers):
             each.kill()
+
+
+def _start(servers: Sequence[JavaServer]) -> None:
+    """Start servers, each kind once those are ready that it needs; a master and region servers need each other."""
+    together = [each for each in servers if isinstance(each, (Master, RegionServer))]
+    for each in servers:
+        if isinstance(each, ZooKeeper):
+            each.start()
+    for begun in together:
+        begun.begin()
+    for begun in together:
+        begun.finish()
+    for each in servers:
+        if isinstance(each, ThriftServer):
+            each.start()
 
 
 def _settings(folder: Path, zookeeper: int, master: int, region_servers: int) -> dict[str, str]:
