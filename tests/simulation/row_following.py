@@ -149,27 +149,27 @@ def a_holder_with_intents_is_committed_over(patch):
 
 
 def a_holder_that_lost_is_taken_as_done(patch):
-    edit(patch, FollowingCommitter, "_swap_all", ("if was_first:", "if True:"))
+    edit(patch, FollowingCommitter, "swap_all", ("elif was_first:", "elif True:"))
 
 
 def a_holder_that_lost_is_left_out(patch):
-    edit(patch, FollowingCommitter, "_swap_all", ("page.alone[holder.place] = None", "pass"))
+    edit(patch, FollowingCommitter, "_commit_page", ("page.alone.update(dict.fromkeys(lost))", "pass"))
 
 
-DONE = "    done: list[Committed] = []\n"
+DONE = "    done: list[Committed | StoreError | None] = []\n"
 SUMS_READ_LATE = """    if sums:
         shards = dict(zip(sums, (yield from Read("counts", sums, "dm"))))
 """
 
 
 def the_sums_of_a_page_are_read_after_its_commits(patch):
-    edit(patch, FollowingCommitter, "_swap_all", (DONE, DONE + SUMS_READ_LATE))
+    edit(patch, FollowingCommitter, "swap_all", (DONE, DONE + SUMS_READ_LATE))
 
 
 def the_markers_of_a_page_are_put_after_its_commits(patch):
     put = 'Mutate("system", markers)'
     late = f"    if markers:\n        yield from {put}\n"
-    edit(patch, FollowingCommitter, "_swap_all", (f"before.append({put})", "pass"), (DONE, DONE + late))
+    edit(patch, FollowingCommitter, "swap_all", (f"before.append({put})", "pass"), (DONE, DONE + late))
 
 
 def one_token_stands_for_all_deltas_of_a_page(patch):

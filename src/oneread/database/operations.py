@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
@@ -52,7 +52,7 @@ from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer.bulk import Batches, BatchOptions
-from oneread.transfer.single_bulk import SingleBatches
+from oneread.transfer.single_bulk import BatchCommitter, SingleBatches
 
 R = TypeVar("R")
 
@@ -180,7 +180,8 @@ class Operations:
         """What gathers the changes of a bulk writer and commits them."""
         if self.spans_rows:
             return Batches(self.changing, self.committer, options)
-        return SingleBatches(self.changing, self.committer, options, may_repeat)
+        committer = cast("BatchCommitter", self.committer)
+        return SingleBatches(self.changing, committer, options, may_repeat)
 
     def changing(self, wanted: tuple[Any, ...]) -> Plan[Change]:
         """The change that a bulk writer commits."""

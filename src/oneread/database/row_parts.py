@@ -25,7 +25,7 @@ from oneread.feeds.row_following import row_feeds_of
 from oneread.feeds.row_merging import row_group_reader
 from oneread.store.limits import ROW_HOLDERS
 from oneread.transactions.group_shards import GroupShards
-from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_pages import PagesCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 
 
@@ -37,7 +37,7 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreP
 
     cells, feeds = LaidCopies(catalog), row_feeds_of(catalog, clock)
     follow = followers(catalog)._replace(cells=cells)
-    committer = TotalsCommitter(
+    committer = PagesCommitter(
         catalog.name_of, follow, RecordedPointers(catalog.group_of), min(inline, ROW_HOLDERS), catalog.claim_facts
     )
     assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"

@@ -102,13 +102,16 @@ class TotalsCommitter(GroupCommitter):
             if cells:
                 waiting.setdefault(task, {}).update(cells)
 
-    def _do(self, waiting: Waiting, changes: Sequence[Change]) -> Plan[list[bytes]]:
-        """Does tasks of groups, of the lowest rank first, and what they leave; returns the tasks that are left."""
+    def _do(self, waiting: Waiting, changes: Sequence[Change], commits: int = 1) -> Plan[list[bytes]]:
+        """Does tasks of groups, of the lowest rank first, and what they leave; returns the tasks that are left.
+
+        Those that many commits have left may be as many times more.
+        """
         left: list[bytes] = []
         cells: Waiting = {}
         while waiting:
             known = {task: self.group_at(outbox.group_of_task(task)) for task in waiting}
-            groups = _of_lowest_rank(known, self._inline - len(cells))
+            groups = _of_lowest_rank(known, commits * self._inline - len(cells))
             if not groups:
                 left += waiting
                 break
