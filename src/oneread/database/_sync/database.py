@@ -45,6 +45,7 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
+from oneread.database.verifying import verification
 from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, watched_view
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
@@ -90,7 +91,7 @@ from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
 from oneread.verify.drop import drop
 from oneread.verify.repair import Repaired, Repairer
-from oneread.verify.verify import Verification, Verifier, VerifyOptions
+from oneread.verify.verify import Verification, VerifyOptions
 
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
@@ -955,7 +956,7 @@ class Database(FeedVerbs, Together):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
-        return self.run(Verifier(self.operations.require("verify").catalog, options).plan())
+        return self.run(verification(self.operations, options))
 
     def repair(
         self,
