@@ -44,7 +44,7 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
-from oneread.database.verifying import verification
+from oneread.database.verifying import repair, verification
 from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, watched_view
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
@@ -89,7 +89,7 @@ from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, BatchOptions, 
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
 from oneread.verify.drop import drop
-from oneread.verify.repair import Repaired, Repairer
+from oneread.verify.repair import Repaired
 from oneread.verify.verify import Verification, VerifyOptions
 
 if TYPE_CHECKING:
@@ -1001,8 +1001,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
-        operations = self.operations.require("repair")
-        return await self.run(Repairer(operations.catalog, operations.committer, options).plan())
+        return await self.run(repair(self.operations, options))
 
     async def drop(self, *faults: Fault) -> tuple[Fault, ...]:
         """Removes what cannot be mended: entities that cannot be read, and rows of no model. There is no way back.

@@ -224,8 +224,8 @@ class Looker:
         roots = list(dict.fromkeys(sources.values()))
         before = dict(zip(roots, (yield from self._scanner.read_stored("roots", roots)), strict=True))
         tasks = yield from sources_that_wait(self._scanner, sources)
-        for key in stale:
-            yield from self._look_at_copies(key, found, tasks)
+        for key, some in stale.items():
+            yield from self._look_at_copies(key, found, some, tasks)
         after = dict(zip(roots, (yield from self._scanner.read_stored("roots", roots)), strict=True))
         settled = settled_roots(before, after)
         return {key for key, each in stale.items() if any(sources[one] not in settled for one in each)}
@@ -236,11 +236,14 @@ class Looker:
             return None
         return StaleCopies(self._keyspaces, kind, self._scanner, self._reporter(found, key))
 
-    def _look_at_copies(self, key: bytes, found: dict[bytes, list[Finding]], tasks: set[bytes]) -> Plan[None]:
-        """Reads a holder after the tasks of its sources, and reports what none of them will make right."""
+    def _look_at_copies(
+        self, key: bytes, found: dict[bytes, list[Finding]], sources: set[bytes], tasks: set[bytes]
+    ) -> Plan[None]:
+        """Reads a holder after the tasks of these sources, and reports what none of them will make right."""
         check = self._copies(key, found)
         assert check is not None, "only holders have copies"
         (row,) = yield from self._scanner.read("roots", [key])
         yield from check.check([(key, (yield from self._expect(key, row)))])
-        aside = yield from set_aside_among(self._scanner, check.stale)
-        check.describe(each for each in check.stale if each.source not in tasks or (key, each.source) in aside)
+        stale = [each for each in check.stale if each.source in sources]
+        aside = yield from set_aside_among(self._scanner, stale)
+        check.describe(each for each in stale if each.source not in tasks or (key, each.source) in aside)

@@ -19,7 +19,7 @@ from oneread.transactions.intents import HISTORY, INTENTS, root_row
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION
 from oneread.transactions.unit_of_work import VALUE
-from oneread.verify.keyspace import DAMAGED
+from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.scanner import Scanner
 
 AGELESS: Final = float("inf")
@@ -112,6 +112,11 @@ class LogicalScanner(Scanner):
         except DAMAGED:
             shared = dict(laid)
         return {column: cell for column, cell in shared.items() if column in row}
+
+
+def claims_of(keyspaces: StoreKeyspaces) -> frozenset[bytes]:
+    """The prefixes of rows in `counts` that name the owner of a unique value."""
+    return frozenset(each.prefix for each in keyspaces.keyspaces.values() if each.table == "counts" and not each.width)
 
 
 def is_settled(row: Row | None) -> bool:

@@ -1,7 +1,9 @@
 """Groups on a store that changes one row at a time: each sum by a pass between two reads of the same rows.
 
-The rows of the groups, all contributions, the journal, the rows again: where none has changed in between, and no commit
-that the journal names is still adding to it, the sum belongs to the contributions. Two such passes make a fault. See
+The rows of the groups, the journal, all contributions, the journal, the rows again: where none has changed in between,
+and no commit that the journal names is still adding to it, the sum belongs to the contributions. Before them, since the
+row of a child may be put behind what the commit of its root added; after them, since it may be put before. Two such
+passes make a fault. See
 rules 11 and 12 of the commit protocol and docs/decisions/0104-verify-one-row-at-a-time.md.
 """
 
@@ -47,6 +49,17 @@ class SeenGroup(NamedTuple):
     """What they make together; None where one of them cannot be right by itself."""
     shown: Row | None
     """The row as faults describe it."""
+    rows: tuple[Found, ...] = ()
+
+
+class SummedGroups(NamedTuple):
+    """One pass over some groups."""
+
+    seen: dict[bytes, SeenGroup]
+    sums: dict[bytes, Delta]
+    """What entities contribute."""
+    moving: set[bytes]
+    """Groups that commits added to meanwhile."""
 
 
 class GroupPasses:
@@ -76,7 +89,7 @@ class GroupPasses:
             some, rest = rest, list[int]()
             while (summed := (yield from self._sum_buckets(frozenset(some)))) is None:
                 some, rest = some[: len(some) // 2], [*some[len(some) // 2 :], *rest]
-            yield from self._judge(*summed)
+            yield from self._judge(summed)
 
     def _subtract(self, found: list[Found]) -> None:
         for key, row in found:
@@ -104,7 +117,7 @@ class GroupPasses:
 
     # One pass.
 
-    def _sum_buckets(self, buckets: frozenset[int]) -> Plan[tuple[dict[bytes, SeenGroup], dict[bytes, Delta]] | None]:
+    def _sum_buckets(self, buckets: frozenset[int]) -> Plan[SummedGroups | None]:
         """The groups in these buckets, first their rows and then what entities contribute; None for too many."""
         rows: dict[bytes, list[Found]] = {}
 
@@ -116,13 +129,13 @@ class GroupPasses:
 
         for each in self._keyspaces:
             yield from self._scanner.scan_all("counts", RowRange.under(each.prefix), take)
-        sums = yield from self._sum(lambda group: bucket_of(group) in buckets)
+        sums, moving = yield from self._sum(lambda group: bucket_of(group) in buckets)
         if len(rows.keys() | sums.keys()) > self._kept and len(buckets) > 1:
             return None
-        return {group: self._seen(several) for group, several in rows.items()}, sums
+        return SummedGroups({group: self._seen(several) for group, several in rows.items()}, sums, moving)
 
-    def _sum(self, is_wanted: Callable[[bytes], bool]) -> Plan[dict[bytes, Delta]]:
-        """What the entities contribute to some groups."""
+    def _sum(self, is_wanted: Callable[[bytes], bool]) -> Plan[tuple[dict[bytes, Delta], set[bytes]]]:
+        """What the entities contribute to some groups, and the groups that commits added to meanwhile."""
         sums: dict[bytes, Delta] = {}
 
         def take(found: list[Found]) -> Plan[None]:
@@ -131,8 +144,10 @@ class GroupPasses:
                     if is_wanted(group) and (group in sums or len(sums) <= self._kept):
                         sums.setdefault(group, Delta()).add(amounts, sign)
 
+        moving = yield from self._moving()
         yield from self._scanner.scan_all("roots", RowRange.under(self._passes.kind.prefix), take)
-        return sums
+        moving |= yield from self._moving()
+        return sums, moving
 
     def _read(self, groups: Iterable[bytes]) -> Plan[dict[bytes, SeenGroup]]:
         """Groups by their keys. One request for each."""
@@ -154,20 +169,19 @@ class GroupPasses:
         if is_right and len(said) > 1:
             shown = {VALUE: Cell(encode_amounts(total.amounts), max(row[VALUE].stamp for row in said))}
         state = {key: (row.get(VALUE), row.get(WRITES)) for key, row in rows}
-        return SeenGroup(state, total.amounts if is_right else None, shown)
+        return SeenGroup(state, total.amounts if is_right else None, shown, tuple(rows))
 
     # Several passes.
 
-    def _judge(self, seen: dict[bytes, SeenGroup], sums: dict[bytes, Delta]) -> Plan[None]:
+    def _judge(self, summed: SummedGroups) -> Plan[None]:
         """Reports groups that are wrong in two passes in which nobody changed them."""
         suspects: dict[bytes, object] = {}
-        wrong = self._wrong(seen, sums)
+        wrong = self._wrong(summed)
         for number in range(PASSES):
-            moving = yield from self._moving() if wrong else _nothing()
             after = yield from self._read(wrong)
             for group, expected in list(wrong.items()):
-                before = seen.get(group, _NO_ROWS)
-                if group in moving or after[group].state != before.state:
+                before = summed.seen.get(group, _NO_ROWS)
+                if group in summed.moving or after[group].state != before.state:
                     continue
                 error = _error(before, expected)
                 if _is_sure(suspects.get(group), error):
@@ -179,12 +193,13 @@ class GroupPasses:
             yield from Sleep(APART)
             seen = yield from self._read(wrong)
             wanted = frozenset(wrong)
-            sums = yield from self._sum(wanted.__contains__)
-            wrong = self._wrong(seen, sums)
+            summed = SummedGroups(seen, *(yield from self._sum(wanted.__contains__)))
+            wrong = self._wrong(summed)
         self.unsettled.update(wrong)
 
-    def _wrong(self, seen: dict[bytes, SeenGroup], sums: dict[bytes, Delta]) -> dict[bytes, list[Number]]:
+    def _wrong(self, summed: SummedGroups) -> dict[bytes, list[Number]]:
         """The groups whose rows do not make what entities contribute, and what that is."""
+        seen, sums, _moving = summed
         found: dict[bytes, list[Number]] = {}
         for group in seen.keys() | sums.keys():
             expected = list(sums[group].amounts) if group in sums else []
@@ -213,15 +228,12 @@ class GroupPasses:
     def _report(self, group: bytes, expected: list[Number], seen: SeenGroup) -> None:
         """Reports a sum; it cannot be mended while an entity that may contribute to it cannot be read."""
         mendable = not self._passes.unknown
-        FaultReporter(self._passes.keyspaces, self.found.append).group(group, expected, seen.shown, mendable=mendable)
+        found: list[Finding] = []
+        FaultReporter(self._passes.keyspaces, found.append).group(group, expected, seen.shown, mendable=mendable)
+        self.found += [each._replace(state=seen.rows) for each in found]
 
 
 _NO_ROWS: Final = SeenGroup({}, [], None)
-
-
-def _nothing() -> Plan[set[bytes]]:
-    yield from ()
-    return set()
 
 
 def _is_said(column: bytes) -> bool:

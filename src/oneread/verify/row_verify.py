@@ -18,7 +18,7 @@ from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter, Finding, Report
 from oneread.verify.row_orphans import RowOrphans
 from oneread.verify.row_passes import KindPasses
-from oneread.verify.row_scanner import LogicalScanner
+from oneread.verify.row_scanner import LogicalScanner, claims_of
 from oneread.verify.row_sums import GroupPasses
 from oneread.verify.scanner import Scanner
 from oneread.verify.verify import Verifier, VerifyOptions
@@ -54,8 +54,7 @@ class RowVerifier(Verifier):
         """Compares one part; it counts as skipped where something was being changed whenever it was looked at."""
         stored, now = (yield from stored_schema()), (yield from Now())
         keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
-        claims = [each for each in keyspaces.keyspaces.values() if each.table == "counts" and not each.width]
-        self._logical.claims = frozenset(each.prefix for each in claims)
+        self._logical.claims = claims_of(keyspaces)
         yield from self._logical.begin()
         found: list[Finding] = []
         is_settled = True
