@@ -44,7 +44,7 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
-from oneread.database.verifying import repair, verification
+from oneread.database.verifying import dropping, repair, verification
 from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, watched_view
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
@@ -88,7 +88,6 @@ from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
-from oneread.verify.drop import drop
 from oneread.verify.repair import Repaired
 from oneread.verify.verify import Verification, VerifyOptions
 
@@ -939,15 +938,16 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
     ) -> Verification:
         """Compares everything derived with the entities, while the store is in use.
 
-        Costs a read of every row once, in requests of 500 rows; rows that differ are read a second time. Memory stays
-        flat.
+        Costs a read of every row once, in requests of 500 rows; rows that differ are read a second time. On a store
+        that changes one row at a time rows and what they belong to are read, each once, in requests of 1,000 or 2,000
+        rows, and what seems wrong is looked at twice. Memory stays flat.
 
         Arguments:
             wanted: views and models; everything when none is given. A model includes all that is derived from its
                 entities and what they copy, a view its own rows only.
             pace: rows per second at most, so that a store in use keeps its speed.
             max_age: seconds that the snapshot of one model may take, since LMDB cannot reuse freed pages meanwhile.
-                What is not done by then is skipped, and the result lists it.
+                What is not done by then is skipped, and the result lists it. No limit where there are no snapshots.
             on_fault: called with every fault, in the thread that does the work.
             progress: called after every batch, in that thread.
             keep: faults that the result holds; all are counted.
@@ -956,7 +956,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can verify.
-            Unsupported: the engine has no snapshots.
+            Unsupported: the store changes one row at a time, and a feed, a list of groups, or a total that an entity
+                shows is to be verified, which the error names.
 
         Examples:
             ```python
@@ -993,7 +994,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can repair.
-            Unsupported: the engine has no snapshots or its transactions do not span rows.
+            Unsupported: as for `verify`.
 
         Examples:
             ```python
@@ -1017,8 +1018,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             UsageError: a fault is not droppable; nothing was removed.
             SchemaMismatch: the schema has changed meanwhile.
         """
-        operations = self.operations.require("drop")
-        return await self.run(drop(operations.catalog, operations.committer, faults))
+        return await self.run(dropping(self.operations, faults))
 
     def bulk(
         self,

@@ -19,21 +19,20 @@ from oneread.derivations.emitted_record import COPIED
 from oneread.errors import Conflict
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
+from oneread.plans.progress import Fault
 from oneread.store.keys import kind_part
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, Table
 from oneread.transactions import outbox
 from oneread.transactions.copy_cells import COPY_CELL
-from oneread.transactions.deltas import Delta, Number, encode_amounts
+from oneread.transactions.deltas import Delta, Number, amounts_by_row, encode_amounts
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.intents import (
-    HISTORY,
     ChildRow,
     Intents,
     SeenRow,
     committed_cells,
     encode_version,
-    fence_cells,
     put_mark,
     read_root,
 )
@@ -43,7 +42,7 @@ from oneread.transactions.row_apply import Committed, new_commit, surely
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_system import WRITES
 from oneread.transactions.sequences import counted, without_unreadable
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.report import Finding
@@ -106,6 +105,52 @@ class RowMender:
                 yield from Mutate(table, [RowMutation(key, deletes=gone)])
         return True
 
+    def drop(self, fault: Fault) -> Plan[bool]:
+        """Removes a row of no model, or deletes an entity that cannot be read, if that is still so; whether it did.
+
+        What its record lists goes with it, and a task tells its holders.
+        """
+        yield from self._committer.renew_lease()
+        (row,) = yield from self._scanner.read_stored("roots", [fault.key])
+        if row is None:
+            return False
+        if kind_part(fault.key) not in self._reader.kinds:
+            if kind_part(fault.key) in self._keyspaces.known_prefixes("roots"):
+                return False
+            return (yield from self._delete([("roots", fault.key)]))
+        for _ in range(ATTEMPTS):
+            held = yield from self._hold(fault.key)
+            if held is None or not any(each.what == "entity" and not each.mendable for each in held.expected.faults):
+                return False
+            if (yield from self._commit_delete(fault.key, held)):
+                return True
+        raise Conflict("others change this entity all the time; try again", key=self._catalog.name_of(fault.key))
+
+    def _commit_delete(self, key: bytes, held: _Held) -> Plan[bool]:
+        """Deletes an entity; False where another commit came first."""
+        record = held.row.get(EMITTED)
+        entity_type = self._catalog.any_type_of(key)
+        deleted = deleted_record(entity_type, record)
+        try:
+            taken = emitted_record.record_diff(key, recorded_in(record), {}, {})
+        except DAMAGED:
+            taken = NO_DERIVED_WRITES
+        stamps = [cell.stamp for row in (held.stored, held.own) for cell in _written_by_commits(row)]
+        version, groups = (
+            next_version((yield from Now()), max(stamps)),
+            entity_type.touched(recorded_in(record), deleted),
+        )
+        seen, emitted = _seen(held.group, held.stored), emitted_record.encode_record(deleted)
+        is_child = key != held.group
+        children = [ChildRow(key, None, emitted, 0, {}, fans_out=True)] if is_child else []
+        shards, amounts = self._committer.shards, amounts_by_row(taken.deltas)
+        deltas = {shards.row_of(group, held.group): encode_amounts(each) for group, each in amounts.items()}
+        intents = Intents(
+            version, {}, taken.deletes, deltas, not is_child, children=children, groups=[each.key for each in groups]
+        )
+        root = replace(seen.root, version=version) if is_child else Root(version, None, emitted)
+        return (yield from self._swap(held, seen, root, intents))
+
     # What an entity says.
 
     def _write_again(self, owner: bytes, findings: Sequence[Finding]) -> Plan[bool]:
@@ -147,23 +192,28 @@ class RowMender:
         stamps = [cell.stamp for row in (held.stored, held.own, *there) for cell in _written_by_commits(row)]
         version = next_version((yield from Now()), max(stamps))
         yield from self._strip(places, there)
-        cells, intents = self._cells(owner, held, places, version)
-        yield from surely(put_mark(held.group, version))
+        seen = _seen(held.group, held.stored)
+        root, intents = self._again(owner, held, places, replace(seen.root, version=version))
+        return (yield from self._swap(held, seen, root, intents, self._counts(owner, held, version)))
+
+    def _swap(self, held: _Held, seen: SeenRow, root: Root, intents: Intents, counts: Row = {}) -> Plan[bool]:  # noqa: B006 - never changed
+        """The commit point of a group as it was read, and what follows from it."""
+        yield from surely(put_mark(held.group, root.version))
+        cells = committed_cells(seen, root, intents, seen.used, (yield from new_commit())) | counts
         expected = held.stored[VERSION].value if VERSION in held.stored else ABSENT
-        cells[HISTORY] = fence_cells(_seen(held.group, held.stored), version, (yield from new_commit()))[HISTORY]
         if not (yield from CheckAndMutate("roots", VERSION, expected, RowMutation(held.group, cells))):
             return False
-        yield from self._committer.apply(Committed(held.group, intents, {}, [version]))
+        yield from self._committer.apply(Committed(held.group, intents, {}, [root.version]))
         return True
 
-    def _cells(self, owner: bytes, held: _Held, places: Sequence[bytes], version: int) -> tuple[Row, Intents]:
-        """The cells of the group's root row at a version, and what is to be written behind it."""
+    def _again(self, owner: bytes, held: _Held, places: Sequence[bytes], root: Root) -> tuple[Root, Intents]:
+        """The root row of the group with this entity as it is, and what is to be written behind it."""
+        version = root.version
         puts = held.expected.writes.puts
         removed = [place for place in places if place not in puts]
         record, body = self._record(owner, held), held.row.get(BODY)
         fans_out = recorded_in(held.row.get(EMITTED)).get(COPIED) != recorded_in(Cell(record, 0)).get(COPIED)
-        seen, own = _seen(held.group, held.stored), _seen(owner, held.own)
-        root = replace(seen.root, version=version)
+        own = _seen(owner, held.own)
         children: list[ChildRow] = []
         value, since = (None, 0) if body is None else (body.value, min(body.stamp, version))
         if owner == held.group:
@@ -172,9 +222,7 @@ class RowMender:
             children = [ChildRow(owner, value, record, since, dict(own.used), fans_out)]
         task = fans_out and not children
         shown = {place: puts[place] for place in places if place in puts}
-        intents = Intents(version, shown, removed, task=task, children=children)
-        cells = committed_cells(seen, root, intents, seen.used, b"")
-        return cells | self._counts(owner, held, version), intents
+        return root, Intents(version, shown, removed, task=task, children=children)
 
     def _record(self, owner: bytes, held: _Held) -> bytes:
         """What the entity emits; of one that cannot be read, what its record says."""

@@ -6,6 +6,7 @@ left to the next round. See docs/decisions/0104-verify-one-row-at-a-time.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from oneread.derivations.catalog import Catalog
@@ -13,9 +14,10 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import OnereadError, SchemaMismatch
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.plans.progress import Progress
+from oneread.plans.progress import Fault, Progress, no_progress
 from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.verify.drop import check_droppable
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.repair import Repairer
 from oneread.verify.report import Finding
@@ -68,3 +70,18 @@ def _of_one(finding: Finding) -> tuple[bool, str, bytes]:
     fault = finding.fault
     is_of_entity = bool(finding.owner) and fault.table != "system" and fault.view != "stray"
     return finding.state is not None, *(("roots", finding.owner) if is_of_entity else (fault.table, fault.key))
+
+
+def drop_rows(
+    catalog: Catalog, cells: CopyCells, committer: TotalsCommitter, faults: Sequence[Fault]
+) -> Plan[tuple[Fault, ...]]:
+    """Removes what these faults are about; returns those of which something was removed. Raises as `drop`."""
+    check_droppable(faults)
+    keyspaces = StoreKeyspaces(catalog, (yield from stored_schema()), now=(yield from Now()))
+    scanner = LogicalScanner(cells, None, no_progress)
+    scanner.claims = claims_of(keyspaces)
+    mender, dropped = RowMender(keyspaces, scanner, committer), list[Fault]()
+    for fault in faults:
+        was_removed = yield from mender.drop(fault)
+        dropped += [fault] if was_removed else []
+    return tuple(dropped)

@@ -45,6 +45,9 @@ def test_what_was_planted_is_found_and_mended(store, plant):
     repaired = store.db.repair()
     if plant in LEFT:
         assert (repaired.mended, told(repaired.left)) == (0, expected)
+        assert store.db.drop(*repaired.left) == repaired.left
+        assert store.db.repair().clean
+        assert store.db.verify().clean
     else:
         assert (repaired.mended, repaired.left, repaired.reasons) == (1, (), ())
         assert repaired.clean, repaired.verification.skipped
