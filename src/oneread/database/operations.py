@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
@@ -21,7 +21,6 @@ from oneread.database.unfinished_commits import oldest_commit
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.derivations.derivation import CompiledView
-from oneread.derivations.one_row import refuse_verb
 from oneread.derivations.pending_tasks import TaskLag, WaitingTask, oldest_of, task_lag, waiting_tasks
 from oneread.errors import (
     InvalidKey,
@@ -139,12 +138,6 @@ class Operations:
         if self.fence.is_stale:
             yield from self.refresh()
         return tasks
-
-    def require(self, verb: str) -> Self:
-        """These operations; raises Unsupported for a verb that this store does not have."""
-        if not self.spans_rows:
-            refuse_verb(verb)
-        return self
 
     def begin_sweep(self, batch: int = BATCH, limit: int | None = None) -> Sweep:
         """A sweep of what has expired, and of all change logs; raises UsageError for a batch or limit out of bounds."""

@@ -323,6 +323,11 @@ class FollowingCommitter(RowCommitter):
             return []
         return [] if done is None else (yield from self._apply_now(done))
 
+    def take_again(self, source: bytes, holder: bytes) -> Plan[None]:
+        """Commits a holder with its source's values, whatever it says to have taken of it. Raises what refuses them."""
+        change = self._followers.of_source(source, holder)
+        yield from in_time(self._commit_now(partial(self._attempt, change, None), change.key), self.clock, OPERATION)
+
     def set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
         """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""
         now = yield from Now()

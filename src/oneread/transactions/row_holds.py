@@ -96,6 +96,10 @@ class HeldRows(RowRecovery):
 
     # Unique values.
 
+    def claim(self, claim: bytes, key: bytes, version: int) -> Plan[None]:
+        """Takes a unique value for an entity that has it since a version. Raises NotUnique: another one has it too."""
+        return self._claim(claim, key, version)
+
     def _claim(self, claim: bytes, key: bytes, version: int) -> Plan[None]:
         """Takes a unique value for a commit at a version; never given back, but taken over.
 

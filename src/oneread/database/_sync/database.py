@@ -48,6 +48,7 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
+from oneread.database.verifying import dropping, repair, verification
 from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, watched_view
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
@@ -91,9 +92,8 @@ from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
-from oneread.verify.drop import drop
-from oneread.verify.repair import Repaired, Repairer
-from oneread.verify.verify import Verification, Verifier, VerifyOptions
+from oneread.verify.repair import Repaired
+from oneread.verify.verify import Verification, VerifyOptions
 
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
@@ -987,15 +987,16 @@ class Database(FeedVerbs, Together):
     ) -> Verification:
         """Compares everything derived with the entities, while the store is in use.
 
-        Costs a read of every row once, in requests of 500 rows; rows that differ are read a second time. Memory stays
-        flat.
+        Costs a read of every row once, in requests of 500 rows; rows that differ are read a second time. On a store
+        that changes one row at a time rows and what they belong to are read, each once, in requests of 1,000 or 2,000
+        rows, and what seems wrong is looked at twice. Memory stays flat.
 
         Arguments:
             wanted: views and models; everything when none is given. A model includes all that is derived from its
                 entities and what they copy, a view its own rows only.
             pace: rows per second at most, so that a store in use keeps its speed.
             max_age: seconds that the snapshot of one model may take, since LMDB cannot reuse freed pages meanwhile.
-                What is not done by then is skipped, and the result lists it.
+                What is not done by then is skipped, and the result lists it. No limit where there are no snapshots.
             on_fault: called with every fault, in the thread that does the work.
             progress: called after every batch, in that thread.
             keep: faults that the result holds; all are counted.
@@ -1004,7 +1005,8 @@ class Database(FeedVerbs, Together):
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can verify.
-            Unsupported: the engine has no snapshots.
+            Unsupported: the store changes one row at a time, and a feed, a list of groups, or a total that an entity
+                shows is to be verified, which the error names.
 
         Examples:
             ```python
@@ -1013,7 +1015,7 @@ class Database(FeedVerbs, Together):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
-        return self.run(Verifier(self.operations.require("verify").catalog, options).plan())
+        return self.run(verification(self.operations, options))
 
     def repair(
         self,
@@ -1041,7 +1043,7 @@ class Database(FeedVerbs, Together):
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can repair.
-            Unsupported: the engine has no snapshots or its transactions do not span rows.
+            Unsupported: as for `verify`.
 
         Examples:
             ```python
@@ -1049,8 +1051,7 @@ class Database(FeedVerbs, Together):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
-        operations = self.operations.require("repair")
-        return self.run(Repairer(operations.catalog, operations.committer, options).plan())
+        return self.run(repair(self.operations, options))
 
     def drop(self, *faults: Fault) -> tuple[Fault, ...]:
         """Removes what cannot be mended: entities that cannot be read, and rows of no model. There is no way back.
@@ -1066,8 +1067,7 @@ class Database(FeedVerbs, Together):
             UsageError: a fault is not droppable; nothing was removed.
             SchemaMismatch: the schema has changed meanwhile.
         """
-        operations = self.operations.require("drop")
-        return self.run(drop(operations.catalog, operations.committer, faults))
+        return self.run(dropping(self.operations, faults))
 
     def bulk(
         self,
