@@ -116,7 +116,7 @@ def survey(
     are_all = lags.are_all and (commits is None or commits.are_all)
     return Survey(
         stored.version, stored.unfinished, views, count_waiting(lags.kinds), engine, tuple(parts), aside, lags.kinds,
-        unswept, lags.feeds, commits, behind, are_all,
+        unswept, lags.feeds, commits, behind=behind, are_all=are_all,
     )  # fmt: skip
 
 

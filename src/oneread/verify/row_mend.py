@@ -36,9 +36,10 @@ from oneread.transactions.intents import (
     put_mark,
     read_root,
 )
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.outbox import Task
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
-from oneread.transactions.row_apply import Committed, new_commit, surely
+from oneread.transactions.row_apply import Committed, new_commit
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_system import WRITES
 from oneread.transactions.sequences import counted, without_unreadable
