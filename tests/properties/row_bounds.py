@@ -88,6 +88,17 @@ class Priced:
         assert spent.bytes <= size + MOST_GIVING * entries * ENTRY, step
         assert spent.rounds <= rounds + left, step
 
+    def hold_pages(self):
+        """Those of models, indexes and aggregates, from the beginning."""
+        catalog = self.db.operations.catalog
+        feeds = {cls for cls, view in catalog.views.items() if hasattr(view, "large")}
+        for each in (*catalog.models, *(catalog.views.keys() - feeds)):
+            with budget() as spent:
+                self.db.page(each, limit=2)
+            bound = self.costs.page(each, limit=2)
+            for name in ("requests", "rows", "bytes", "rounds"):
+                assert getattr(spent, name) <= getattr(bound, name), (each, name)
+
 
 def holds(schema, inline, effort=FEW, given_values=None):
     @effort
@@ -97,6 +108,7 @@ def holds(schema, inline, effort=FEW, given_values=None):
         for step in history:
             if not isinstance(step, SweepStep):
                 priced.do(step)
+        priced.hold_pages()
         priced.db.close()
 
     is_within()

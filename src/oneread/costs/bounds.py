@@ -134,7 +134,7 @@ class BoundBuilder:
         if not count:
             return
         made = Requests(requests, requests) if isinstance(requests, int) else requests
-        number, rounds = (0, 0) if request in self._requests else made[:2]
+        number, rounds = (0, 0) if request in self._requests else (made.number, made.rounds)
         self._requests.add(request)
         all_rows = size.times(count)
         self._undeclared |= all_rows.open

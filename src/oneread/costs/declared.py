@@ -78,7 +78,7 @@ class Costs:
         costs = EntityCosts(catalog)
         self._catalog = catalog
         self.inline = inline
-        self._reads = Reads(costs)
+        self._reads = Reads(costs, by_row=span == "row")
         self._writes = Writes(costs, inline) if span == "rows" else OneRowWrites(costs, inline)
 
     def get(self, cls: type[Model[Any] | View[Any]]) -> Bound:

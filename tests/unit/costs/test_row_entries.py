@@ -118,3 +118,25 @@ def test_a_post_to_a_feed_of_groups_reaches_its_bound(monkeypatch):
     assert found.cost.rows <= bound.rows
     monkeypatch.setattr(row_entries.RowEntries, "_given", lambda *_given: {})
     assert found.cost.requests > found.costs.create(Post).requests
+
+
+@pytest.mark.parametrize("limit", [1, 3, 20])
+@pytest.mark.parametrize("view", [Kept, Large])
+def test_pages_pass_what_shows_nothing_within_their_bound(view, limit):
+    """Entries that were trimmed, or whose item was removed, and those of groups that the page merges."""
+    found = Community(view, inline=100)
+    found.join(1)
+    found.post(*range(40))
+    found.join(2, 3)
+    costs, most = found.costs, 0
+    for last in (40, 20, 0):
+        for number in range(last, 40):
+            found.db.delete(Post, number)
+        found.count(lambda: found.db.page(view, 1, limit=limit))
+        bound = costs.page(view, limit=limit)
+        assert found.cost.requests <= bound.requests
+        assert found.cost.rounds <= bound.rounds
+        assert found.cost.rows <= bound.rows
+        assert found.cost.bytes <= bound.bytes
+        most = max(most, found.cost.requests)
+    assert most > (1 if view is Kept else 3)
