@@ -264,9 +264,8 @@ def counter_lines() -> list[Line]:
     found: list[Line] = []
     for once, requests, retries in ((False, 1, 0.01), (True, 2, 0.3)):
         driver, counters, with_token = RoundDriver(), RowCounters(), " with a token" if once else ""
-        for number in range(_WARMING):
-            counted = driver.count(_add(counters, str(number) if once else ""))
-        found.append(Line(f"add to a counter{with_token}", (requests,), counted))
+        counted = [driver.count(_add(counters, str(number) if once else "")) for number in range(_WARMING)]
+        found.append(Line(f"add to a counter{with_token}", (requests,), counted[-1]))
         name = f"retries of an add{with_token}, {WRITERS} writers, {SHARDS} shards"
         found.append(Line(name, (retries,), (Contention(once=once).retries(),)))
     return found

@@ -48,7 +48,7 @@ def command(  # noqa: PLR0913 - each option is one question
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Shows the upper bound of every verb's cost: requests, rows and bytes, however full the store is.
+    """Shows the upper bound of every verb's cost: requests, rounds, rows and bytes, however full the store is.
 
     No store is opened. Commit the file that --write makes; --check fails your build when a bound rises. The file has
     the bounds on stores that change several rows at once and on those that change one; --span says which are shown.
@@ -83,7 +83,7 @@ def command(  # noqa: PLR0913 - each option is one question
             for line in str(bound).splitlines():
                 output.text(line)
         return
-    headers = ["target", "verb", "requests", "rows", "bytes", "typically", *(["time"] if measured else [])]
+    headers = ["target", "verb", "requests", "rounds", "rows", "bytes", "typically", *(["time"] if measured else [])]
     headers += ["a second in a group"] if rates else []
     output.table(headers, [_row(bound, measured, rates) for bound in bounds])
 
@@ -94,12 +94,15 @@ def _group_rates(known: Schema, costs: Costs, bounds: Sequence[Bound], measured:
     return {
         bound.name: measured.group_rate(bound)
         for bound in bounds
-        if any(term.act == "write" for term in bound.terms) and costs.group_of(classes[bound.target]) is not None
+        if any(term.act == "write" for term in bound.terms)
+        and bound.target in classes
+        and costs.group_of(classes[bound.target]) is not None
     }
 
 
 def _row(bound: Bound, measured: MachineNumbers | None, rates: Mapping[str, float]) -> Sequence[object]:
-    cells = [bound.target, bound.verb, bound.requests, bound.rows, readable(bound.bytes), readable(bound.typical)]
+    cells: list[object] = [bound.target, bound.verb, bound.requests, bound.rounds, bound.rows]
+    cells += [readable(bound.bytes), readable(bound.typical)]
     if measured is None:
         return cells
     cells.append(seconds_text(measured.predicted(bound)))

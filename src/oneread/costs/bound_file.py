@@ -22,12 +22,16 @@ FORMAT: Final = 1
 COMMAND: Final = "oneread cost --schema package.module:name --write FILE"
 
 
+RESOURCES: Final = ("requests", "rows", "bytes", "rounds")
+
+
 class Recorded(msgspec.Struct, frozen=True):
-    """One bound as the file holds it."""
+    """One bound as the file holds it; files of older releases have no rounds, which are not compared then."""
 
     requests: int
     rows: int
     bytes: int
+    rounds: int | None = None
 
 
 class BoundFile(msgspec.Struct, frozen=True):
@@ -46,7 +50,7 @@ class ChangedBound(msgspec.Struct, frozen=True):
 
     Arguments:
         name: verb and target.
-        resource: requests, rows or bytes; "all" for a bound that only the file or only the schema has.
+        resource: requests, rows, bytes or rounds; "all" for a bound that only the file or only the schema has.
         recorded: the number in the file; None for a bound that it does not have.
         declared: the number by the declarations; None for a verb that they do not have.
         because: the terms of a bound that rose.
@@ -135,7 +139,7 @@ def _quoted(name: str) -> str:
 
 
 def _recorded(bound: Bound) -> str:
-    return f'{{"requests": {bound.requests}, "rows": {bound.rows}, "bytes": {bound.bytes}}}'
+    return "{" + ", ".join(f'"{name}": {getattr(bound, name)}' for name in RESOURCES) + "}"
 
 
 def write(schema: Schema, path: str | Path) -> None:
@@ -196,8 +200,10 @@ def _compare(bounds: Iterable[Bound], recorded: Mapping[str, Mapping[str, Record
         if before is None:
             unknown.append(ChangedBound(name, "all", None, bound.rows))
             continue
-        for resource in ("requests", "rows", "bytes"):
+        for resource in RESOURCES:
             old, new = getattr(before, resource), getattr(bound, resource)
+            if old is None:
+                continue
             if new > old:
                 risen.append(ChangedBound(name, resource, old, new, tuple(str(bound).splitlines()[1:])))
             elif new < old:

@@ -27,6 +27,8 @@ class Term(msgspec.Struct, frozen=True):
         rows: how many at most.
         bytes: of their keys and values, at most.
         typical: bytes to expect, an estimate.
+        rounds: those of the requests that wait for the answer of another one; the others are made at the same time.
+        shared: names what several changes of one commit ask for once; empty for what each asks for.
     """
 
     act: StoreAction
@@ -37,6 +39,8 @@ class Term(msgspec.Struct, frozen=True):
     rows: int
     bytes: int
     typical: int
+    rounds: int = 0
+    shared: str = ""
 
     def __str__(self) -> str:
         mark = "+" if self.requests else " "
@@ -55,6 +59,7 @@ class Bound(msgspec.Struct, frozen=True):
         typical: bytes to expect, an estimate: with three holders of copies of an entity, none of a new one.
         terms: the parts of the sum.
         undeclared: fields without a declared maximum: `bytes` counts each as large as a whole entity may be.
+        rounds: requests that wait for the answer of another one, at most.
     """
 
     verb: str
@@ -65,6 +70,7 @@ class Bound(msgspec.Struct, frozen=True):
     typical: int
     terms: tuple[Term, ...]
     undeclared: tuple[str, ...] = ()
+    rounds: int = 0
 
     @property
     def name(self) -> str:
@@ -72,7 +78,8 @@ class Bound(msgspec.Struct, frozen=True):
         return f"{self.verb} {self.target}"
 
     def __str__(self) -> str:
-        amounts = f"{counted(self.requests, 'request')}, {counted(self.rows, 'row')}, {readable(self.bytes)}"
+        requests = f"{counted(self.requests, 'request')} in {counted(self.rounds, 'round')}"
+        amounts = f"{requests}, {counted(self.rows, 'row')}, {readable(self.bytes)}"
         text = [f"{self.name}: at most {amounts} (typically {readable(self.typical)})"]
         text += [f"  {term}" for term in self.terms]
         if self.undeclared:
@@ -106,6 +113,14 @@ class Rows(NamedTuple):
     usual: int | None = None
 
 
+class Requests(NamedTuple):
+    """Requests of which not each is a round; `shared` is that of their term."""
+
+    number: int
+    rounds: int
+    shared: str = ""
+
+
 class BoundBuilder:
     """Adds up terms. The first term of a request has it; the others come with it and have none."""
 
@@ -114,24 +129,36 @@ class BoundBuilder:
         self._requests: set[str] = set()
         self._undeclared: set[str] = set()
 
-    def add(self, request: str, rows: Rows, count: int, size: Size, requests: int = 1) -> None:
+    def add(self, request: str, rows: Rows, count: int, size: Size, requests: int | Requests = 1) -> None:
         """Adds `count` rows of one size to a request, named within the operation; nothing when there are none."""
         if not count:
             return
-        first = request not in self._requests
+        made = Requests(requests, requests) if isinstance(requests, int) else requests
+        number, rounds = (0, 0) if request in self._requests else (made.number, made.rounds)
         self._requests.add(request)
         all_rows = size.times(count)
         self._undeclared |= all_rows.open
         expected = size.times(count if rows.usual is None else min(rows.usual, count)).typical
         act, table, what, because, _usual = rows
-        term = Term(act, table, what, because, requests if first else 0, count, all_rows.most, expected)
+        term = Term(act, table, what, because, number, count, all_rows.most, expected, rounds, made.shared)
         self._terms.append(term)
 
-    def add_requests(self, rows: Rows, requests: int) -> None:
+    def add_requests(self, rows: Rows, requests: int, rounds: int | None = None) -> None:
         """Adds requests that find no rows beyond those of other terms."""
         if requests:
             act, table, what, because, _usual = rows
-            self._terms.append(Term(act, table, what, because, requests, 0, 0, 0))
+            made = requests if rounds is None else rounds
+            self._terms.append(Term(act, table, what, because, requests, 0, 0, 0, made))
+
+    def add_term(self, term: Term) -> None:
+        """Adds a term of another bound."""
+        self._terms.append(term)
+
+    def make_one_round(self, rounds: int = 1) -> None:
+        """Says that all terms so far are one round, or so many: a transaction over several rows is."""
+        for place, term in enumerate(self._terms):
+            self._terms[place] = msgspec.structs.replace(term, rounds=rounds if term.requests else 0)
+            rounds = 0 if term.requests else rounds
 
     def add_bound(self, bound: Bound) -> None:
         """Adds the terms of another bound."""
@@ -159,4 +186,5 @@ class BoundBuilder:
             sum(term.typical for term in terms),
             terms,
             tuple(sorted(self._undeclared)),
+            sum(term.rounds for term in terms),
         )

@@ -10,12 +10,12 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from oneread.costs import counter_costs
+from oneread.costs import counter_costs, row_counter_costs
 from oneread.costs.bounds import Bound
 from oneread.costs.entity_costs import EntityCosts
 from oneread.costs.numbers import seconds_text
 from oneread.costs.reads import Reads
-from oneread.costs.row_writes import OneRowWrites, refuse_unpriced
+from oneread.costs.row_writes import OneRowWrites
 from oneread.costs.writes import Verb, WriteCall, Writes
 from oneread.counters.rows import MOST_SHARDS, WindowSize
 from oneread.counters.wanted import check_keep
@@ -78,7 +78,7 @@ class Costs:
         costs = EntityCosts(catalog)
         self._catalog = catalog
         self.inline = inline
-        self._reads = Reads(costs)
+        self._reads = Reads(costs, by_row=span == "row")
         self._writes = Writes(costs, inline) if span == "rows" else OneRowWrites(costs, inline)
 
     def get(self, cls: type[Model[Any] | View[Any]]) -> Bound:
@@ -209,19 +209,19 @@ class Costs:
             once: with a token.
             at: in the windows of a moment that is given.
         """
-        self._check_counters()
         shown = next((each.name for each in self._catalog.counters if name and each.group_named(name)), "")
-        return counter_costs.add_bound(len(check_keep(keep)), once=once, at=at, shown=shown)
+        return self._add_to_counter(check_keep(keep), shown, once=once, at=at)
 
     def counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`read` and `look` of a counter that never had more shards than these; with `max_age` it may cost nothing."""
-        self._check_counters()
         return counter_costs.read_bound(_check_whole("shards", shards))
 
     def counter_windows(self, last: int, *, until: bool = False) -> Bound:
         """`windows` of a counter, so many of one size, `until` a moment or now."""
-        self._check_counters()
-        return counter_costs.windows_bound(_check_whole("last", last), until=until)
+        count = _check_whole("last", last)
+        if self.span == "row":
+            return row_counter_costs.windows_bound(count, until=until)
+        return counter_costs.windows_bound(count, until=until)
 
     def cache_counter_add(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`add` to a cache-first counter: all of it after a loss of the cache, mostly nothing of the store.
@@ -229,12 +229,13 @@ class Costs:
         Arguments:
             shards: the most that any program has declared.
         """
-        self._check_counters()
-        return counter_costs.cache_first_bound(_check_whole("shards", shards))
+        most = _check_whole("shards", shards)
+        if self.span == "row":
+            return row_counter_costs.cache_first_bound(most)
+        return counter_costs.cache_first_bound(most)
 
     def cache_counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`read` of a cache-first counter: all of it after a loss of the cache, mostly nothing of the store."""
-        self._check_counters()
         return counter_costs.cache_first_read_bound(_check_whole("shards", shards))
 
     def group_of(self, cls: type) -> type | None:
@@ -246,10 +247,7 @@ class Costs:
         return root if self._writes.models_in_group(root) else None
 
     def table(self) -> list[Bound]:
-        """Every verb of every model and view, and of counters that entities show, by name; pages without `limit=`.
-
-        Those of counters not on a store that changes one row at a time.
-        """
+        """Every verb of every model and view, and of counters that entities show, by name; pages without `limit=`."""
         found: list[Bound] = []
         for model in self._catalog.models:
             found += [self.get(model), self.page(model)]
@@ -263,8 +261,8 @@ class Costs:
             found.append(self.page(view))
             if view.watched is not None:
                 found.append(self.changes(view))
-        for shown in self._catalog.counters if self.span == "rows" else ():
-            found += [counter_costs.add_bound(0, once=once, shown=shown.name) for once in (False, True)]
+        for shown in self._catalog.counters:
+            found += [self._add_to_counter({}, shown.name, once=once) for once in (False, True)]
             found.append(self._writes.copy(shown))
         return sorted(found, key=lambda bound: (bound.target, bound.verb))
 
@@ -274,10 +272,10 @@ class Costs:
             _check_whole("carriers", call.holders, least=0)
         return self._writes.bound(call, name or call.verb)
 
-    def _check_counters(self) -> None:
-        """Raises Unsupported for a store that changes one row at a time."""
+    def _add_to_counter(self, keep: Mapping[WindowSize, int], shown: str, *, once: bool, at: bool = False) -> Bound:
         if self.span == "row":
-            refuse_unpriced("counter")
+            return row_counter_costs.add_bound(keep, once=once, at=at, shown=shown)
+        return counter_costs.add_bound(len(keep), once=once, at=at, shown=shown)
 
     def _check_model(self, cls: type) -> None:
         if cls not in self._catalog.models:

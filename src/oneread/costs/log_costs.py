@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from oneread.costs.bounds import Bound, BoundBuilder, Rows
+from oneread.costs.bounds import Bound, BoundBuilder, Requests, Rows
 from oneread.costs.sizes import Size
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 from oneread.transactions.change_log import KEYS_OF_ENTRY
@@ -45,12 +45,24 @@ def add_written(total: BoundBuilder, watched: AbstractSet[str]) -> None:
     total.add("tasks", entries, keys // KEYS_OF_ENTRY + len(views), entry_size(min(keys, KEYS_OF_ENTRY)))
 
 
-def changes_bound(name: str, row: Size, limit: int, merged: int = 0) -> Bound:
+def add_large_groups(total: BoundBuilder, name: str, row: Size, of: tuple[int, int], *, by_row: bool) -> None:
+    """Reads which groups the pages of so many members merge, each so many; where one row changes, each is asked for."""
+    members, merged = of
+    groups = Rows("scan", "views", "large groups", name)
+    if by_row:
+        places = Rows("read", "views", "groups that pages of a member merge", name)
+        total.add("places", places, members, row.times(merged), members)
+        total.add("large groups", groups, members * merged, row, Requests(members * merged, members))
+    else:
+        total.add("large groups", groups, members * merged, row, members)
+
+
+def changes_bound(name: str, row: Size, limit: int, merged: int = 0, *, by_row: bool = False) -> Bound:
     """A batch of `changes` of a view, whose rows have this size, and of whose large groups so many are merged."""
     total = BoundBuilder()
     total.add("look", Rows("read", "system", "fence and change log", name), 2, LOG)
     total.add("entries", Rows("scan", "system", "entries of the change log", name), limit, entry_size(KEYS_OF_ENTRY))
     if merged:
-        total.add("large groups", Rows("scan", "views", "large groups", name), merged, row)
+        add_large_groups(total, name, row, (1, merged), by_row=by_row)
     total.add("rows", Rows("read", "views", "changed rows", name), limit * (1 + merged), row)
     return total.bound(f"changes(limit={limit})", name)

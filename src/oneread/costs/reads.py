@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oneread.costs import log_costs
-from oneread.costs.bounds import Bound, BoundBuilder, Rows
+from oneread.costs.bounds import Bound, BoundBuilder, Requests, Rows
 from oneread.costs.entity_costs import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
 from oneread.feeds.feed_view import FeedView
@@ -17,9 +17,10 @@ from oneread.store.rows import Table
 
 
 class Reads:
-    """Bounds of reads of one schema."""
+    """Bounds of reads of one schema, on stores that change several rows at once or, `by_row`, one."""
 
-    def __init__(self, costs: EntityCosts) -> None:
+    def __init__(self, costs: EntityCosts, *, by_row: bool = False) -> None:
+        self._by_row = by_row
         self._costs = costs
         self._catalog = costs.catalog
 
@@ -51,17 +52,21 @@ class Reads:
         """A page of `limit` rows of an index, of entities or of groups, for `any_of` values of one field."""
         table, what, size = self._listed(cls)
         view = self._catalog.views.get(cls)
+        # By row, an entry whose item or membership was removed, or that was trimmed, is a row that shows nothing.
+        leaves = self._by_row and isinstance(view, FeedView)
         if isinstance(view, FeedView) and view.large is not None:
-            return self._merged_page(
-                view, view.large.merged, limit, any_of, budget if where or view.has_expiries else None
-            )
+            most = limit + (budget if where or view.has_expiries else 0)
+            entries = limit + budget if leaves else most
+            return self._merged_page(view, view.large.merged, limit, any_of, (entries, most))
         expires = view is not None and view.has_expiries
         shards = max((each.form.shards for each in self._view_costs(cls)), default=1)
         # The table of entities has tombstones, and of a group that is spread over rows the first one is never removed.
-        skips = where or expires or table == "roots" or shards > 1
-        requests, rows = scans(limit, any_of * self._spread(cls), budget if skips else None)
+        skips = where or expires or table == "roots" or shards > 1 or leaves
+        ranges = any_of * self._spread(cls)
+        requests, rows = scans(limit, ranges, budget if skips else None)
         total = BoundBuilder()
-        total.add("rows", Rows("scan", table, what, cls.__name__), rows * shards, size, requests)
+        asked = _at_first_together(requests, ranges)
+        total.add("rows", Rows("scan", table, what, cls.__name__), rows * shards, size, asked)
         shown = limit + budget if where else limit
         for each in self._view_costs(cls):
             form = each.form
@@ -70,24 +75,27 @@ class Reads:
                 total.add(form.name, found, shown * form.first, each.row, shown)
         return total.bound(f"page(limit={limit})", cls.__name__)
 
-    def _merged_page(self, feed: FeedView, merged: int, limit: int, values: int, budget: int | None) -> Bound:
-        """A page of a feed with large groups: of each member the entries, and the items of so many groups."""
+    def _merged_page(self, feed: FeedView, merged: int, limit: int, values: int, most: tuple[int, int]) -> Bound:
+        """A page of a feed with large groups: of each member the entries, and the items of so many groups.
+
+        `most` are the entries, and the items of each group, that are shown or skipped.
+        """
         total, name = BoundBuilder(), feed.cls.__name__
         (items,), (members,) = self._view_costs(feed.items.cls), self._view_costs(feed.members.cls)
-        total.add("large groups", Rows("scan", "views", "large groups", name), values * merged, members.row, values)
-        most = limit + (budget or 0)
-        rounds = 1 + most // (limit + 1)
+        log_costs.add_large_groups(total, name, members.row, (values, merged), by_row=self._by_row)
         table, what, size = self._listed(feed.cls)
-        for rows, of, sources in ((what, size, values), (items.form.many, items.row, values * merged)):
-            listed = Rows("scan", table, rows, name)
-            total.add(rows, listed, sources * rounds * (limit + 1), of, sources * rounds)
+        ranges = ((what, size, values), (items.form.many, items.row, values * merged))
+        for (rows, of, sources), passed in zip(ranges, most, strict=True):
+            requests = sources * (1 + passed // (limit + 1))
+            listed, asked = Rows("scan", table, rows, name), _at_first_together(requests, sources)
+            total.add(rows, listed, requests * (limit + 1), of, asked)
         return total.bound(f"page(limit={limit})", name)
 
     def changes(self, cls: type, limit: int) -> Bound:
         """A batch of at most `limit` changes of a watched view."""
         view = self._catalog.views[cls]
         merged = view.large.merged if isinstance(view, FeedView) and view.large is not None else 0
-        return log_costs.changes_bound(cls.__name__, self._listed(cls)[2], limit, merged)
+        return log_costs.changes_bound(cls.__name__, self._listed(cls)[2], limit, merged, by_row=self._by_row)
 
     def _listed(self, cls: type) -> tuple[Table, str, Size]:
         """The table that is scanned, what its rows are, and their size."""
@@ -108,6 +116,11 @@ class Reads:
     def _entity(self, cls: type) -> Size:
         """A root row as reads see it, of whichever variant has the key."""
         return greatest(each.data for each in self._costs.of_kind(self._catalog.kinds[cls]))
+
+
+def _at_first_together(requests: int, ranges: int) -> Requests:
+    """The first rows of all ranges are asked for at the same time, those behind them as they are needed."""
+    return Requests(requests, requests - ranges + 1)
 
 
 def scans(limit: int, values: int, budget: int | None) -> tuple[int, int]:

@@ -1,15 +1,18 @@
 """Writes on a store that changes one row at a time: the bounds of the writing verbs.
 
-Each entity is a commit of its own, and so is each holder that follows. See docs/decisions/0083-costs-of-one-row.md.
+Each entity is a commit of its own, and so is each holder that follows; the changes of a transaction, which are of one
+entity group, share theirs. See docs/decisions/0083-costs-of-one-row.md.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Final
 
-from oneread.costs import counter_costs
+import msgspec
+
+from oneread.costs import row_counter_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import EntityCosts, touched_rows
 from oneread.costs.fan_outs import FollowStep
@@ -20,48 +23,31 @@ from oneread.costs.row_commits import (
     MARKER,
     ROOT_KEY,
     ROW_CELLS,
+    Parts,
     RequestedRows,
+    RootOfGroup,
     RowCommit,
+    SourceRows,
     add_parts,
     full_row,
     greatest_parts,
 )
-from oneread.costs.row_entries import RowEntries, logged
-from oneread.costs.sizes import FLAG, NOTHING, Size, greatest
+from oneread.costs.row_entries import RowEntries
+from oneread.costs.sizes import FLAG, Size, greatest
+from oneread.costs.transactions import AGAIN, hold_size, shared_commit
 from oneread.costs.writes import ViewRows, WriteCall, Writes
-from oneread.derivations.catalog import Catalog
 from oneread.derivations.counter_fields import ShownCounter
+from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.rollups import ShownAggregate
 from oneread.errors import Unsupported
-from oneread.feeds.feed_view import FeedView
+from oneread.models.registry import EntityKind
 from oneread.store.limits import KEY_BYTES, ROW_HOLDERS
 
-_UNPRICED: Final = "what this costs on a store that changes one row at a time is not known yet"
 _WHOLE: Final = ("save", "create", "get_or_create")
 
-
-def _refuse_unpriced(catalog: Catalog) -> None:
-    """Raises Unsupported for what such stores keep, or will keep, and whose costs there are not known yet."""
-    declared = [
-        (cls, feature)
-        for cls, view in catalog.views.items()
-        if isinstance(view, FeedView)
-        for feature, is_declared in (
-            ("at_most", view.at_most is not None),
-            ("groups", view.groups is not None),
-            ("large_group", view.large is not None),
-        )
-        if is_declared
-    ]
-    declared += [(cls, "child_of") for cls, each in catalog.entity_types.items() if each.kind.child_of is not None]
-    for cls, feature in declared:
-        raise Unsupported(_UNPRICED, declaration=cls, feature=feature)
-
-
-def refuse_unpriced(feature: str) -> NoReturn:
-    """Raises Unsupported for a verb whose costs on such stores are not known yet."""
-    raise Unsupported(_UNPRICED, feature=feature)
+_PAGE: Final = 100
+"""Holds of one request."""
 
 
 class OneRowWrites(Writes):
@@ -73,7 +59,6 @@ class OneRowWrites(Writes):
 
     def __init__(self, costs: EntityCosts, inline: int) -> None:
         refuse_unsupported(costs.catalog)
-        _refuse_unpriced(costs.catalog)
         super().__init__(costs, min(inline, ROW_HOLDERS))
         self._entries = RowEntries(costs, self._watched, self._inline)
 
@@ -85,8 +70,7 @@ class OneRowWrites(Writes):
         """
         total = BoundBuilder()
         levels = self._levels(write)
-        parts = self._own_commit(write, has_task=bool(levels)).parts()
-        add_parts(total, "", parts, write.entities)
+        add_parts(total, "", self._own_parts(write, has_task=bool(levels)), write.entities, is_own=True)
         if write.verb != "delete":
             self._add_expired(total, write.cls, self._own_rows(write), write.entities)
         if write.verb not in ("patch", "delete"):
@@ -120,20 +104,50 @@ class OneRowWrites(Writes):
             return False
         return True
 
-    def transact(self, writes: Sequence[Bound], reads: int) -> Bound:  # noqa: ARG002 - of a store that spans rows
-        refuse_unpriced("transact")
+    def transact(self, writes: Sequence[Bound], reads: int) -> Bound:  # noqa: ARG002 - they are not read again
+        """One commit of an entity group: what it reads is compared by the version of its root."""
+        return shared_commit([(each, 1) for each in writes]).bound("transact", f"{len(writes)} writes")
 
-    def delete_group(self, root: WriteCall, children: int, name: str) -> Bound:  # noqa: ARG002 - as above
-        refuse_unpriced("delete with children")
+    def delete_group(self, root: WriteCall, children: int, name: str) -> Bound:
+        """A root deleted with so many children, each of whichever model costs most: listing them, and the commit."""
+        models = self.models_in_group(root.cls)
+        writes = [(self.bound(root._replace(cls=each), "delete"), children) for each in models if children]
+        total = BoundBuilder()
+        hold = hold_size(self._costs.key(self._catalog.kinds[root.cls]))
+        total.add("list", Rows("scan", "views", "children", CHILD_OF), self._inline + 1, hold)
+        total.add_bound(shared_commit([*writes, (self.bound(root, "delete"), 1)]).bound(name, root.cls.__name__))
+        # The holds of children on the root, and on each other, are there until the commit is applied.
+        gone = Rows("scan", "views", "holds of children that go", CHILD_OF)
+        held = [each for each in (root.cls, *models) if self._catalog.may_be_held(self._catalog.kinds[each].prefix)]
+        scans, going = 1 + children * (len(held) - 1), children * len(models)
+        total.add("holds that go", gone, scans * going, hold, scans * (going // _PAGE))
+        return total.bound(name, root.cls.__name__)
 
-    def copy(self, shown: ShownCounter) -> Bound:  # noqa: ARG002 - as above
-        refuse_unpriced("counter")
+    def copy(self, shown: ShownCounter) -> Bound:
+        """Copying a counter to the entity that shows it; the totals that follow are left to tasks."""
+        total = BoundBuilder()
+        row_counter_costs.add_marked(total, shown.name)
+        row_counter_costs.add_shown(total, shown.name, 1)
+        write = WriteCall("patch", shown.kind.cls, self._fields_showing(shown.kind, shown))
+        levels = self._levels(write)
+        add_parts(total, "", self._own_parts(write, has_task=bool(levels)), 1)
+        if levels:
+            self._add_followers(total, levels, write)
+        row_counter_costs.add_unmarked(total, shown.name)
+        return total.bound("copy", f"counter {shown.name}")
 
-    def _own_commit(self, write: WriteCall, *, has_task: bool) -> RowCommit:
+    def _own_parts(self, write: WriteCall, *, has_task: bool) -> Parts:
+        """What the commit of one entity asks for; a child may be saved with its number, or get one."""
+        is_numbered = self._catalog.entity_types[write.cls].numbered is not None and write.verb in _WHOLE
+        kinds = (True, False) if is_numbered and write.verb == "save" else (is_numbered,)
+        return greatest_parts([self._own_commit(write, has_task=has_task, is_numbered=each).parts() for each in kinds])
+
+    def _own_commit(self, write: WriteCall, *, has_task: bool, is_numbered: bool) -> RowCommit:
         """The commit of one entity, of whichever variant asks for most."""
         kind = self._catalog.kinds[write.cls]
         cost = max((self._costs.of[each] for each in self._models(write)), key=lambda each: each.sources)
-        is_delete = write.verb == "delete"
+        is_delete, is_whole = write.verb == "delete", write.verb in ("save", "create")
+        contributes = self._catalog.entity_types[write.cls].contributes
         return RowCommit(
             cost,
             "entity",
@@ -143,25 +157,44 @@ class OneRowWrites(Writes):
             self._likely(write.cls) if write.verb in _WHOLE else frozenset(),
             self._held_by(kind.prefix, write.cls) if is_delete else (),
             puts=not is_delete,
+            knows_pointers=is_whole and not is_numbered,
+            has_early_marker=write.verb == "create" or (write.verb == "save" and contributes),
             may_be_new=write.verb in (*_WHOLE, "upsert"),
             has_task=has_task,
             groups=sum(self._groups_of(self._own_rows(write), 1).values()),
             totals=self._totals_of(write.cls),
             entries=self._entries,
+            group=self._group_of(cost.cls, is_numbered=is_numbered),
         )
 
-    def _sources(self, write: WriteCall, widest: type) -> dict[str, tuple[int, Size]]:
-        """What an entity refers to, by field: a patch reads what it refers to for the first time, an upsert both."""
-        found: dict[str, tuple[int, Size]] = {}
+    def _group_of(self, cls: type, *, is_numbered: bool = False) -> RootOfGroup | None:
+        """The root of a child."""
+        root = self._catalog.kinds[cls].child_of
+        if root is None:
+            return None
+        references = self._catalog.entity_types[cls].references
+        has_siblings = any(each.kind.child_of is root for each in references)
+        return RootOfGroup(self._costs.of[root], self._full(root), is_numbered, has_siblings)
+
+    def _sources(self, write: WriteCall, widest: type) -> dict[str, SourceRows]:
+        """What an entity refers to, by field: a patch reads what it refers to for the first time, an upsert both.
+
+        A child's own root is read in any case.
+        """
+        found: dict[str, SourceRows] = {}
         changed = [(widest, write.fields)] if write.verb in ("patch", "upsert") else []
         whole = [] if write.verb == "patch" else [(write.cls, None)]
         for cls, fields in [*whole, *changed]:
             for reference in self._catalog.entity_types[cls].references:
-                if fields is None or reference.name in fields:
-                    before, _size = found.get(reference.name, (0, NOTHING))
+                if reference.name != CHILD_OF and (fields is None or reference.name in fields):
+                    before = found[reference.name].number if reference.name in found else 0
                     count = self._costs.of[cls].references[reference.name]
-                    found[reference.name] = before + count, self._full(reference.kind.cls)
+                    found[reference.name] = self._source_rows(reference.kind, before + count)
         return found
+
+    def _source_rows(self, kind: EntityKind, number: int) -> SourceRows:
+        root = kind.child_of
+        return SourceRows(number, self._full(kind.cls), None if root is None else self._full(root))
 
     def _full(self, cls: type) -> Size:
         """A root row as commits read it, of whichever variant has the key."""
@@ -259,11 +292,17 @@ class OneRowWrites(Writes):
         return list(dict.fromkeys([each for each in rollups if isinstance(each, ShownAggregate)]))
 
     def _add_own(self, total: BoundBuilder, write: WriteCall) -> None:
-        """What an entity that is made shows."""
-        for shown in self._shown_by(write.cls):
-            self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
-        for each in self._counters_of(write.cls):
-            counter_costs.add_shown_by_row(total, each, write.entities)
+        """What an entity that is made shows, which is read at the same time."""
+        shown = BoundBuilder()
+        for each in self._shown_by(write.cls):
+            self._add_groups(shown, f"own {each.name}", each, write.entities, write.entities)
+        if shown.terms:
+            shown.make_one_round(write.entities)
+        for name in self._counters_of(write.cls):
+            row_counter_costs.add_shown(shown, name, write.entities)
+        found = shown.bound(write.verb, write.cls.__name__)
+        terms = tuple(msgspec.structs.replace(term, shared=AGAIN) for term in found.terms)
+        total.add_bound(msgspec.structs.replace(found, terms=terms))
 
     def _counters_of(self, cls: type) -> list[str]:
         """The named counters that an entity shows."""
@@ -289,8 +328,8 @@ class OneRowWrites(Writes):
                 label = f"{step} {kind.cls.__name__} "
                 write = WriteCall("patch", kind.cls, self._fields_showing(kind, shown), groups)
                 levels = self._levels(write)
-                self._add_groups(total, f"groups {label}", shown, groups, groups)
-                add_parts(total, f"shown {label}", self._own_commit(write, has_task=bool(levels)).parts(), groups)
+                self._add_read_groups(total, f"groups {label}", shown, groups)
+                add_parts(total, f"shown {label}", self._own_parts(write, has_task=bool(levels)), groups)
                 touched.update(self._groups_of(self._own_rows(write), groups))
                 if levels:
                     touched.update(self._add_followers(total, levels, write, f"shown {label}"))
@@ -301,18 +340,27 @@ class OneRowWrites(Writes):
             total.add("groups waiting", waiting, done, GROUP_TASK.times(self._inline + 1), done)
         total.add("groups done", Rows("write", "system", "tasks of groups are done", "totals"), done, GROUP_TASK)
 
+    def _add_read_groups(
+        self, total: BoundBuilder, label: str, shown: ShownAggregate, groups: int, names: Sequence[str] = ()
+    ) -> None:
+        """Reads so many groups one after the other, each with its extrema and those named at the same time."""
+        found = BoundBuilder()
+        self._add_groups(found, label, shown, groups, groups)
+        self._add_extrema(found, label, names, (shown, groups))
+        found.make_one_round(groups)
+        total.add_bound(found.bound("read", shown.name))
+
     def _add_listed(self, total: BoundBuilder, label: str, shown: ShownAggregate, groups: int) -> None:
         """The root row of a group that indexes list: its index rows are in its record and in its intents."""
         assert shown.indexed is not None
-        self._add_groups(total, label, shown, groups, groups)
-        self._add_extrema(total, label, shown.indexed.extrema_names, (shown, groups))
+        self._add_read_groups(total, label, shown, groups, shown.indexed.extrema_names)
         costs = [self._costs.views[index.cls][0] for index in shown.indexed.indexes]
         row = GROUP_KEY.plus(ROW_CELLS, *[cost.row.times(2) for cost in costs])
         for cost in costs:
             written = Rows("write", "views", "index rows of groups", cost.form.name)
             total.add(f"{label}views", written, 2 * groups, cost.row.plus(FLAG), groups)
-            if cost.form.name in self._watched:
-                add_parts(total, label, logged(cost.form.name, 2), groups)
+        following = self._entries.parts([ViewRows(cost, 2) for cost in costs], has_task=False)
+        add_parts(total, label, following, groups)
         asked = [
             (Rows("read", "roots", "groups that indexes list", shown.name), row),
             (Rows("write", "roots", "groups that indexes list", shown.name), row),
@@ -334,12 +382,16 @@ class OneRowWrites(Writes):
     ) -> None:
         """A page of holders from whose copies nothing follows: the source is read, and all cells are put at once."""
         because = "copies in " + ", ".join(dict.fromkeys(cls.__name__ for cls, _change in steps))
-        size = greatest(self._source_of(cls, change.reference) for cls, change in steps)
+        size = greatest(self._source_of(cls, change.reference).size for cls, change in steps)
+        roots = [of_root for cls, change in steps if (of_root := self._source_of(cls, change.reference).of_root)]
+        if roots:
+            groups = Rows("read", "roots", "groups of sources", because)
+            total.add(f"{label}groups", groups, sources, greatest(roots), sources)
         total.add(f"{label}source", Rows("read", "roots", "sources of a page", because), sources, size, sources)
         cell = ROOT_KEY.plus(size)
         total.add(f"{label}cells", Rows("write", "roots", "cells of holders", because), following, cell, sources)
 
-    def _following(self, step: FollowStep, *, has_task: bool) -> dict[str, RequestedRows]:
+    def _following(self, step: FollowStep, *, has_task: bool) -> Parts:
         """One holder: whether it still refers to the source, its commit, or that it is set aside."""
         cls, change = step
         cost, name = self._costs.of[cls], cls.__name__
@@ -350,22 +402,26 @@ class OneRowWrites(Writes):
             "holders",
             self._root(cls),
             own,
-            {change.reference: (1, self._source_of(cls, change.reference))},
+            {change.reference: self._source_of(cls, change.reference)},
             holds=self._held_by(prefix, cls) if change.is_deleted else (),
             puts=not change.is_deleted,
             has_task=has_task,
             groups=sum(self._groups_of(own, 1).values()),
             totals=self._totals_of(cls),
             entries=self._entries,
+            group=self._group_of(cls),
         )
         looked = RequestedRows(Rows("read", "roots", "holders", name), 1, self._full(cls), 1)
         parts = {"looked": looked, **commit.parts()}
+        if commit.group is not None:
+            groups = Rows("read", "roots", "groups of holders", name)
+            parts["looked in group"] = RequestedRows(groups, 1, commit.group.full, 1)
         if not own:
             aside = TASK.plus(ROOT_KEY, ROOT_KEY)
             parts["aside"] = RequestedRows(Rows("read", "system", "set aside", name), 1, aside, 1)
             parts["set aside"] = RequestedRows(Rows("write", "system", "set aside", name), 1, aside, 1)
         return parts
 
-    def _source_of(self, cls: type, reference: str) -> Size:
+    def _source_of(self, cls: type, reference: str) -> SourceRows:
         (found,) = [each for each in self._catalog.entity_types[cls].references if each.name == reference]
-        return self._full(found.kind.cls)
+        return self._source_rows(found.kind, 1)

@@ -102,6 +102,7 @@ class Writes:
                     self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
         self._add_totals(total, touched)
         log_costs.add_written(total, self._watched)
+        total.make_one_round()
         return total.bound(name, write.cls.__name__)
 
     def is_bounded(self, write: WriteCall) -> bool:  # noqa: ARG002 - of a store that spans rows
@@ -179,7 +180,7 @@ class Writes:
                 total.add(f"shown {step}", read, groups, self._root(kind.cls))
                 touched.update(self._add_written(total, write, read._replace(act="write")))
 
-    def _fields_showing(self, kind: EntityKind, shown: ShownAggregate) -> set[str]:
+    def _fields_showing(self, kind: EntityKind, shown: ShownAggregate | ShownCounter) -> set[str]:
         return {
             each.field
             for cls in self._models_of(kind)
@@ -221,13 +222,8 @@ class Writes:
         total.add("fence", Rows("read", "system", "fence", "every commit"), 1, FENCE)
         read = Rows("read", "roots", "entities that show", shown.name)
         total.add("rows", read, 1, self._root(cls))
-        fields = {
-            each.field
-            for model in self._models_of(shown.kind)
-            for each in self._catalog.entity_types[model].rollups
-            if each.shown is shown
-        }
-        self._add_totals(total, self._add_written(total, WriteCall("patch", cls, fields), read._replace(act="write")))
+        write = WriteCall("patch", cls, self._fields_showing(shown.kind, shown))
+        self._add_totals(total, self._add_written(total, write, read._replace(act="write")))
         log_costs.add_written(total, self._watched)
         return total.bound("copy", f"counter {shown.name}")
 
@@ -248,6 +244,7 @@ class Writes:
         if len(writes) > 1 and scans:
             found = Rows("scan", "views", "back-references of other writes", "transact")
             total.add("overlay", found, scans * len(writes), Size(2 * KEY_BYTES + 10, 60), 0)
+        total.make_one_round()
         return total.bound("transact", f"{len(writes)} writes")
 
     def delete_group(self, root: WriteCall, children: int, name: str) -> Bound:

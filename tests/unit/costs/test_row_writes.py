@@ -136,14 +136,6 @@ def test_an_explanation_is_that_of_the_store():
         assert db.explain.patch(Purchase, "o", 1, quantity=2).bound.requests == 9
 
 
-@pytest.mark.parametrize(
-    "call", [lambda costs: costs.transact([]), declared.Costs.counter_add], ids=["transact", "counter"]
-)
-def test_what_such_a_store_does_not_have_has_no_bound(call):
-    with pytest.raises(Unsupported):
-        call(declared.of(SHOP, span="row"))
-
-
 class Branch(Copy["Twig"]):
     on_delete = "delete"
 
@@ -168,15 +160,6 @@ class Child(Model[int, int]):
     child_of = Parent
     number: Key[int]
     child: Key[int]
-
-
-def test_what_is_kept_there_and_has_no_arithmetic_yet_is_named():
-    with pytest.raises(Unsupported, match=r"not known yet.*at_most"):
-        declared.of(Schema(Membership, Post, Newest), span="row")
-    with pytest.raises(Unsupported, match=r"not known yet.*large_group"):
-        declared.of(Schema(Membership, Post, Large), span="row")
-    with pytest.raises(Unsupported, match=r"not known yet.*child_of"):
-        declared.of(Schema(Parent, Child), span="row")
 
 
 def test_a_delete_without_end_has_no_bound():
