@@ -66,6 +66,15 @@ def act(chance):
     )()
 
 
+def begin_processes(simulation, chance, act):
+    """Writers, two workers and a recoverer."""
+    for number in range(WRITERS):
+        simulation.process(f"writer {number}", [act(chance) for _ in range(ACTS)])
+    for name in ("worker 0", "worker 1"):
+        simulation.process(name, [work_of(simulation, name)] * WORKS)
+    simulation.process("recoverer", [RecoverStep()] * 4)
+
+
 def world(seed, **options):
     """Writers, two workers and a recoverer; half of the seeds are calm, some follow by tasks alone."""
     chance = Random(f"row feeds {seed}")
@@ -77,11 +86,7 @@ def world(seed, **options):
         *[SaveStep(Membership(number=number, member=number % 2, group="a")) for number in range(3)],
         *[SaveStep(Post(number=number, groups=["a"], text="0")) for number in range(2)],
     )
-    for number in range(WRITERS):
-        simulation.process(f"writer {number}", [act(chance) for _ in range(ACTS)])
-    for name in ("worker 0", "worker 1"):
-        simulation.process(name, [work_of(simulation, name)] * WORKS)
-    simulation.process("recoverer", [RecoverStep()] * 4)
+    begin_processes(simulation, chance, act)
     return simulation
 
 

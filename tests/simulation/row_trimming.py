@@ -10,12 +10,10 @@ from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
 from tests.simulation.feed_models import BEGINNING, Membership, Post
-from tests.simulation.row_feeds import membership, two_processes
+from tests.simulation.row_feeds import begin_processes, membership, two_processes
 from tests.simulation.row_mutations import edit
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, work_of
+from tests.simulation.row_world import CALM, Harmless, Switching
 from tests.simulation.schema import compiled
-
-WRITERS, ACTS, WORKS = 3, 7, 12
 
 
 class Few(Feed[Post]):
@@ -57,11 +55,7 @@ def world(seed, **options):
         *[SaveStep(Membership(number=number, member=number % 2, group="a")) for number in range(3)],
         *[SaveStep(post(chance, number)) for number in range(2)],
     )
-    for number in range(WRITERS):
-        simulation.process(f"writer {number}", [act(chance) for _ in range(ACTS)])
-    for name in ("worker 0", "worker 1"):
-        simulation.process(name, [work_of(simulation, name)] * WORKS)
-    simulation.process("recoverer", [RecoverStep()] * 4)
+    begin_processes(simulation, chance, act)
     return simulation
 
 
