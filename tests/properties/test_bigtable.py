@@ -11,7 +11,7 @@ from examples.shop.schema import SHOP, Customer, Product, Purchase
 from oneread import connect, connect_async
 from oneread.testing import strategies
 from oneread.testing.proof import prove
-from tests.properties.test_one_row import of_one_row
+from tests.properties.one_row import of_one_row
 from tests.simulation.schema import WORLD
 
 FEW = settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])

@@ -24,7 +24,7 @@ from oneread import connect, connect_async
 from oneread.engines.hbase import HbaseEngine, options_from_url
 from oneread.testing import strategies
 from oneread.testing.proof import prove
-from tests.properties.test_one_row import of_one_row
+from tests.properties.one_row import of_one_row
 from tests.rooms import RoomOfKeys
 from tests.simulation.schema import WORLD
 

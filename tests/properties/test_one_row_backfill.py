@@ -20,8 +20,8 @@ from oneread.testing.row_simulator import LogicalRows
 from oneread.transactions.row_recovery import RowRecovery
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 from tests.properties import schema_of_feeds as of_feeds
+from tests.properties.one_row import of_one_row
 from tests.properties.searching import UNTIL_FOUND
-from tests.properties.test_one_row import of_one_row
 from tests.properties.test_row_feeds import KEPT
 from tests.simulation.schema import WORLD, Compiled, CustomersOfEmail, PurchasesOfBuyer
 

@@ -1,29 +1,21 @@
 """Counters that entities show, on a store that changes one row at a time: what the naive oracle adds up."""
 
+from functools import partial
+
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneread.counters.row_copying import RowCounterCopier
 from oneread.testing.audit import Offence
-from oneread.testing.proof import Disagreement, prove
-from oneread.testing.strategies import histories
-from tests.properties.pages_and_views import PAGES, Page, Site
+from oneread.testing.proof import Disagreement
+from tests.properties.one_row import FEW, URL, check_histories
 from tests.properties.searching import UNTIL_FOUND
-from tests.properties.test_one_row import of_one_row
+from tests.properties.pages_and_views import PAGES, Page, Site
 
 SMALL = st.integers(-1, 2)
-FEW = settings(max_examples=settings().max_examples // 4, deadline=None)
-URL = "memory://?span=row"
 
 
-def holds(url, effort=FEW):
-    @effort
-    @given(histories(PAGES, {Page.number: SMALL, Site.name: st.sampled_from(["a", "b", ""])}, longest=30))
-    def is_equal(history):
-        prove(PAGES, of_one_row(history), url)
-
-    is_equal()
+holds = partial(check_histories, PAGES, {Page.number: SMALL, Site.name: st.sampled_from(["a", "b", ""])})
 
 
 @pytest.mark.parametrize("deletes", ["hide", "remove"])
@@ -38,4 +30,4 @@ def test_counters_that_are_not_copied_are_found(monkeypatch):
 
     monkeypatch.setattr(RowCounterCopier, "copy", nothing)
     with pytest.raises((Offence, Disagreement)):
-        holds(URL, UNTIL_FOUND)
+        holds(URL, effort=UNTIL_FOUND)

@@ -8,7 +8,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from oneread import Copy, Index, Key, Model, Ref, Schema, by, to_json, within
+from oneread import Copy, Index, Key, Model, Ref, by, to_json, within
 from oneread.database.lists import listed
 from oneread.database.pages import Query, page
 from oneread.derivations import copy_cells
@@ -24,6 +24,7 @@ from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, is_calm, work_of
+from tests.simulation.schema import Compiled
 
 WRITERS, ACTS, STEPS = 3, 7, 8
 BATCH = 2
@@ -107,7 +108,7 @@ class ThingsOfMaker(Index[Thing]):
     maker: MadeBy | None = by(Thing.maker, none="last")
 
 
-CELLS = Schema(Maker, Thing, Part, Offer, ThingsOfLand, ThingsOfMaker, inline=1)
+CELLS = Compiled(Maker, Thing, Part, Offer, ThingsOfLand, ThingsOfMaker, inline=1)
 
 
 def beginning():

@@ -6,7 +6,7 @@ and how often.
 
 from random import Random
 
-from oneread import Key, Model, Schema
+from oneread import Key, Model
 from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import Once
@@ -22,6 +22,7 @@ from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import Step
 from tests.simulation.row_world import CALM
+from tests.simulation.schema import Compiled
 
 NAME = name_key("votes")
 WINDOW = 8.0
@@ -34,7 +35,7 @@ class Nothing(Model[int]):
     number: Key[int]
 
 
-SCHEMA = Schema(Nothing)
+SCHEMA = Compiled(Nothing)
 
 
 def token_of(number):

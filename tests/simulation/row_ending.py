@@ -8,7 +8,6 @@ from contextlib import suppress
 from datetime import timedelta
 from random import Random
 
-from oneread import Schema
 from oneread.database import purge
 from oneread.errors import Unavailable
 from oneread.feeds import row_ending, row_following
@@ -37,6 +36,7 @@ from tests.simulation.row_purging import (
 )
 from tests.simulation.row_trimming import Few
 from tests.simulation.row_world import Harmless, RecoverStep, work_of
+from tests.simulation.schema import compiled
 
 WRITERS, ACTS, POSTS, MEMBERSHIPS = 2, 6, 4, 5
 PAUSES = (0, 0, 30, 400, LEAST_GRACE, 2 * LEAST_GRACE)
@@ -93,7 +93,7 @@ def world(seed, **options):
     """Writers that rest for long, two workers, a recoverer and a purge."""
     chance = Random(f"ending {seed}")
     feed = (Home, Few, Busy)[seed % 3]
-    simulation = EndingSimulation(seed, Schema(Membership, Post, feed, inline=chance.randrange(3)), **options)
+    simulation = EndingSimulation(seed, compiled(Membership, Post, feed, inline=chance.randrange(3)), **options)
     simulation.prepare(*map(joined, range(3)), *map(post, range(POSTS)))
     for number in range(WRITERS):
         acts = []
@@ -200,7 +200,7 @@ BY_SCHEDULE = {
 
 def come_back_while_entries_end(seconds, skew):
     """An item is deleted; so long after that a purge is about to end its entry, and the item comes back before it."""
-    simulation = EndingSimulation(1, Schema(Membership, Post, Home), deletes="hide", fates=Harmless())
+    simulation = EndingSimulation(1, compiled(Membership, Post, Home, inline=1000), deletes="hide", fates=Harmless())
     simulation.prepare(joined(0), post(0))
     operations = simulation.operations
     simulation._driver.run(DeleteStep(Post, (0,)).plan(operations), Trace())
@@ -228,7 +228,9 @@ def an_item_comes_back_by_a_clock_that_is_behind():
 def a_page_that_took_too_long_sends_nothing():
     """A task of an item has read its partners, and sleeps (rule P1)."""
     for feed in (Home, Few, Busy):
-        simulation = EndingSimulation(1, Schema(Membership, Post, feed), deletes="hide", fates=Harmless())
+        simulation = EndingSimulation(
+            1, compiled(Membership, Post, feed, inline=1000), deletes="hide", fates=Harmless()
+        )
         simulation.prepare(*map(joined, range(4)), post(0))
         operations = simulation.operations
         entries = Entries(operations.catalog.views[feed])

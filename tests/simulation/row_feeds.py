@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from random import Random
 
-from oneread import Feed, Schema, by, each, newest, on, shown
+from oneread import Feed, by, each, newest, on, shown
 from oneread.feeds import row_following
 from oneread.feeds.row_following import RowFeeds
 from oneread.plans.effects import Now
@@ -18,6 +18,7 @@ from oneread.transactions.row_tasks import RowTaskRunner
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, work_of
+from tests.simulation.schema import compiled
 
 WRITERS, ACTS, WORKS = 3, 7, 12
 
@@ -65,22 +66,27 @@ def act(chance):
     )()
 
 
+def begin_processes(simulation, chance, act):
+    """Writers, two workers and a recoverer."""
+    for number in range(WRITERS):
+        simulation.process(f"writer {number}", [act(chance) for _ in range(ACTS)])
+    for name in ("worker 0", "worker 1"):
+        simulation.process(name, [work_of(simulation, name)] * WORKS)
+    simulation.process("recoverer", [RecoverStep()] * 4)
+
+
 def world(seed, **options):
     """Writers, two workers and a recoverer; half of the seeds are calm, some follow by tasks alone."""
     chance = Random(f"row feeds {seed}")
     if seed % 4 > 1:
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
     feeds = (Home, Recent) if seed % 3 == 0 else (Home,)
-    simulation = RowSimulation(seed, Schema(Membership, Post, *feeds, inline=seed % 3), **options)
+    simulation = RowSimulation(seed, compiled(Membership, Post, *feeds, inline=seed % 3), **options)
     simulation.prepare(
         *[SaveStep(Membership(number=number, member=number % 2, group="a")) for number in range(3)],
         *[SaveStep(Post(number=number, groups=["a"], text="0")) for number in range(2)],
     )
-    for number in range(WRITERS):
-        simulation.process(f"writer {number}", [act(chance) for _ in range(ACTS)])
-    for name in ("worker 0", "worker 1"):
-        simulation.process(name, [work_of(simulation, name)] * WORKS)
-    simulation.process("recoverer", [RecoverStep()] * 4)
+    begin_processes(simulation, chance, act)
     return simulation
 
 
@@ -126,7 +132,7 @@ def two_processes(schema, steps, **options):
 
 
 def two(name, inline=100, **options):
-    return two_processes(Schema(Membership, Post, Home, inline=inline), PAIRS[name], **options)
+    return two_processes(compiled(Membership, Post, Home, inline=inline), PAIRS[name], **options)
 
 
 def switched(name, first, lengths):

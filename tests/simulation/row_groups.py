@@ -2,13 +2,14 @@
 
 from random import Random
 
-from oneread import GENERATED, Aggregate, Copy, Index, Key, Model, Schema, add, by, count, newest, shown, total, within
+from oneread import GENERATED, Aggregate, Copy, Index, Key, Model, add, by, count, newest, shown, total, within
 from oneread.errors import Conflict, LimitExceeded
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.simulator import Violation
 from oneread.testing.steps import DeleteStep, PatchStep, ReadStep, SaveAllStep, SaveStep, Step, TransactStep, UpsertStep
 from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, is_calm, work_of
+from tests.simulation.schema import Compiled
 
 WRITERS, ACTS, STEPS = 3, 3, 6
 
@@ -90,7 +91,7 @@ class VotesOfScore(Index[Vote]):
     score: int = by(within(Vote.post, Voted.score))
 
 
-GROUPS = Schema(
+GROUPS = Compiled(
     User, Tag, Post, Pot, Vote, PostsOfDay, PostsOfAuthor, PostsOfLabel, PostsOfTitle, VotesOfScore, inline=4
 )
 

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from random import Random
 
-from oneread import Feed, Schema, by, each, newest, on, shown
+from oneread import Feed, by, each, newest, on, shown
 from oneread.database.lists import listed
 from oneread.database.pages import Query, page
 from oneread.errors import Unavailable
@@ -17,6 +17,7 @@ from oneread.testing.simulator import Violation
 from oneread.testing.steps import CIPHER, DeleteStep, PatchStep, SaveStep, Step
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, apply_later, work_of
+from tests.simulation.schema import compiled
 
 WRITERS, ACTS, WORKS, MEMBERS = 3, 3, 20, 3
 
@@ -162,7 +163,7 @@ class LargeSimulation(RowSimulation):
 
 
 def prepared(seed, views, inline, **options):
-    simulation = LargeSimulation(seed, Schema(Membership, Post, *views, inline=inline), **options)
+    simulation = LargeSimulation(seed, compiled(Membership, Post, *views, inline=inline), **options)
     simulation.views = views
     return simulation
 

@@ -3,18 +3,17 @@
 from datetime import datetime, timedelta
 from random import Random
 
-from oneread import Feed, Schema, by, each, newest, on, shown
+from oneread import Feed, by, each, newest, on, shown
 from oneread.feeds import row_following
 from oneread.feeds.row_following import RowFeeds
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
 from tests.simulation.feed_models import BEGINNING, Membership, Post
-from tests.simulation.row_feeds import membership, two_processes
+from tests.simulation.row_feeds import begin_processes, membership, two_processes
 from tests.simulation.row_mutations import edit
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, work_of
-
-WRITERS, ACTS, WORKS = 3, 7, 12
+from tests.simulation.row_world import CALM, Harmless, Switching
+from tests.simulation.schema import compiled
 
 
 class Few(Feed[Post]):
@@ -51,16 +50,12 @@ def world(seed, **options):
     chance = Random(f"trimming {seed}")
     if seed % 4 > 1:
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = RowSimulation(seed, Schema(Membership, Post, Few, inline=seed % 3), **options)
+    simulation = RowSimulation(seed, compiled(Membership, Post, Few, inline=seed % 3), **options)
     simulation.prepare(
         *[SaveStep(Membership(number=number, member=number % 2, group="a")) for number in range(3)],
         *[SaveStep(post(chance, number)) for number in range(2)],
     )
-    for number in range(WRITERS):
-        simulation.process(f"writer {number}", [act(chance) for _ in range(ACTS)])
-    for name in ("worker 0", "worker 1"):
-        simulation.process(name, [work_of(simulation, name)] * WORKS)
-    simulation.process("recoverer", [RecoverStep()] * 4)
+    begin_processes(simulation, chance, act)
     return simulation
 
 
@@ -87,7 +82,7 @@ PAIRS = {
 
 
 def two(name, inline=100, **options):
-    return two_processes(Schema(Membership, Post, Few, inline=inline), PAIRS[name], **options)
+    return two_processes(compiled(Membership, Post, Few, inline=inline), PAIRS[name], **options)
 
 
 def switched(name, first, lengths):

@@ -21,6 +21,7 @@ from tests.simulation import row_feeds
 from tests.simulation.feed_models import Membership, Post
 from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, work_of
+from tests.simulation.schema import compiled
 from tests.simulation.test_watching import Client, FollowStep, SweepLogs
 
 KEPT = timedelta(seconds=1)
@@ -84,7 +85,7 @@ def world(seed):
     """A history, and the readers in it; half of the seeds are calm."""
     chance = Random(f"row watching {seed}")
     options = {"fates": ByChance(Random(f"fates {seed}"), CALM)} if seed % 4 > 1 else {}
-    schema = Schema(User, Message, MessagesIn, Membership, Post, Home, inline=seed % 3)
+    schema = compiled(User, Message, MessagesIn, Membership, Post, Home, inline=seed % 3)
     simulation = RowSimulation(seed, schema, **options)
     simulation.prepare(
         *[SaveStep(User(number=number)) for number in range(2)],

@@ -6,6 +6,7 @@ customers by land; and what no copy shows, by a plain reference. A product's nam
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Annotated
 
 import msgspec
@@ -156,6 +157,12 @@ class Compiled(Schema):
         if "described" not in self.__dict__:
             self.described = super().declared()
         return self.described
+
+
+@cache
+def compiled(*classes, inline):
+    """The schema of these classes, made once: a world of each seed has one of few."""
+    return Compiled(*classes, inline=inline)
 
 
 WORLD = Compiled(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from itertools import accumulate
 from random import Random
 from typing import Final, Protocol
 
@@ -69,11 +70,11 @@ class ByChance:
     def __init__(self, chance: Random, weights: Mapping[Fate, int] = USUAL, inside: float = 0.01) -> None:
         self._chance = chance
         self._fates = list(weights)
-        self._weights = list(weights.values())
+        self._cumulated = list(accumulate(weights.values()))
         self._inside = inside
 
     def outside(self, process: str) -> Fate:  # noqa: ARG002 - part of the contract
-        return self._chance.choices(self._fates, self._weights)[0]
+        return self._chance.choices(self._fates, cum_weights=self._cumulated)[0]
 
     def inside(self, process: str) -> Fate:  # noqa: ARG002 - part of the contract
         if self._chance.random() >= self._inside:

@@ -99,6 +99,7 @@ class _Process:
         self.requests = 0
         self.commits = 0
         self.begun = 0
+        self.is_over = False
         self.moments: list[Any] = []
 
 
@@ -232,7 +233,7 @@ class Simulation:
 
     def _next(self) -> _Strand | None:
         for process in self._processes:
-            if process.step is None and process.wake <= self.now:
+            if process.step is None and not process.is_over and process.wake <= self.now:
                 self._begin_step(process)
         waiting = [strand for process in self._processes for strand in process.strands if not strand.waiting]
         ready = [each for each in waiting if max(each.wake, each.process.wake) <= self.now]
@@ -250,6 +251,7 @@ class Simulation:
     def _begin_step(self, process: _Process) -> None:
         process.step = next(process.steps, None)
         if process.step is None:
+            process.is_over = True
             return
         process.begun += 1
         process.commits = 0
