@@ -6,7 +6,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from benchmarks.benchmark import Benchmark
-from benchmarks.cases import costs, counters, durable, feeds, growth, reads, rename, saves, sizes, startup, upkeep, web
+from benchmarks.cases import (
+    cached,
+    costs,
+    counters,
+    durable,
+    feeds,
+    growth,
+    reads,
+    rename,
+    saves,
+    sizes,
+    startup,
+    upkeep,
+    web,
+)
 
 _SAVES: Final = {benchmark.id: benchmark for benchmark in saves.BENCHMARKS}
 
@@ -25,6 +39,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
         *upkeep.BENCHMARKS,
         *startup.BENCHMARKS,
         *sizes.BENCHMARKS,
+        *cached.BENCHMARKS,
         *costs.BENCHMARKS,
     )
 }

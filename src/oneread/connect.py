@@ -78,10 +78,10 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
             `memcached://HOST:11211` or `redis://HOST:6379/0`, with the option `timeout=` seconds for which an answer is
             waited for, 1 unless given; or `memory://`, this process. Stores that share a server stay apart; give a copy
             of a store that a backup made `namespace=` and a name. Nothing is asked of it here.
-        max_age: with it, `get`, `find`, `get_many` and `page` are answered from the cache, and writes tell it what they
-            change: seconds that an answer may be old if the cache or a writer fails, up to 30 days. 0: reads go to the
-            store unless one of them says otherwise. Every program that writes needs the same cache. For HBase and
-            Bigtable only: LMDB is faster than any cache. See the page on caches.
+        max_age: with it, `get`, `find`, `get_many` and `page` are answered from the cache, and writes renew what
+            they change: seconds that an answer may be old if the cache or a writer fails, up to 30 days. 0: reads go to
+            the store unless one of them says otherwise. Every program that writes needs the same cache. For HBase and
+            Bigtable only: LMDB is faster than any cache. See docs/how-to/cache-reads.md.
         wait: for what a write waits. On a store that changes one row at a time a commit is made before the lists,
             totals and copies that follow from it are written: "views" waits for these, "commit" leaves them to the
             worker, and a page shows them with `includes=`. On other stores all are written at once.

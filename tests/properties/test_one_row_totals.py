@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from oneread.testing.audit import Offence
 from oneread.testing.proof import Disagreement
 from oneread.transactions.row_rollups import TotalsCommitter
-from tests.properties.one_row import FEW, URL, check_histories
+from tests.properties.one_row import URL, check_histories
 from tests.properties.searching import UNTIL_FOUND
 from tests.properties.votes_and_answers import SITE, Visit
 

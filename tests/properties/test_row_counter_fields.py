@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from oneread.counters.row_copying import RowCounterCopier
 from oneread.testing.audit import Offence
 from oneread.testing.proof import Disagreement
-from tests.properties.one_row import FEW, URL, check_histories
-from tests.properties.searching import UNTIL_FOUND
+from tests.properties.one_row import URL, check_histories
 from tests.properties.pages_and_views import PAGES, Page, Site
+from tests.properties.searching import UNTIL_FOUND
 
 SMALL = st.integers(-1, 2)
 

@@ -62,9 +62,9 @@ SCHEMA = Schema(Author, Post, PostsOfAuthor, ScoreOfAuthor, portable=True)
 CIPHER = CursorCipher(b"0" * 32)
 
 
-def one_by_one(plan, told):
+def one_by_one(plan, around):
     """What a driver does with a plan, its independent parts one after the other: each request is a step."""
-    answer, failure, plan = None, None, told(plan)
+    answer, failure, plan = None, None, around(plan)
     try:
         while True:
             asked = plan.send(answer) if failure is None else plan.throw(failure)
@@ -73,7 +73,7 @@ def one_by_one(plan, told):
                 if type(asked) is Together:
                     answer = []
                     for each in asked.plans:
-                        answer.append((yield from one_by_one(each, told)))
+                        answer.append((yield from one_by_one(each, around)))
                 else:
                     answer = yield asked
             except OnereadError as error:

@@ -120,7 +120,7 @@ class RedisCache:
         try:
             pool.release(pool.get_connection())
         except (RedisError, OSError) as error:
-            text = "Redis does not answer, or lets nobody in with this name and password; nothing was changed"
+            text = "Redis does not answer, or refuses this name and password; nothing was changed"
             raise Unavailable(text, **self._facts()) from error
 
     def _key(self, text: str) -> str:

@@ -13,8 +13,6 @@ from sys import maxsize
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
-from msgspec import structs
-
 from oneread.counters.batch import SECONDS as BATCH_SECONDS
 from oneread.counters.batch import SIZE as BATCH_SIZE
 from oneread.counters.batch import AsyncCounterBatch
@@ -66,7 +64,7 @@ from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
-from oneread.plans.arguments import check_function, check_iterable, check_max_age
+from oneread.plans.arguments import UNCACHED, Age, check_function, check_iterable
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import (
@@ -109,8 +107,6 @@ Body: TypeAlias = Callable[["AsyncTransaction"], Awaitable[R]]  # async only
 
 SAVE_BATCH = 1000
 SCAN_BATCH = 500
-PAST_CACHE = -1.0
-"""The `max_age` of pages that neither come from the cache nor are put there: this object alone, no other number."""
 ATTEMPTS = 12
 _NO_CLASS = "not a class of the schema"
 
@@ -155,16 +151,14 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         )
 
     @overload
-    async def get(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False, max_age: float | None = None) -> R: ...
+    async def get(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False, max_age: Age = None) -> R: ...
+    @overload
+    async def get(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: Age = None) -> E: ...
     @overload
     async def get(
-        self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: float | None = None
-    ) -> E: ...
-    @overload
-    async def get(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: float | None = None
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: Age = None
     ) -> R: ...
-    async def get(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: float | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def get(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: Age = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
         `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
@@ -179,7 +173,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         One request more there, and what writing those rows takes; nothing on other stores, and for other entities.
 
         A database that was opened with `max_age` answers from its cache, without a request, where that has an answer
-        that is no older; a `max_age` here, in seconds, is of this read alone. With `fresh=True`, and `max_age=0`, it
+        that is young enough; a `max_age` here, in seconds, is of this read alone. With `fresh=True` or `max_age=0` it
         reads the store, and puts what it finds into the cache. Without such a cache every answer is of now.
 
         Raises:
@@ -199,31 +193,24 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        if max_age is not None:
-            check_max_age(max_age)
-        found: Any = None if find is None or fresh is not False else find(key)
+        found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
         if found is None:
             trace = self._trace()
-            plan = self.operations.get(model, key, fresh=fresh)
-            read = await self._driver.run(self._through_cache(plan, 0.0 if fresh is True else max_age), trace)
+            read = await self._driver.read(self.operations.get(model, key, fresh=fresh), trace, max_age, fresh=fresh)
             found = self._with_outcome(read, trace)
         elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
         return found
 
     @overload
-    async def find(
-        self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False, max_age: float | None = None
-    ) -> R | None: ...
+    async def find(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False, max_age: Age = None) -> R | None: ...
+    @overload
+    async def find(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: Age = None) -> E | None: ...
     @overload
     async def find(
-        self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: float | None = None
-    ) -> E | None: ...
-    @overload
-    async def find(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: float | None = None
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: Age = None
     ) -> R | None: ...
-    async def find(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: float | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def find(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: Age = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like `get`, but None when there is none.
 
         Examples:
@@ -236,13 +223,10 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        if max_age is not None:
-            check_max_age(max_age)
-        found: Any = None if find is None or fresh is not False else find(key)
+        found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
         if found is None:
             trace = self._trace()
-            plan = self.operations.find(model, key, fresh=fresh)
-            read = await self._driver.run(self._through_cache(plan, 0.0 if fresh is True else max_age), trace)
+            read = await self._driver.read(self.operations.find(model, key, fresh=fresh), trace, max_age, fresh=fresh)
             found = ABSENT if read[0] is None else self._with_outcome(read, trace)
         return None if found is ABSENT else found
 
@@ -257,16 +241,6 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
     def _trace(self) -> Trace:
         """The trace of one call, which ends in time."""
         return Trace(self._observers, self._driver.deadline())
-
-    def _through_cache(self, plan: Plan[R], max_age: float | None) -> Plan[R]:
-        """A plan that reads, through the cache if the database has one for reads; checks `max_age`."""
-        reads = self._driver.reads
-        if max_age is PAST_CACHE:
-            return plan
-        age = None if max_age is None else check_max_age(max_age)
-        if reads is None or (age is None and not reads.max_age):
-            return plan
-        return reads.read(plan, reads.max_age if age is None else age)
 
     def _with_outcome(self, found: tuple[Any, int], trace: Trace) -> Any:
         entity, version = found
@@ -290,18 +264,14 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         return await self.find(model, *key) is not None
 
     @overload
-    async def get_many(
-        self, model: Exact[R], at: Iterable[Ref[R]], /, *, max_age: float | None = None
-    ) -> list[R | None]: ...
+    async def get_many(self, model: Exact[R], at: Iterable[Ref[R]], /, *, max_age: Age = None) -> list[R | None]: ...
+    @overload
+    async def get_many(self, model: Copied[E], at: Iterable[Copy[E]], /, *, max_age: Age = None) -> list[E | None]: ...
     @overload
     async def get_many(
-        self, model: Copied[E], at: Iterable[Copy[E]], /, *, max_age: float | None = None
-    ) -> list[E | None]: ...
-    @overload
-    async def get_many(
-        self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /, *, max_age: float | None = None
+        self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /, *, max_age: Age = None
     ) -> list[R | None]: ...
-    async def get_many(self, model: Asked, keys: Asked, /, *, max_age: float | None = None) -> Asked:
+    async def get_many(self, model: Asked, keys: Asked, /, *, max_age: Age = None) -> Asked:
         """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.
 
         Keys are tuples, `db.get_many(User, [(1,), (2,)])`, references or copies. Costs one request, and a row for each
@@ -322,8 +292,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         """
         check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
         trace = self._trace()
-        plan = self._through_cache(self.operations.get_many(model, list(keys)), max_age)
-        found = await self._driver.run(plan, trace)
+        found = await self._driver.read(self.operations.get_many(model, list(keys)), trace, max_age)
         return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
 
     async def page(  # noqa: PLR0913 - each option narrows one page; all but the view are optional
@@ -342,7 +311,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         budget: int = BUDGET,
         includes: object = None,
         lag: bool = False,
-        max_age: float | None = None,
+        max_age: Age = None,
     ) -> Page[P]:
         """A page of an index, of entities by first parts of their key, or of an aggregate's groups, in stored order.
 
@@ -401,8 +370,6 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         if of is None:
             of = await self._list(view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
-        if max_age is not None and max_age is not PAST_CACHE:
-            check_max_age(max_age)
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if includes is not None or lag is not False:
@@ -413,13 +380,13 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             )
             plan = self.operations.reading(lambda: fresh_page(self.operations, bound, fresh, trace))
             return await self._driver.run(plan, trace)
-        if self._pages is not None:
+        if self._pages is not None and (max_age is None or max_age is UNCACHED):
             found = self._pages.read(of, query)
             if found is not None:
                 return found
         trace = self._trace()
         plan = self.operations.reading(lambda: page(of, query, self._cipher, trace))
-        return await self._driver.run(self._through_cache(plan, max_age), trace)
+        return await self._driver.read(plan, trace, max_age)
 
     async def _list(self, view: type) -> Listed:
         """What a model or view is paged by, after a look whether it may be read."""
@@ -545,9 +512,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             raise InvalidQuery("a batch is a whole number of rows", view=view, batch=batch)
         while True:
             most = max(BUDGET, rows)
-            found = await self.page(
-                view, *equal, limit=rows, cursor=cursor, where=where, budget=most, max_age=PAST_CACHE
-            )
+            found = await self.page(view, *equal, limit=rows, cursor=cursor, where=where, budget=most, max_age=UNCACHED)
             yield found
             cursor = found.next
             if cursor is None:
@@ -1294,7 +1259,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         counted = engine.statistics() if isinstance(engine, Measured) else None
         spans_rows = self.operations.spans_rows
         plan = surveys.survey(self.operations.catalog, counted, progress, exact=exact, spans_rows=spans_rows)
-        return structs.replace(await self.run(plan), cache=self.cache_use)
+        return surveys.with_cache(await self.run(plan), self.cache_use)
 
     def hot_spots(self, limit: int = 10) -> HotSpots:
         """Where this process's writes met those of others, with the declarations that cause it. No request is made.

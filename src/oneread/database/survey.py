@@ -93,6 +93,10 @@ class Survey(msgspec.Struct, frozen=True):
     are_all: bool = True
 
 
+def with_cache(found: Survey, cache: CacheUse | None) -> Survey:
+    return msgspec.structs.replace(found, cache=cache)
+
+
 def survey(
     catalog: Catalog, engine: Statistics | None, progress: Reporter, *, exact: bool, spans_rows: bool
 ) -> Plan[Survey]:

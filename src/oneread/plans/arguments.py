@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from oneread.errors import UsageError
 from oneread.store.cache import LONGEST_KEPT
+
+Age: TypeAlias = float | None
+"""Seconds that an answer may be old; None: as the database was opened."""
+UNCACHED: Final = -1.0
+"""The `Age` of reads that neither come from the cache nor are put there: this object alone, no other number."""
 
 _WHAT: Final = {
     "reads": "this takes functions that read: together(lambda: db.get(...), lambda: db.page(...))",

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from oneread.errors import Closed
+from oneread.plans.arguments import Age
 from oneread.plans.effects import Atomically, Now, Random, Reserve, Separately, Sleep, Snapshot, Together
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
@@ -43,7 +44,7 @@ class AsyncDriver(Performer):
 
     async def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
-        plan = self.told(plan)
+        plan = self.following(plan)
         try:
             asked = next(plan)
             while True:
@@ -58,6 +59,10 @@ class AsyncDriver(Performer):
             return result
         finally:
             plan.close()
+
+    async def read(self, plan: Plan[T], trace: Trace, max_age: Age, *, fresh: bool = False) -> T:
+        """`run` of a plan that only reads, through the cache if the database has one for reads."""
+        return await self.run(self.cached(plan, max_age, fresh=fresh), trace)
 
     async def gather(self, functions: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
         """The results of functions that run plans of this driver at the same time; raises the first of their errors."""

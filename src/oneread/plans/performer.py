@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from oneread.errors import Closed, Unavailable, Unsupported, UsageError
+from oneread.plans.arguments import UNCACHED, Age, check_max_age
 from oneread.plans.clock import wall_clock
 from oneread.plans.counted import CountedStore, SingleRequests
 from oneread.plans.effects import Atomically, Now, Separately, Sleep, Snapshot
@@ -42,7 +43,7 @@ class Performer:
     """One engine with the clock (milliseconds since 1970), the chance (uniform in [0, 1)) and the timeout of its plans.
 
     A transaction that waits `timeout` seconds for its turn raises Unavailable. `cache` is beside the engine, if any;
-    `reads` is what is read through it, and told to it.
+    `reads` reads through it, and renews what is written.
     """
 
     reads: ReadCache | None = None
@@ -109,9 +110,20 @@ class Performer:
         twin.reads, twin.hot = self.reads, self.hot
         return twin
 
-    def told(self, plan: Plan[T]) -> Plan[T]:
-        """The plan; where reads come from the cache, one that tells it what it writes."""
+    def following(self, plan: Plan[T]) -> Plan[T]:
+        """The plan; where reads come from the cache, with new numbers there for what it writes."""
         return plan if self.reads is None else self.reads.write(plan)
+
+    def cached(self, plan: Plan[T], max_age: Age, *, fresh: bool = False) -> Plan[T]:
+        """A plan that reads, through the cache if there is one for reads. Raises UsageError for a wrong `max_age`."""
+        if fresh is True:
+            max_age = 0.0
+        if max_age is None:
+            return plan if self.reads is None or not self.reads.max_age else self.reads.read(plan, self.reads.max_age)
+        if max_age is UNCACHED:
+            return plan
+        age = check_max_age(max_age)
+        return plan if self.reads is None else self.reads.read(plan, age)
 
     def transact(self, effect: Atomically[T], trace: Trace) -> T:
         """Runs the function in one engine transaction; of repeated attempts only the last is counted."""

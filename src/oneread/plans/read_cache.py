@@ -1,4 +1,4 @@
-"""Reads answered by a cache beside the store, and what writers tell it: plans around plans.
+"""Reads answered by a cache beside the store, and how writers renew it: plans around plans.
 
 An answer is kept with the number of what it was read from (see `cache_numbers`) and the time before the read began. It
 is shown while the number is the same and it is not too old. A writer gives new numbers before each request that writes
@@ -78,7 +78,7 @@ _ABSENT: Final = object()
 
 
 class ReadCache:
-    """What one open database reads through its cache, and tells it. May be used by many threads.
+    """What one open database reads through its cache, and renews there. May be used by many threads.
 
     `max_age` is in seconds; 0: this program reads nothing through the cache unless a read says so. `key` makes the
     digests that answers are checked by; `clock` has the seconds of pauses.
@@ -98,7 +98,7 @@ class ReadCache:
         return CacheUse(self._hits, self._misses, self._failures)
 
     def read(self, plan: Plan[R], max_age: float) -> Plan[R]:
-        """A plan that only reads, its answers from the cache where these are no older than `max_age` seconds."""
+        """A plan that only reads, its answers from the cache where these are younger than `max_age` seconds."""
         try:
             asked = next(plan)
             while True:
@@ -115,7 +115,7 @@ class ReadCache:
             plan.close()
 
     def write(self, plan: Plan[R]) -> Plan[R]:
-        """A plan that tells the cache what it writes: new numbers before each request that writes, and at the end."""
+        """A plan, with new numbers for what it writes: before each request that writes, and at the end."""
         given: set[str] = set()
         try:
             asked = next(plan)

@@ -12,6 +12,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
+from oneread.plans.arguments import Age
 from oneread.plans.effects import Atomically, Now, Random, Reserve, Separately, Sleep, Snapshot, Together
 from oneread.plans.parallel import ThreadPool
 from oneread.plans.performer import Performer
@@ -36,7 +37,11 @@ class SyncDriver(Performer):
 
     def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
-        return drive(self.told(plan), lambda asked: self._perform(asked, trace))
+        return drive(self.following(plan), lambda asked: self._perform(asked, trace))
+
+    def read(self, plan: Plan[T], trace: Trace, max_age: Age, *, fresh: bool = False) -> T:
+        """`run` of a plan that only reads, through the cache if the database has one for reads."""
+        return self.run(self.cached(plan, max_age, fresh=fresh), trace)
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
         """The results of functions that run plans of this driver, at the same time where the engine answers so."""

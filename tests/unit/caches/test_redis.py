@@ -140,7 +140,7 @@ def test_a_password_is_given_and_a_wrong_one_is_not_shown():
         assert right.answer(CacheAdd("a", 1)) is True
         right.close()
         wrong = RedisCache(RedisPlace("127.0.0.1", server.port, password="other"), "scope")
-        with pytest.raises(Unavailable, match="lets nobody in") as caught:
+        with pytest.raises(Unavailable, match="refuses this name and password") as caught:
             wrong.answer(CacheRead("a"))
         assert "other" not in str(caught.value) + repr(wrong)
         wrong.close()

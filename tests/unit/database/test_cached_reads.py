@@ -103,7 +103,7 @@ def elsewhere(places, clock):
 
 @pytest.fixture
 def silent(places, clock):
-    """A program that tells the cache nothing."""
+    """A program that does not have the cache."""
     with connect(places[0], SCHEMA, workers=0, clock=clock) as opened:
         yield opened
 
@@ -251,7 +251,7 @@ def test_a_max_age_that_is_none_is_refused(db, read, max_age):
         read(db, max_age=max_age)
 
 
-def test_a_program_with_a_max_age_of_0_tells_the_cache_and_does_not_read_it(db, places, clock):
+def test_a_program_with_a_max_age_of_0_renews_the_cache_and_does_not_read_it(db, places, clock):
     url, cache = places
     fill(db)
     db.get(Post, 1, 1)
@@ -369,7 +369,7 @@ def test_more_numbers_than_a_program_remembers_are_waited_for(db, monkeypatch):
     assert cache.asked == 1, "what is in the cache may be older than what this program wrote"
 
 
-def test_a_write_that_is_refused_is_told_all_the_same(db, elsewhere):
+def test_a_write_that_is_refused_leaves_the_cache_as_it_is(db, elsewhere):
     fill(db)
     db.get(Post, 1, 1)
     with pytest.raises(NotFound):
