@@ -14,7 +14,7 @@ from tools.servers.hbase import shared_hbase
 
 HERE = Path(__file__).parent
 UNMEASURED = {
-    "benchmarks", "docs", "examples", "power", "properties", "simulation", "tidy", "tools", "typing",
+    "benchmarks", "docs", "examples", "power", "properties", "simulation", "soak", "tidy", "tools", "typing",
     "test_interrupts.py", "test_any_sequence_of_requests_answers_as_a_plain_dict_does",
 }  # fmt: skip
 """Folders, files and tests that search, that trace for themselves, or that are not about lines of the library."""

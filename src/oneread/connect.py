@@ -69,8 +69,9 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
             leaves them to `db.drain()`.
         clock: whole milliseconds since 1970, for every stamp of this database.
         timeout: seconds that a write waits for its turn before it raises Unavailable; on a store that changes one row
-            at a time, seconds of a whole call, a read's too. Such a call raises Unavailable if nothing was committed,
-            and OutcomeUnknown if that cannot be known; a commit that was made is never an error.
+            at a time, seconds of a whole call, a read's too, after which it sends nothing more; a request that is under
+            way then is waited for, no longer than the `timeout=` of the URL. Such a call raises Unavailable if nothing
+            was committed, and OutcomeUnknown if that cannot be known; a commit that was made is never an error.
         observers: called with every request and its answer, the worker's included, by the thread that made it.
         telemetry: records each verb with OpenTelemetry, if opentelemetry-api is installed, and the logger `oneread`:
             its name, model or view, duration and cost; never keys or values.

@@ -31,7 +31,7 @@ class BigtableSite:
 
     kills: ClassVar = {"emulator stopped and cut off": 3, "all connections cut": 1}
     pauses: ClassVar = {"emulator paused": 1}
-    timeout = 20.0
+    timeout, request_seconds = 20.0, 10
     deadline = 120.0
 
     def __init__(self, emulator, weather, chance):
@@ -40,7 +40,7 @@ class BigtableSite:
         self._proxy = Proxy(("127.0.0.1", emulator.port))
         self._proxy.on_answer = weather.on_answer
         self._instance = uuid4().hex
-        self.url = f"bigtable://test/i{self._instance}?timeout=10"
+        self.url = f"bigtable://test/i{self._instance}?timeout={self.request_seconds}"
         self.own_url = self.url
         self.environment = {"BIGTABLE_EMULATOR_HOST": self._proxy.place}
         self.own_environment = {"BIGTABLE_EMULATOR_HOST": emulator.host}
@@ -78,7 +78,7 @@ class HbaseSite:
         "region server paused": 2,
         "region server paused and fenced": 1,
     }
-    timeout = 30.0
+    timeout, request_seconds = 30.0, 20
     deadline = 300.0
 
     def __init__(self, cluster, weather, chance):
@@ -89,7 +89,7 @@ class HbaseSite:
             each.on_answer = weather.on_answer
         prefix = f"k{uuid4().hex[:8]}_"
         self._table = f"default:{prefix}".encode()
-        options = f"/default?prefix={prefix}&timeout=20&splits={SPLITS}"
+        options = f"/default?prefix={prefix}&timeout={self.request_seconds}&splits={SPLITS}"
         self.url = f"hbase://{','.join(each.place for each in self._proxies)}{options}"
         self.own_url = f"hbase://{cluster.places}{options}"
         self.environment = self.own_environment = {}

@@ -28,7 +28,7 @@ from tools.servers.processes import ends_with_this_process
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITERS, WORKERS, READERS = 3, 2, 1
-SLACK_SECONDS = 15.0
+SLACK_SECONDS = 10.0
 """How much longer than its deadline a call may take on a machine that has other work."""
 
 HEAL_SECONDS = 8.0
@@ -182,7 +182,7 @@ def run(wanted, folder, say=print):
     weather = Weather(Random(wanted.seed + 1))
     began = time.monotonic()
     with site(wanted.engine, weather, chance) as place, own_environment(place.own_environment):
-        ledger = Ledger(folder / "ledger", place.timeout + SLACK_SECONDS)
+        ledger = Ledger(folder / "ledger", place.timeout + place.request_seconds + SLACK_SECONDS)
         with connect(place.own_url, SCHEMA, workers=0, timeout=60) as db:
             fill(db)
             programs = Programs(place, ledger, folder, chance)
