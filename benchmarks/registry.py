@@ -6,7 +6,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from benchmarks.benchmark import Benchmark
-from benchmarks.cases import costs, counters, durable, feeds, growth, reads, rename, saves, sizes, startup, upkeep, web
+from benchmarks.cases import (
+    costs,
+    counters,
+    durable,
+    feeds,
+    growth,
+    reads,
+    remote,
+    rename,
+    saves,
+    sizes,
+    startup,
+    upkeep,
+    web,
+)
 
 _SAVES: Final = {benchmark.id: benchmark for benchmark in saves.BENCHMARKS}
 
@@ -22,6 +36,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
         *feeds.BENCHMARKS,
         *growth.BENCHMARKS,
         *web.BENCHMARKS,
+        *remote.BENCHMARKS,
         *upkeep.BENCHMARKS,
         *startup.BENCHMARKS,
         *sizes.BENCHMARKS,
