@@ -219,7 +219,7 @@ def a_task_ends_with_its_first_page(patch):
         RowTaskRunner,
         "_follow",
         (
-            "return (yield from committer.feeds.follow(outbox.feed_row(source), cursor, batch))",
+            "return (yield from self._give(outbox.feed_row(source), cursor, batch))",
             "yield from committer.feeds.follow(outbox.feed_row(source), cursor, 1)",
         ),
         ("        except Corrupt", "            return None\n        except Corrupt"),

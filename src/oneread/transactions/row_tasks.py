@@ -148,7 +148,7 @@ class RowTaskRunner:
             if (yield from self._other_feeds.is_over(outbox.task_key(source))):
                 return None
             try:
-                return (yield from committer.feeds.follow(outbox.feed_row(source), cursor, batch))
+                return (yield from self._give(outbox.feed_row(source), cursor, batch))
             except Corrupt as error:
                 yield from committer.set_aside(source, b"", error)
                 return None
@@ -163,6 +163,14 @@ class RowTaskRunner:
             if len(committer.leaves_of(source, found)) < batch:
                 break
         return cursor
+
+    def _give(self, row: bytes, cursor: bytes, batch: int) -> Plan[bytes | None]:
+        """Makes several pages of a row's entries right under one lease."""
+        given: bytes | None = cursor
+        for _ in range(LEAF_PAGES):
+            if given is not None:
+                given = yield from self._committer.feeds.follow(row, given, batch)
+        return given
 
     def finish_waiting(self) -> Plan[None]:
         """Finishes what is in the journal, and does tasks until none is left; waits for those of other workers."""
