@@ -62,12 +62,13 @@ class RowVerifier(Verifier):
             yield from RowOrphans(keyspaces, self._logical, FaultReporter(keyspaces, found.append)).run()
         else:
             is_settled = yield from self._compare_kind(keyspaces, kind, found)
-        if (yield from stored_schema()) != stored or not is_settled:
-            self._skipped.append(name or "orphans")
-            return
-        for finding in found:
+        is_same = (yield from stored_schema()) == stored
+        for finding in found if is_same else ():
             self._count(finding)
-        self._end_part(name)
+        if is_same and is_settled:
+            self._end_part(name)
+        else:
+            self._skipped.append(name or "orphans")
 
     def _compare_kind(self, keyspaces: StoreKeyspaces, kind: EntityKind, found: list[Finding]) -> Plan[bool]:
         """Collects what is wrong with one kind; whether all of it could be compared."""

@@ -30,10 +30,10 @@ def test_an_undamaged_store_is_clean(store):
     assert (found.entities, found.skipped, found.cursor, found.found) == (19, (), "", {})
 
 
-NO_FAULTS = [faults.a_taken_value_is_held_by_one_who_has_another]
+NOT_FAULTS = [faults.a_taken_value_is_held_by_one_who_has_another]
 """What commits may leave there: a value is not given back, but taken over."""
 
-FAULTS = [each for each in PLANTED + LEFT if each not in NO_FAULTS]
+FAULTS = [each for each in PLANTED + LEFT if each not in NOT_FAULTS]
 
 
 @pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
@@ -54,8 +54,8 @@ def test_what_was_planted_is_found_and_mended(store, plant):
         assert store.db.verify().clean
 
 
-@pytest.mark.parametrize("plant", NO_FAULTS, ids=lambda plant: plant.__name__)
-def test_what_commits_may_leave_is_no_fault(store, plant):
+@pytest.mark.parametrize("plant", NOT_FAULTS, ids=lambda plant: plant.__name__)
+def test_what_commits_may_leave_is_not_a_fault(store, plant):
     plant(store)
     assert store.db.verify().clean
 
