@@ -117,7 +117,11 @@ def test_totals_that_entities_show_are_refused_by_name_and_other_views_are_verif
         db.save_all([Answer(number=each, question=Question.at(each % 2), author=Author.of(0)) for each in range(4)])
         with pytest.raises(Unsupported, match="does not verify this yet") as refused:
             db.verify()
-        assert "." in refused.value.facts["declaration"]
+        assert refused.value.facts["feature"] == "index over groups"
+        with pytest.raises(Unsupported) as refused:
+            db.verify(Question)
+        assert refused.value.facts["feature"] == "total that an entity shows"
+        assert refused.value.facts["declaration"].startswith("Question.")
         assert db.verify(AnswersOf).clean
         with pytest.raises(Unsupported):
             db.repair()
