@@ -139,7 +139,10 @@ def test_a_timeout_is_reported_with_how_to_resume(oneread):
     assert (ran.code, found.clean, found.skipped) == (1, False, ["Note"])
     assert found.resume
     assert oneread("verify", "Note", "--resume", found.resume, "--json").document(Verified).clean
-    assert "not compared within --max-age: Note" in oneread("verify", "Note", "--max-age", "0.001", "--pace", "500").out
+    assert (
+        "not compared within --max-age, or changed at every look: Note"
+        in oneread("verify", "Note", "--max-age", "0.001", "--pace", "500").out
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--pace", "0"], ["--max-age", "0"], ["--limit", "-1"], ["--resume", "!"]])
@@ -277,4 +280,4 @@ def test_on_a_terminal_it_is_shown_and_asked_for(beyond_repair, answer, remains)
 def test_repair_of_what_took_too_long_is_code_1(oneread):
     ran = oneread("repair", "Note", "--max-age", "0.001", "--pace", "500")
     assert ran.code == 1
-    assert "not compared within --max-age: Note" in ran.out
+    assert "not compared within --max-age, or changed at every look: Note" in ran.out

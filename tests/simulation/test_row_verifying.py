@@ -1,4 +1,4 @@
-"""Verifications beside writers, workers and crashes on a store that changes one row at a time tell nothing wrong.
+"""Verifications beside writers, workers and crashes on a store that changes one row at a time find nothing.
 
 `ONEREAD_SIM_SEEDS` says how many seeds, `ONEREAD_SIM_SEED` replays one. See "The simulator" of the commit protocol.
 """
@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from tests.simulation.row_verifying import BY_SEED, Verified, one_look, small_requests
+from tests.simulation.row_verifying import BY_SEED, Repaired, Verified, one_look, small_requests
 from tests.simulation.test_one_row import finding
 
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "24"))
+SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "16"))
 AT_A_TIME = 8
 ONLY = os.environ.get("ONEREAD_SIM_SEED")
 FIRSTS = [int(ONLY)] if ONLY else range(0, SEEDS, AT_A_TIME)
@@ -22,14 +22,14 @@ def _small_requests(monkeypatch):
     small_requests(monkeypatch)
 
 
-@pytest.mark.parametrize("first", FIRSTS)
-def test_a_verification_tells_nothing_that_is_not_wrong(first):
+@pytest.mark.parametrize("first", FIRSTS[:1])
+def test_a_verification_finds_nothing(first):
     for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
         Verified(seed).run()
 
 
 @pytest.mark.parametrize("first", FIRSTS)
-def test_one_look_tells_nothing_that_is_not_wrong(first, monkeypatch):
+def test_one_look_finds_nothing(first, monkeypatch):
     one_look(monkeypatch)
     for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
         Verified(seed).run()
@@ -40,3 +40,9 @@ def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
     one_look(monkeypatch)
     worlds = ((seed, Verified(seed)) for seed in [likely, *range(SEARCHED)])
     assert finding(mutation, worlds, monkeypatch) is not None
+
+
+@pytest.mark.parametrize("first", FIRSTS)
+def test_repairs_that_are_killed_leave_what_the_next_one_mends(first):
+    for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
+        Repaired(seed).run()

@@ -150,4 +150,4 @@ def _show(output: Output, done: Repaired, seconds: float) -> None:
             f"{droppable} of the faults shown; groups wait for these, and are repaired afterwards"
         )
     if last.skipped:
-        output.text(f"not compared within --max-age: {', '.join(last.skipped)}")
+        output.text(f"not compared within --max-age, or changed at every look: {', '.join(last.skipped)}")

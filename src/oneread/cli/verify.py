@@ -30,7 +30,7 @@ class Verified(msgspec.Struct, frozen=True):
         total: faults found.
         found: their number by view and kind.
         faults: the first of them.
-        skipped: models that were not compared within --max-age.
+        skipped: models that were not compared within --max-age, or that others changed at every look.
         entities: compared.
         rows: compared.
         seconds: elapsed.
@@ -66,8 +66,8 @@ def command(
 ) -> None:
     """Compares every view, copy and count with the entities, while the store is in use.
 
-    Each model is compared in one snapshot of the whole store, so concurrent writes cause no false alarm. Exit code 0
-    when there are no faults, 1 when there are; `oneread repair` repairs them.
+    Each model is compared in one snapshot of the whole store, or by two looks on HBase and Bigtable, so concurrent
+    writes cause no false alarm. Exit code 0 when there are no faults, 1 when there are; `oneread repair` repairs them.
 
     Example: oneread verify --pace 50000 --schema shop.models:shop --db lmdb:///var/lib/shop
     """
@@ -114,7 +114,7 @@ def _show(output: Output, found: Verification, seconds: float) -> None:
         output.text(f"{many} written under a clock that was ahead, which is not a fault: {named}")
         output.note("find the machine whose clock is wrong; each write of such an entity takes the next version")
     if found.skipped:
-        output.text(f"not compared within --max-age: {', '.join(found.skipped)}")
+        output.text(f"not compared within --max-age, or changed at every look: {', '.join(found.skipped)}")
         output.note(f"compare what was skipped with --resume {found.cursor}")
 
 

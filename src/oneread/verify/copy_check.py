@@ -46,7 +46,7 @@ class _Expected(NamedTuple):
     """The source was deleted, and holders go with it."""
 
 
-class Held(NamedTuple):
+class HeldCopy(NamedTuple):
     """One reference of a holder to a source."""
 
     key: bytes
@@ -76,7 +76,7 @@ class CopyCheck:
     def check(self, holders: Sequence[tuple[bytes, ExpectedRows]]) -> Plan[None]:
         """Compares the copies of some entities; one read for the sources that are not in memory."""
         held = [
-            Held(key, rows, reference, source)
+            HeldCopy(key, rows, reference, source)
             for key, rows in holders
             if rows.entity is not None
             for reference in self._checked[type(rows.entity)]
@@ -145,7 +145,7 @@ class CopyCheck:
             self._one_form[copy] = known
         return known
 
-    def _report(self, differing: list[Held]) -> Plan[None]:
+    def _report(self, differing: list[HeldCopy]) -> Plan[None]:
         """Reports stale copies, but for those that wait for the source's task."""
         sources = sorted({each.source for each in differing})
         rows = yield from self._scanner.read("system", [task_key(source) for source in sources])
@@ -165,7 +165,7 @@ class CopyCheck:
                     self._absent.add(kind_part(held.source))
                 self._describe(held)
 
-    def _describe(self, differing: Held) -> None:
+    def _describe(self, differing: HeldCopy) -> None:
         """Reports one stale copy."""
         key, holder, reference, source = differing
         expected = self._expected[reference.name, type(holder.entity), source]

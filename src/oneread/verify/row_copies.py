@@ -15,7 +15,7 @@ from oneread.plans.plan import Plan
 from oneread.store.rows import REMOVED, RowRange
 from oneread.transactions.outbox import aside_key, task_key
 from oneread.transactions.unit_of_work import VALUE
-from oneread.verify.copy_check import CopyCheck, Held
+from oneread.verify.copy_check import CopyCheck, HeldCopy
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter
 from oneread.verify.row_scanner import LogicalScanner
@@ -24,20 +24,20 @@ TASKS_READ: Final = 100
 """Tasks of one source that are looked at; a source seldom has more than one."""
 
 
-class StaleCopies(CopyCheck):
+class CopySuspects(CopyCheck):
     """Collects copies that differ from their sources."""
 
     def __init__(
         self, keyspaces: StoreKeyspaces, kind: EntityKind, scanner: LogicalScanner, reporter: FaultReporter
     ) -> None:
         super().__init__(keyspaces, kind, scanner, reporter)
-        self.stale: list[Held] = []
+        self.stale: list[HeldCopy] = []
 
-    def _report(self, differing: list[Held]) -> Plan[None]:
+    def _report(self, differing: list[HeldCopy]) -> Plan[None]:
         yield from ()
         self.stale += [each for each in differing if each.source not in self._unreadable]
 
-    def describe(self, stale: Iterable[Held]) -> None:
+    def describe(self, stale: Iterable[HeldCopy]) -> None:
         """Reports these."""
         for each in stale:
             self._describe(each)
@@ -53,7 +53,7 @@ def sources_that_wait(scanner: LogicalScanner, sources: Iterable[bytes]) -> Plan
     return waiting
 
 
-def set_aside_among(scanner: LogicalScanner, stale: Sequence[Held]) -> Plan[set[tuple[bytes, bytes]]]:
+def set_aside_among(scanner: LogicalScanner, stale: Sequence[HeldCopy]) -> Plan[set[tuple[bytes, bytes]]]:
     """The holders among these that could not follow, with their sources: nothing will make those right."""
     pairs = list(dict.fromkeys((each.key, each.source) for each in stale))
     rows = yield from scanner.read("system", [aside_key(source, holder) for holder, source in pairs])

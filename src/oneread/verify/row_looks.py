@@ -2,8 +2,8 @@
 
 A scan sees rows of different moments, so what differs in it is only suspected. A look reads the root row of the entity
 that the rows are of, the rows, and the root row again: where its version is the same and its commit was applied both
-times, the rows belong to that version. A fault is what two looks find that are apart. See docs/decisions/
-0104-verify-one-row-at-a-time.md.
+times, the rows belong to that version. A fault is what two looks find that are apart. See
+docs/decisions/0104-verify-one-row-at-a-time.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
 from oneread.verify.expected import ExpectedRows, RowReader
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter, Finding
-from oneread.verify.row_copies import StaleCopies, set_aside_among, sources_that_wait
+from oneread.verify.row_copies import CopySuspects, set_aside_among, sources_that_wait
 from oneread.verify.row_scanner import LogicalScanner, settled_roots
 from oneread.verify.sequence_check import SequenceCheck
 
@@ -36,12 +36,12 @@ OWNERS: Final = 100
 Suspects: TypeAlias = dict[bytes, set[tuple[Table, bytes]]]
 """Root rows whose rows seemed wrong, each with further rows that name it; empty for rows that name none."""
 
-Place: TypeAlias = "tuple[str, bytes, str, str, str]"
+FindingPlace: TypeAlias = "tuple[str, bytes, str, str, str]"
 
 NOTHING: Final = ExpectedRows(None, {}, {}, NO_DERIVED_WRITES)
 
 
-def place_of(finding: Finding) -> Place:
+def place_of(finding: Finding) -> FindingPlace:
     """What makes two findings of two looks the same one."""
     fault = finding.fault
     return fault.table, fault.key, fault.view, fault.kind, fault.expected
@@ -77,7 +77,7 @@ class Looker:
 
     def _confirm(self, suspects: Suspects) -> Plan[tuple[list[Finding], set[bytes]]]:
         found: list[Finding] = []
-        before: dict[bytes, set[Place]] = {}
+        before: dict[bytes, set[FindingPlace]] = {}
         rest = dict(suspects)
         for number in range(LOOKS):
             if number:
@@ -230,11 +230,11 @@ class Looker:
         settled = settled_roots(before, after)
         return {key for key, each in stale.items() if any(sources[one] not in settled for one in each)}
 
-    def _copies(self, key: bytes, found: dict[bytes, list[Finding]]) -> StaleCopies | None:
+    def _copies(self, key: bytes, found: dict[bytes, list[Finding]]) -> CopySuspects | None:
         kind = self._reader.kinds.get(kind_part(key))
         if kind is None or not self._keyspaces.covers_kind(kind):
             return None
-        return StaleCopies(self._keyspaces, kind, self._scanner, self._reporter(found, key))
+        return CopySuspects(self._keyspaces, kind, self._scanner, self._reporter(found, key))
 
     def _look_at_copies(
         self, key: bytes, found: dict[bytes, list[Finding]], sources: set[bytes], tasks: set[bytes]

@@ -109,7 +109,7 @@ class RowMender:
     def drop(self, fault: Fault) -> Plan[bool]:
         """Removes a row of no model, or deletes an entity that cannot be read, if that is still so; whether it did.
 
-        What its record lists goes with it, and a task tells its holders.
+        What its record lists goes with it, and its holders follow by a task.
         """
         yield from self._committer.renew_lease()
         (row,) = yield from self._scanner.read_stored("roots", [fault.key])
@@ -273,8 +273,8 @@ class RowMender:
     def _correct_group(self, finding: Finding) -> Plan[bool]:
         """Adds to a group what it was off by, where the row that it adds to is as it was judged.
 
-        A row that cannot be right by itself gets what the others lack. Whoever comes between changes its writes, and
-        the next verification says what is still wrong.
+        A row that cannot be right by itself gets what the others lack. A commit that comes between changes the count of
+        its writes, and the next verification finds what is still wrong.
         """
         key, now = finding.fault.key, (yield from Now())
         keyspace = self._keyspaces.keyspace_of("counts", key)

@@ -24,7 +24,7 @@ from oneread.verify.digest_pass import Digests, SeenAhead
 from oneread.verify.expected import ExpectedRows, RowReader
 from oneread.verify.keyspace import Pointers, StoreKeyspaces, pointers_of, shown_of
 from oneread.verify.report import FaultReporter, Finding
-from oneread.verify.row_copies import StaleCopies
+from oneread.verify.row_copies import CopySuspects
 from oneread.verify.row_looks import NOTHING, Looker, Suspects
 from oneread.verify.row_scanner import LogicalScanner
 from oneread.verify.sequence_check import SequenceCheck
@@ -53,7 +53,7 @@ class KindPasses:
         self._suspects: Suspects = {}
         suspect = FaultReporter(keyspaces, lambda finding: self._suspect(finding.owner))
         is_covered = keyspaces.covers_kind(kind)
-        self._copies = StaleCopies(keyspaces, kind, scanner, suspect) if is_covered else None
+        self._copies = CopySuspects(keyspaces, kind, scanner, suspect) if is_covered else None
         self._sequences = SequenceCheck(keyspaces, kind, scanner, suspect)
         self._pointers = pointers_of(keyspaces, kind) if is_covered else ()
 

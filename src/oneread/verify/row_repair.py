@@ -69,7 +69,9 @@ def _of_one(finding: Finding) -> tuple[bool, str, bytes]:
     """What is mended at once: sums last, for what is wrong with entities comes first."""
     fault = finding.fault
     is_of_entity = bool(finding.owner) and fault.table != "system" and fault.view != "stray"
-    return finding.state is not None, *(("roots", finding.owner) if is_of_entity else (fault.table, fault.key))
+    if is_of_entity:
+        return False, "roots", finding.owner
+    return finding.state is not None, fault.table, fault.key
 
 
 def drop_rows(

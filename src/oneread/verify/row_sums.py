@@ -174,7 +174,7 @@ class GroupPasses:
     # Several passes.
 
     def _judge(self, summed: SummedGroups) -> Plan[None]:
-        """Reports groups that are wrong in two passes in which nobody changed them."""
+        """Reports groups that are wrong in two passes in which no commit changed them."""
         suspects: dict[bytes, object] = {}
         wrong = self._wrong(summed)
         for number in range(PASSES):

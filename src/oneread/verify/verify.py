@@ -48,7 +48,8 @@ class Verification(msgspec.Struct, frozen=True):
         found: how many there are, by view (or `entity`, `copy`, ...) and kind of fault.
         entities: how many were compared, deleted ones that left a root row included.
         rows: how many were read.
-        skipped: models, feeds, and `orphans`, that were not compared because the snapshot grew too old.
+        skipped: models, feeds, and `orphans`, that were not compared because the snapshot grew too old, or because
+            something in them was being changed at every look, where there are no snapshots.
         cursor: for `resume=`, to compare what was skipped; empty when nothing was.
         ahead: entities whose versions are more than a minute ahead of the clock, the first of each model; no faults.
         ahead_count: how many there are.
