@@ -59,14 +59,14 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     Arguments:
         url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`; or `memory://NAME`, a store of
             this process that stays when it is closed, and can be opened again. LMDB takes options:
-            `durability=group|may_lose_last|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names. Or
+            `durability=group|may_lose_last|none`, `map_size=` bytes, `prefix=` of table names. Or
             `hbase://HOST:PORT,HOST:PORT/NAMESPACE`, the Thrift2 servers of an HBase, or `bigtable://PROJECT/INSTANCE`:
-            see the page of URLs.
+            see the page of URLs. With `read_only=true` every store must exist, and is never written.
         schema: the declarations of the application.
         cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 32 random bytes, best.
             By default the store's own key: cursors then work in every process of this store, and in no other store.
-        workers: threads that run the tasks of the outbox: by default 1 when the store is local and persistent, else
-            0, which leaves them to `db.drain()`.
+        workers: threads that run the tasks of the outbox: by default 1 when the store is persistent, else 0, which
+            leaves them to `db.drain()`.
         clock: whole milliseconds since 1970, for every stamp of this database.
         timeout: seconds that a write waits for its turn before it raises Unavailable; on a store that changes one row
             at a time, seconds of a whole call, a read's too. Such a call raises Unavailable if nothing was committed,
@@ -336,18 +336,22 @@ def _lmdb(path: str, given: Options, timeout: float) -> tuple[Engine, bool]:
 
 
 def _memory(path: str, given: Options, _timeout: float) -> tuple[Engine, bool]:
-    span, options = given.pop("span", "rows"), sorted(given)
+    span, read_only = given.pop("span", "rows"), given.pop("read_only", "false")
+    options = sorted(given)
     if span not in ("row", "rows") or (span == "rows" and given):
-        known = ["span=row", "deletes=hide", "deletes=remove", "latency_ms=1"]
+        known = ["read_only=true", "span=row", "deletes=hide", "deletes=remove", "latency_ms=1"]
         raise InvalidUrl("memory:// does not have this option", path=path, options=options or span, known=known)
+    if read_only not in ("true", "false"):
+        raise InvalidUrl("this option is true or false", option="read_only", value=read_only)
+    reads = read_only == "true"
     if span == "row":
-        return _one_row_memory(path, given), True
+        return _one_row_memory(path, given, read_only=reads), not reads
     from oneread.engines.memory import MemoryEngine, named
 
-    return named(path) if path else MemoryEngine(), True
+    return named(path, read_only=reads) if path or reads else MemoryEngine(), not reads
 
 
-def _one_row_memory(path: str, given: Options) -> Engine:
+def _one_row_memory(path: str, given: Options, *, read_only: bool) -> Engine:
     from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine, named
 
     deletes, latency = given.pop("deletes", "hide"), given.pop("latency_ms", "0")
@@ -358,7 +362,8 @@ def _one_row_memory(path: str, given: Options) -> Engine:
             path=path, deletes=deletes, latency_ms=latency, unknown=sorted(given),
         )  # fmt: skip
     hides: Deletes = "hide" if deletes == "hide" else "remove"
-    return (named(path, hides) if path else OneRowMemoryEngine(hides)).reopened(float(latency) / 1000, grace)
+    opened = named(path, hides, read_only=read_only) if path or read_only else OneRowMemoryEngine(hides)
+    return opened.reopened(float(latency) / 1000, grace, read_only=read_only)
 
 
 def _grace(given: Options) -> int:
@@ -392,7 +397,8 @@ def _hbase(place: str, given: Options, timeout: float) -> tuple[Engine, bool]:
         from oneread.engines.hbase import HbaseEngine, options_from_url
     except ModuleNotFoundError as error:
         raise UsageError("hbase:// needs thriftpy2: pip install 'oneread[hbase]'", missing=error.name) from error
-    return HbaseEngine(options_from_url(place, given, timeout=timeout, grace=_grace(given))), True
+    options = options_from_url(place, given, timeout=timeout, grace=_grace(given))
+    return HbaseEngine(options), not options.read_only
 
 
 _OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {

@@ -37,6 +37,7 @@ from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, LocalPages, finders
 from oneread.database.freshness import Freshness, fresh_page, read_token
+from oneread.database.hot_spots import HotSpots, hot_spots
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.operations import Children, Operations
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
@@ -44,6 +45,7 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
+from oneread.database.verifying import dropping, repair, verification
 from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, watched_view
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
@@ -87,9 +89,8 @@ from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
-from oneread.verify.drop import drop
-from oneread.verify.repair import Repaired, Repairer
-from oneread.verify.verify import Verification, Verifier, VerifyOptions
+from oneread.verify.repair import Repaired
+from oneread.verify.verify import Verification, VerifyOptions
 
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
@@ -966,15 +967,16 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
     ) -> Verification:
         """Compares everything derived with the entities, while the store is in use.
 
-        Costs a read of every row once, in requests of 500 rows; rows that differ are read a second time. Memory stays
-        flat.
+        Costs a read of every row once, in requests of 500 rows; rows that differ are read a second time. On a store
+        that changes one row at a time rows and what they belong to are read, each once, in requests of 1,000 or 2,000
+        rows, and what seems wrong is looked at twice. Memory stays flat.
 
         Arguments:
             wanted: views and models; everything when none is given. A model includes all that is derived from its
                 entities and what they copy, a view its own rows only.
             pace: rows per second at most, so that a store in use keeps its speed.
             max_age: seconds that the snapshot of one model may take, since LMDB cannot reuse freed pages meanwhile.
-                What is not done by then is skipped, and the result lists it.
+                What is not done by then is skipped, and the result lists it. No limit where there are no snapshots.
             on_fault: called with every fault, in the thread that does the work.
             progress: called after every batch, in that thread.
             keep: faults that the result holds; all are counted.
@@ -983,7 +985,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can verify.
-            Unsupported: the engine has no snapshots.
+            Unsupported: the store changes one row at a time, and a feed, a list of groups, or a total that an entity
+                shows is to be verified, which the error names.
 
         Examples:
             ```python
@@ -992,7 +995,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
-        return await self.run(Verifier(self.operations.require("verify").catalog, options).plan())
+        return await self.run(verification(self.operations, options))
 
     async def repair(
         self,
@@ -1020,7 +1023,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can repair.
-            Unsupported: the engine has no snapshots or its transactions do not span rows.
+            Unsupported: as for `verify`.
 
         Examples:
             ```python
@@ -1028,8 +1031,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
-        operations = self.operations.require("repair")
-        return await self.run(Repairer(operations.catalog, operations.committer, options).plan())
+        return await self.run(repair(self.operations, options))
 
     async def drop(self, *faults: Fault) -> tuple[Fault, ...]:
         """Removes what cannot be mended: entities that cannot be read, and rows of no model. There is no way back.
@@ -1045,8 +1047,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             UsageError: a fault is not droppable; nothing was removed.
             SchemaMismatch: the schema has changed meanwhile.
         """
-        operations = self.operations.require("drop")
-        return await self.run(drop(operations.catalog, operations.committer, faults))
+        return await self.run(dropping(self.operations, faults))
 
     def bulk(
         self,
@@ -1251,6 +1252,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
 
         A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
         On a store that changes one row at a time, also commits that are not finished: at most 1,000 entities are read.
+        Of tasks and of unfinished commits at most 100,000 are counted, 500 and 2,000 a request.
         """
         check_function("progress", progress)
         engine = self._driver.engine
@@ -1258,6 +1260,27 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         spans_rows = self.operations.spans_rows
         plan = surveys.survey(self.operations.catalog, counted, progress, exact=exact, spans_rows=spans_rows)
         return surveys.with_cache(await self.run(plan), self.cache_use)
+
+    def hot_spots(self, limit: int = 10) -> HotSpots:
+        """Where this process's writes met those of others, with the declarations that cause it. No request is made.
+
+        On a store that changes one row at a time: the rows for which compare-and-sets were lost most often, by which
+        commits began again, and the models and indexes whose new rows all go to one end. Counted since the database
+        was opened, in memory that does not grow. Elsewhere there are none: a writer waits for its turn instead.
+
+        Arguments:
+            limit: rows that are listed, 1 to 10,000.
+
+        Raises:
+            UsageError: a limit out of bounds.
+
+        Examples:
+            ```python
+            for each in db.hot_spots().rows:
+                print(each.row, each.lost, each.advice)
+            ```
+        """
+        return hot_spots(self.operations.catalog, self._driver.hot, limit)
 
     async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
         """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.

@@ -20,7 +20,7 @@ from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.cache import CACHE_REQUESTS
 from oneread.store.engine import AsyncEngine, Engine
-from oneread.store.requests import REQUESTS, Read, Request, Scan
+from oneread.store.requests import CHANGES, REQUESTS, Read, Request, Scan
 
 T = TypeVar("T")
 
@@ -108,6 +108,8 @@ class AsyncDriver(Performer):
             self.admit(asked, trace)
             answer = await self._answer(asked)
             trace.note(asked, answer)
+            if type(asked) in CHANGES:
+                self.hot.note(asked, answer)
             return answer
         if type(asked) is Now:
             return self.now()

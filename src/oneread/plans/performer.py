@@ -16,6 +16,7 @@ from oneread.plans.arguments import UNCACHED, Age, check_max_age
 from oneread.plans.clock import wall_clock
 from oneread.plans.counted import CountedStore, SingleRequests
 from oneread.plans.effects import Atomically, Now, Separately, Sleep, Snapshot
+from oneread.plans.hot_keys import HotKeys
 from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import Cache
@@ -60,6 +61,7 @@ class Performer:
         self.chance = chance
         self.timeout = timeout
         self.cache = cache
+        self.hot = HotKeys()
 
     def admit(self, request: Request[Any], trace: Trace) -> None:
         """Raises before a request that may not be made.
@@ -105,7 +107,7 @@ class Performer:
     def twin(self, kind: type[P]) -> P:
         """Another driver of the same engine, with the same clock, chance, timeout and cache."""
         twin = kind(self.engine, self.clock, self.chance, self.timeout, self.cache)
-        twin.reads = self.reads
+        twin.reads, twin.hot = self.reads, self.hot
         return twin
 
     def following(self, plan: Plan[T]) -> Plan[T]:

@@ -20,7 +20,7 @@ from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import CACHE_REQUESTS
 from oneread.store.engine import Engine
-from oneread.store.requests import REQUESTS
+from oneread.store.requests import CHANGES, REQUESTS
 
 T = TypeVar("T")
 
@@ -71,6 +71,8 @@ class SyncDriver(Performer):
             self.admit(asked, trace)
             answer = self.engine.answer(asked)
             trace.note(asked, answer)
+            if type(asked) in CHANGES:
+                self.hot.note(asked, answer)
             return answer
         return _EFFECTS[type(asked)](self, asked, trace)
 

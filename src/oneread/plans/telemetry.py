@@ -81,6 +81,12 @@ class Telemetry:
         self._oldest = meter.create_gauge(
             "oneread.tasks.oldest", unit="s", description="How old the oldest change is that tasks still copy."
         )
+        self._behind = meter.create_gauge(
+            "oneread.behind", unit="s", description="Age of the oldest change that views, copies or totals may lack."
+        )
+        self._lost = meter.create_counter(
+            "oneread.lost_swaps", unit="{swap}", description="Compare-and-sets that others' changes came before."
+        )
         self._batches = meter.create_counter(
             "oneread.worker.batches", unit="{batch}", description="Batches of tasks that this program has done."
         )
@@ -94,6 +100,16 @@ class Telemetry:
             about = self._common | {"oneread.task.kind": kind}
             self._waiting.set(waiting, about)
             self._oldest.set(oldest, about)
+
+    def note_behind(self, seconds: float) -> None:
+        """Records how far views, copies and totals may be behind."""
+        if self._tracer is not None:
+            self._behind.set(seconds, self._common)
+
+    def note_lost(self, declared: str, kind: str) -> None:
+        """Records a compare-and-set that was lost, of a row that a declaration causes."""
+        if self._tracer is not None:
+            self._lost.add(1, self._common | {"oneread.declared": declared, "oneread.row.kind": kind})
 
     def note_batches(self, batches: int) -> None:
         """Records batches of tasks that the worker has done."""

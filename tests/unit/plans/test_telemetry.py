@@ -20,6 +20,8 @@ from oneread.database import worker
 from oneread.errors import NotFound, Unavailable, UsageError
 from oneread.plans import telemetry
 from oneread.plans.telemetry import Telemetry
+from oneread.store.requests import CheckAndMutate
+from oneread.store.rows import RowMutation
 from tests.unit.counters.handles import handle
 from tests.unit.database.faces import FACES
 from tests.unit.database.shop import SCHEMA, SHOP, Customer, Product, PurchasesOfBuyer, SalesOfBuyer, customer, fill
@@ -180,8 +182,19 @@ def test_a_worker_records_what_waits_what_it_did_and_what_failed(told, monkeypat
         thread.stop()
         assert value_of(told, "oneread.tasks.waiting") == 0
         assert value_of(told, "oneread.tasks.oldest") == 0
+        assert value_of(told, "oneread.behind") == 0
         (failed,) = told.points()["oneread.worker.failures"]
         assert (failed.value, failed.attributes["error.type"]) == (1, "Unavailable")
+
+
+def test_a_lost_compare_and_set_names_its_declaration_and_no_key(told):
+    with connect("memory://?span=row", SCHEMA, telemetry=True, workers=0) as db:
+        key = db.operations.root(Customer, (1,))
+        for table, place in (("roots", key), ("system", b"lease:expired")):
+            db._driver.hot.note(CheckAndMutate(table, b"d:v", None, RowMutation(place)), False)
+        (lost,) = told.points()["oneread.lost_swaps"]
+        assert lost.value == 1
+        assert (lost.attributes["oneread.declared"], lost.attributes["oneread.row.kind"]) == ("Customer", "entity")
 
 
 def value_of(told, name):
