@@ -11,6 +11,7 @@ from oneread.store.rows import RowRange
 
 TYPES = {int: st.integers(-3, 300), str: st.text("ab\0\1\xff", max_size=3), bytes: st.binary(max_size=3)}
 PREFIX = b"\0\5\0\1"
+UNSPREAD = Depth(64)
 
 
 @st.composite
@@ -56,7 +57,7 @@ def test_the_writer_of_each_row_of_a_range_changes_the_number_of_the_range(found
             assert readers.of_key("views", row) in writer.of_written("views", row)
 
 
-def names_of(*values, depth=EVERY_ELEMENT._replace(starts=(0,))):
+def names_of(*values, depth=UNSPREAD):
     return NumberNames(lambda _table, _prefix: depth).of_written("views", PREFIX + encode(values))
 
 
