@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 from oneread.encoding.codec import Codec, KeyElement
 from oneread.encoding.ordered import encode
 from oneread.encoding.ranges import KeyBounds, prefix_range
-from oneread.plans.cache_numbers import EVERY_ELEMENT, NEVER_CACHED, NumberNames
+from oneread.plans.cache_numbers import EVERY_ELEMENT, NEVER_CACHED, Depth, NumberNames
 from oneread.store.rows import RowRange
 
 TYPES = {int: st.integers(-3, 300), str: st.text("ab\0\1\xff", max_size=3), bytes: st.binary(max_size=3)}
 PREFIX = b"\0\5\0\1"
+UNSPREAD = Depth(64)
 
 
 @st.composite
@@ -25,20 +26,26 @@ def keys(draw):
 @given(
     keys(), st.integers(0, 4), st.sampled_from(["whole", "behind", "before", "bounded"]),
     st.binary(max_size=2), st.integers(0, 4),
+    st.sampled_from([b"", b"\x80", b"\x9c", b"\xe3"]),
 )  # fmt: skip
-def test_the_writer_of_each_row_of_a_range_changes_the_number_of_the_range(found, depth, form, behind, more):
+def test_the_writer_of_each_row_of_a_range_changes_the_number_of_the_range(found, depth, form, behind, more, spread):
     codec, several, width = found
-    readers = NumberNames(lambda _table, _prefix: depth)
-    writers = [readers, NumberNames(lambda _table, _prefix: depth + more), NumberNames(lambda *_: EVERY_ELEMENT)]
-    rows = [PREFIX + codec.encode(values) + behind for values in several]
+    starts, before = ((len(spread),), PREFIX + spread)
+    readers = NumberNames(lambda _table, _prefix: Depth(depth, starts))
+    writers = [
+        readers,
+        NumberNames(lambda _table, _prefix: Depth(depth + more, starts)),
+        NumberNames(lambda *_: EVERY_ELEMENT),
+    ]
+    rows = [before + codec.encode(values) + behind for values in several]
     given_values = several[0][:width]
-    start, stop = prefix_range(PREFIX + codec.prefix_encoder(width)(given_values))
+    start, stop = prefix_range(before + codec.prefix_encoder(width)(given_values))
     if form == "behind":
         start = max(start, rows[-1] + b"\0")
     elif form == "before":
         stop = min(stop or rows[-1], rows[-1])
     elif form == "bounded" and width < len(codec.elements):
-        start, stop = codec.bounded_range(given_values, KeyBounds(since=several[-1][width]), prefix=PREFIX)
+        start, stop = codec.bounded_range(given_values, KeyBounds(since=several[-1][width]), prefix=before)
     within = RowRange(start, stop or b"")
     number = readers.of_range("views", within)
     assert number is not None or start[:4] != PREFIX
@@ -50,7 +57,7 @@ def test_the_writer_of_each_row_of_a_range_changes_the_number_of_the_range(found
             assert readers.of_key("views", row) in writer.of_written("views", row)
 
 
-def names_of(*values, depth=EVERY_ELEMENT):
+def names_of(*values, depth=UNSPREAD):
     return NumberNames(lambda _table, _prefix: depth).of_written("views", PREFIX + encode(values))
 
 
@@ -58,12 +65,12 @@ def test_each_prefix_of_a_key_has_a_number_of_its_own():
     assert len(set(names_of(1, "a", 2))) == 4
     assert names_of(1, "a", 2)[:3] == names_of(1, "a", 3)[:3]
     assert names_of(1, "a", 2)[3] != names_of(1, "a", 3)[3]
-    assert names_of(1, "a", 2, depth=1) == names_of(1, "a", 2)[:2]
+    assert names_of(1, "a", 2, depth=Depth(1)) == names_of(1, "a", 2)[:2]
     assert names_of(1, "a", 2, depth=NEVER_CACHED) == []
 
 
 def test_tables_are_apart_and_system_has_no_numbers():
-    names = NumberNames(lambda _table, _prefix: 1)
+    names = NumberNames(lambda _table, _prefix: Depth(1))
     assert names.of_written("views", PREFIX) != names.of_written("counts", PREFIX)
     assert names.of_written("system", PREFIX) == []
     assert names.of_key("system", PREFIX) is None
@@ -72,6 +79,6 @@ def test_tables_are_apart_and_system_has_no_numbers():
 
 
 def test_a_range_over_several_views_has_no_number():
-    names = NumberNames(lambda _table, _prefix: 1)
+    names = NumberNames(lambda _table, _prefix: Depth(1))
     assert names.of_range("views", RowRange(PREFIX, b"")) is None
     assert names.of_range("views", RowRange(PREFIX, b"\0\6\0\1")) is None

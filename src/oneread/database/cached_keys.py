@@ -14,22 +14,22 @@ from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView
 from oneread.feeds.feed_view import FeedView
-from oneread.plans.cache_numbers import EVERY_ELEMENT, NEVER_CACHED, Depth
-from oneread.store.keys import pointer_part
+from oneread.plans.cache_numbers import EVERY_ELEMENT, NEVER_CACHED, Depth, DepthOf
+from oneread.store.keys import SPREAD_BYTES, pointer_part
 from oneread.store.rows import Table
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, is_group_root
 
 
-def depth_of(catalog: Catalog) -> Depth:
+def depth_of(catalog: Catalog) -> DepthOf:
     """The depth of each prefix, for the cache of a database with this schema."""
-    known: dict[tuple[Table, bytes], int] = {
-        ("roots", kind.prefix): len(kind.codec.elements) for kind in catalog.kinds.values()
+    known: dict[tuple[Table, bytes], Depth] = {
+        ("roots", kind.prefix): Depth(len(kind.codec.elements), _starts(kind.spread)) for kind in catalog.kinds.values()
     }
     for view in catalog.views.values():
         for keyspace in view.keyspaces(catalog.kinds[view.model]):
             known[keyspace.table, keyspace.prefix] = _depth_of_view(view, keyspace.table)
 
-    def depth(table: Table, prefix: bytes) -> int:
+    def depth(table: Table, prefix: bytes) -> Depth:
         found = known.get((table, prefix))
         if found is not None:
             return found
@@ -40,15 +40,20 @@ def depth_of(catalog: Catalog) -> Depth:
     return depth
 
 
-def _depth_of_view(view: CompiledView, table: Table) -> int:
+def _depth_of_view(view: CompiledView, table: Table) -> Depth:
     if isinstance(view, FeedView):
         return NEVER_CACHED
     if isinstance(view, AggregateView):
-        return len(view.key.codec.elements)
+        return Depth(len(view.key.codec.elements))
     if table != "views":  # claims, which only writers read
         return NEVER_CACHED
     # An element that descends orders a list, as a rule: no reader asks for one value of it.
-    return len(list(takewhile(lambda element: not element.descending, view.key.codec.elements)))
+    asked = takewhile(lambda element: not element.descending, view.key.codec.elements)
+    return Depth(len(list(asked)), _starts(view.key.spread))
+
+
+def _starts(spread: int) -> tuple[int, ...]:
+    return (0,) if spread == 1 else (SPREAD_BYTES,)
 
 
 _NEVER: Final = frozenset({BACK_REFERENCES, HOLDS, COUNTERS.start})

@@ -9,27 +9,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from oneread.encoding.ranges import successor
 from oneread.encoding.values import complement, take_value
 from oneread.errors import Corrupt
-from oneread.store.keys import PREFIX_BYTES
+from oneread.store.keys import PREFIX_BYTES, SPREAD_BYTES
 from oneread.store.rows import RowRange, Table
 
-Depth: TypeAlias = Callable[[Table, bytes], int]
-"""How many elements of the keys with a table and a prefix have numbers; below 0 for rows that no cache answers."""
 
-EVERY_ELEMENT: Final = 64
-"""More elements than a key has."""
-NEVER_CACHED: Final = -1
+class Depth(NamedTuple):
+    """Which prefixes of the keys of some rows have numbers: those up to so many elements.
+
+    `starts` are the bytes before the first element, behind the prefix of a kind or view: 1 where rows are spread, both
+    where that is not known.
+    """
+
+    elements: int
+    starts: tuple[int, ...] = (0,)
+
+
+DepthOf: TypeAlias = Callable[[Table, bytes], Depth]
+"""The depth of the keys with a table and a prefix."""
+
+_MOST_ELEMENTS: Final = 64
+"""More than a key has."""
+EVERY_ELEMENT: Final = Depth(_MOST_ELEMENTS, (0, SPREAD_BYTES))
+NEVER_CACHED: Final = Depth(0, ())
+"""Of rows that no cache answers."""
 
 
 class NumberNames:
     """The names of the numbers of rows and ranges."""
 
-    def __init__(self, depth: Depth) -> None:
-        self._depth = depth
+    def __init__(self, depth_of: DepthOf) -> None:
+        self._depth_of = depth_of
 
     def of_written(self, table: Table, key: bytes) -> list[str]:
         """Those that a writer of this row changes."""
@@ -57,18 +71,25 @@ class NumberNames:
         size = PREFIX_BYTES.get(table)
         if size is None or len(key) < size:
             return
-        depth = self._depth(table, key[:size])
-        if depth < 0:
+        depth = self._depth_of(table, key[:size])
+        if depth.starts:
+            yield size
+        for start in depth.starts:
+            if start and len(key) > size:
+                yield size + start
+            yield from _elements(key, size + start, depth.elements)
+
+
+def _elements(key: bytes, end: int, most: int) -> Iterator[int]:
+    """Where each of the first elements of a key ends, from an offset on."""
+    complemented = complement(key)
+    while most and end < len(key):
+        try:
+            _value, end = take_value(key, complemented, end)
+        except Corrupt:  # not an element: the number of a shard behind a group, say
             return
-        yield size
-        complemented, end = complement(key), size
-        while depth and end < len(key):
-            try:
-                _value, end = take_value(key, complemented, end)
-            except Corrupt:  # not an element: the number of a shard behind a group, say
-                return
-            yield end
-            depth -= 1
+        yield end
+        most -= 1
 
 
 def _name(table: Table, prefix: bytes) -> str:

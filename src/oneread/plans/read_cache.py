@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
 import msgspec
 
 from oneread.errors import StoreError
-from oneread.plans.cache_numbers import Depth, NumberNames
+from oneread.plans.cache_numbers import DepthOf, NumberNames
 from oneread.plans.effects import Now, Random, Together
 from oneread.plans.plan import Plan
 from oneread.store.cache import (
@@ -84,8 +84,8 @@ class ReadCache:
     digests that answers are checked by; `clock` has the seconds of pauses.
     """
 
-    def __init__(self, depth: Depth, key: bytes, max_age: float, clock: Callable[[], float]) -> None:
-        self._names = NumberNames(depth)
+    def __init__(self, depth_of: DepthOf, key: bytes, max_age: float, clock: Callable[[], float]) -> None:
+        self._names = NumberNames(depth_of)
         self._key = key
         self.max_age = max_age
         self._clock = clock

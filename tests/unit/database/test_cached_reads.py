@@ -377,6 +377,35 @@ def test_a_write_that_is_refused_leaves_the_cache_as_it_is(db, elsewhere):
     assert cost(db, db.get(Post, 1, 1)) == Cost()
 
 
+class Event(Model[int, int]):
+    spread = 3
+    day: Key[int]
+    number: Key[int]
+    kind: int
+
+
+class EventsOfKind(Index[Event]):
+    spread = 3
+    kind: int = by(Event.kind)
+
+
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_of_what_is_spread_a_write_renews_its_own_range(face, places):
+    db = face(places[0], Schema(Event, EventsOfKind), cache=places[1], max_age=MAX_AGE, workers=0)
+    for number in range(6):
+        db.save(Event(day=1, number=number, kind=number % 2))
+    reads = [*[lambda at=at: db.get(Event, 1, at) for at in range(6)], lambda: db.page(EventsOfKind, 0)]
+    for read in reads:
+        read()
+    db.save(Event(day=1, number=1, kind=1))
+    assert [cost(db, read()).requests for read in reads] == [0, 1, 0, 0, 0, 0, 0]
+    db.save(Event(day=1, number=2, kind=1))
+    assert {row.source.key[1] for row in db.page(EventsOfKind, 0)} == {0, 4}
+    assert {row.source.key[1] for row in db.page(EventsOfKind, 1)} == {1, 2, 3, 5}
+    assert {each.number for each in db.page(Event, 1)} == set(range(6))
+    db.close()
+
+
 def test_use_is_counted(db):
     fill(db)
     before = db.cache_use
