@@ -104,7 +104,7 @@ def test_wrong_use_is_refused(oneread, server):
     assert failed.code == 2
     assert "no value of this cache-first counter is stored" in failed.failure().message
     assert oneread("counter", "views:7", "--cache-first", "--shards", "3").code == 2
-    assert oneread("counter", "views:7", "--cache", "redis://x").code == 2
+    assert oneread("counter", "views:7", "--cache", "ftp://x").code == 2
     server.kill()
     failed = oneread("counter", "views:7", "--cache", server.url, "--json")
     assert failed.code not in (0, 2)

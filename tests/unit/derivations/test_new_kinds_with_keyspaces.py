@@ -117,7 +117,7 @@ class PeakView(ToyView):
             Keyspace(self.prefix, "counts", name, kind, values, width=1),
             Keyspace(
                 self.hidden, "views", f"{name}.{self.field}", kind, values,
-                owner_offset(self.key.codec, self.codec),
+                owner_offset(self.key, self.codec),
             ),
         )  # fmt: skip
 
