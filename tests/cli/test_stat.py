@@ -50,6 +50,7 @@ class Survey(msgspec.Struct, forbid_unknown_fields=True):
     unswept: dict[str, float]
     feeds: dict[str, Lag]
     commits: None
+    cache: None
     behind: float
     are_all: bool
 
