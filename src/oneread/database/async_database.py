@@ -655,8 +655,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             await db.delete(Purchase, "537626", 1)
             ```
         """
-        plan = self.operations.delete(model, key, if_version, children)
-        tasks = await self._driver.run(plan, self._trace())
+        tasks = await self._driver.run(self.operations.delete(model, key, if_version, children), self._trace())
         self._wake(tasks)
 
     async def save_all(self, entities: Iterable[M], *, batch: int = SAVE_BATCH) -> list[M]:

@@ -648,8 +648,7 @@ class Database(FeedVerbs, Together):
             db.delete(Purchase, "537626", 1)
             ```
         """
-        plan = self.operations.delete(model, key, if_version, children)
-        tasks = self._driver.run(plan, self._trace())
+        tasks = self._driver.run(self.operations.delete(model, key, if_version, children), self._trace())
         self._wake(tasks)
 
     def save_all(self, entities: Iterable[M], *, batch: int = SAVE_BATCH) -> list[M]:

@@ -15,7 +15,7 @@ from oneread.plans.effects import Now, Random, Sleep
 from oneread.store.requests import Increment, Read
 from oneread.store.rows import Cell
 from tests.unit.counters.handles import handle, is_clean
-from tests.unit.counters.test_dumping import dumped
+from tests.unit.counters.test_dumping import dumped, load
 from tests.unit.counters.test_row_counters_lost import Lossy, Program, done, dropped, failed
 
 VIEWS = name_key("views")
