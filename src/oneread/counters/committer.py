@@ -323,9 +323,8 @@ class _Adding:
         stored = settings_of(self.rows[key])
         settings = kept(stored, wanted.declared)
         check_kind(wanted, settings)
-        declared = wanted.declared.windows
-        if declared and not declared.keys() <= settings.windows.keys():
-            settings = msgspec.structs.replace(settings, windows={**declared, **settings.windows})
+        if settings.lacks(wanted.declared):
+            settings = msgspec.structs.replace(settings, windows={**wanted.declared.windows, **settings.windows})
         if settings is not stored:
             self.put(key, encode_settings(settings))
         return settings

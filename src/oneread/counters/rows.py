@@ -100,6 +100,10 @@ class CounterSettings(msgspec.Struct, frozen=True, array_like=True):
     shown: bool = False
     approximate: bool = False
 
+    def lacks(self, declared: CounterSettings) -> bool:
+        """Whether sizes of windows are declared that the counter does not keep; an approximate one keeps none."""
+        return not self.approximate and not declared.windows.keys() <= self.windows.keys()
+
 
 def encode_settings(settings: CounterSettings) -> bytes:
     """The value of a configuration row: four elements, five for an approximate counter."""

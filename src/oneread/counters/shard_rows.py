@@ -126,14 +126,14 @@ class SettingsRow(NamedTuple):
         return (
             settings is not None
             and settings.shards > 0
-            and declared.windows.keys() <= settings.windows.keys()
+            and not settings.lacks(declared)
             and seconds <= self.placing.once_for
         )
 
     def needed(self, declared: CounterSettings, seconds: float) -> SettingsRow:
         """As a counter that is declared like this needs it, and tokens that are kept for so many seconds."""
         settings = kept(self.settings, declared)
-        if not declared.windows.keys() <= settings.windows.keys():
+        if settings.lacks(declared):
             settings = msgspec.structs.replace(settings, windows={**declared.windows, **settings.windows})
         return self.changed(settings, seconds)
 

@@ -95,7 +95,6 @@ class Add(NamedTuple):
 
 def check_kind(wanted: Add, stored: CounterSettings) -> None:
     """Raises UsageError for an add that is declared to be of another kind than the counter."""
-    check_windows(wanted.name, stored, wanted.declared.windows)
     if wanted.checks_kind and wanted.declared.approximate != stored.approximate:
         raise UsageError(
             "one program adds to this counter approximately, another exactly: say the same in both, or delete it",

@@ -1247,14 +1247,13 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         """
         check_batch(seconds, size)
         plans = self.operations.counters
-        declared = plans.declared(shards, keep)
 
         def commit(adds: Sequence[Add], once: Once) -> None:
             self._worker_driver.run(plans.committer.add(adds, once), Trace(self._observers))
 
         once_for, run = plans.rules.once_for, self._driver.in_thread  # async only
-        return AsyncCounterBatch(commit, declared, once_for, seconds, size, run)  # async only
-        # sync only: return CounterBatch(commit, declared, plans.rules.once_for, seconds, size)
+        return AsyncCounterBatch(commit, plans.declared(shards, keep), once_for, seconds, size, run)  # async only
+        # sync only: return CounterBatch(commit, plans.declared(shards, keep), plans.rules.once_for, seconds, size)
 
     async def survey(self, *, exact: bool = False, progress: Reporter = no_progress) -> Survey:
         """What the store holds: rows and bytes, views and their states, tasks, and the engine's own figures.

@@ -10,7 +10,7 @@ from oneread.counters.row_counters import RowCounters
 from oneread.counters.rows import FORGOTTEN, INCREMENTS, CounterSettings, name_key, number_of, shard_key
 from oneread.counters.wanted import Add
 from oneread.engines.one_row_memory import OneRowMemoryEngine
-from oneread.errors import Corrupt, InvalidValue, OutcomeUnknown, Unavailable, UsageError
+from oneread.errors import Corrupt, InvalidQuery, InvalidValue, OutcomeUnknown, Unavailable, UsageError
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.store.requests import Increment, Read
 from oneread.store.rows import Cell
@@ -83,10 +83,13 @@ def test_what_an_approximate_counter_refuses(face):
 
 def test_a_batch_adds_to_it_exactly(face):
     views_of(face).add()
-    batch = face.db.counter_batch(seconds=60.0)
+    batch = face.db.counter_batch(seconds=60.0, keep={"hour": 2})
     batch.add("views", 3)
+    batch.add("votes", 4)
     batch.close()
-    assert views_of(face).read() == 4
+    assert (views_of(face).read(), handle(face, "votes").read()) == (4, 4)
+    with pytest.raises(InvalidQuery, match="keeps no windows of this size"):
+        views_of(face).windows("hour")
 
 
 def test_an_add_is_one_request():

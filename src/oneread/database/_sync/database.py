@@ -1236,12 +1236,11 @@ class Database(FeedVerbs, Together):
         """
         check_batch(seconds, size)
         plans = self.operations.counters
-        declared = plans.declared(shards, keep)
 
         def commit(adds: Sequence[Add], once: Once) -> None:
             self._worker_driver.run(plans.committer.add(adds, once), Trace(self._observers))
 
-        return CounterBatch(commit, declared, plans.rules.once_for, seconds, size)
+        return CounterBatch(commit, plans.declared(shards, keep), plans.rules.once_for, seconds, size)
 
     def survey(self, *, exact: bool = False, progress: Reporter = no_progress) -> Survey:
         """What the store holds: rows and bytes, views and their states, tasks, and the engine's own figures.
