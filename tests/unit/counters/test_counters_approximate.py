@@ -1,6 +1,8 @@
 """Approximate counters: increments of the store where it changes one row at a time, exact elsewhere."""
 
+from concurrent.futures import ThreadPoolExecutor
 from random import Random as Chance
+from uuid import uuid4
 
 import pytest
 
@@ -14,7 +16,7 @@ from oneread.errors import Corrupt, InvalidQuery, InvalidValue, OutcomeUnknown, 
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.store.requests import Increment, Read
 from oneread.store.rows import Cell
-from tests.unit.counters.handles import handle, is_clean
+from tests.unit.counters.handles import SCHEMA, handle, is_clean
 from tests.unit.counters.test_dumping import dumped, load
 from tests.unit.counters.test_row_counters_lost import Lossy, Program, done, dropped, failed
 
@@ -251,6 +253,34 @@ def test_a_delete_forgets_what_it_has_read_and_nothing_that_comes_later(seed):
     left = several.value()
     several.run([one.add([Add(VIEWS, 1000, APPROXIMATE)]) for _ in range(2)])
     assert several.value() == 2000 + left
+
+
+@pytest.fixture(params=["bigtable", "hbase"])
+def server_url(request, monkeypatch, worker_id):
+    """An empty store on a real server."""
+    if request.param == "bigtable":
+        monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", request.getfixturevalue("emulator").host)
+        return f"bigtable://test/i{uuid4().hex}"
+    place = request.getfixturevalue("hbase").place
+    return f"hbase://{place}/default?prefix=approximate_{worker_id}_{uuid4().hex}_&compression=none"
+
+
+def test_a_real_server_counts_deletes_and_counts_again(server_url):
+    asked = []
+    with connect(server_url, SCHEMA, workers=0, observers=(lambda made, _answer: asked.append(type(made)),)) as db:
+        views = db.counter("views", approximate=True, shards=1)
+        views.add()
+        asked.clear()
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(views.add, range(1, 21))) == [True] * 20
+        assert asked == [Increment] * 20
+        assert (views.read(), [each.number for each in views.shards()]) == (211, [0])
+        views.delete()
+        assert (views.read(), db.counters()) == (0, [])
+        views.add(5)
+        with db.counter_batch() as batch:
+            batch.add("views", 2)
+        assert (views.read(), db.verify().clean) == (7, True)
 
 
 def test_a_number_that_is_not_of_an_increment_is_unreadable():
