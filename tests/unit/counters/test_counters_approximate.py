@@ -256,13 +256,13 @@ def test_a_delete_forgets_what_it_has_read_and_nothing_that_comes_later(seed):
 
 
 @pytest.fixture(params=["bigtable", "hbase"])
-def server_url(request, monkeypatch, worker_id):
+def server_url(request, monkeypatch):
     """An empty store on a real server."""
     if request.param == "bigtable":
         monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", request.getfixturevalue("emulator").host)
         return f"bigtable://test/i{uuid4().hex}"
     place = request.getfixturevalue("hbase").place
-    return f"hbase://{place}/default?prefix=approximate_{worker_id}_{uuid4().hex}_&compression=none"
+    return f"hbase://{place}/default?prefix=approximate_{uuid4().hex[:12]}_&compression=none"
 
 
 def test_a_real_server_counts_deletes_and_counts_again(server_url):
