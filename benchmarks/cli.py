@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         help="data sets; else ONEREAD_DATA, beside the repository, made up",
     )
     commands.add_parser("report", help="write REPORT.md again from the newest full run")
-    commands.add_parser("requests", help="what each write of the shop asks of a store, counted")
+    commands.add_parser("requests", help="what each write of a shop and a forum asks of a store, counted")
     return parser
 
 

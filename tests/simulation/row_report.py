@@ -23,6 +23,7 @@ from tests.simulation import (
     row_child_totals_mutations,
     row_counter_fields_mutations,
     row_counter_mutations,
+    row_ending,
     row_feeds,
     row_following,
     row_former_groups,
@@ -32,6 +33,7 @@ from tests.simulation import (
     row_pages,
     row_purging,
     row_shards,
+    row_spread,
     row_totals_mutations,
     row_trimming,
     test_row_building,
@@ -59,6 +61,7 @@ WORLDS = {
     "groups": group_world,
     "feeds": row_feeds.world,
     "feeds of few entries": row_trimming.world,
+    "entries of feeds": row_ending.world,
     "large groups": row_large_groups.world,
     "large groups, applied later": partial(row_large_groups.world, later=True),
     "counters": counter_world,
@@ -69,6 +72,7 @@ WORLDS = {
     "totals of several rows": partial(totals_world, spread=True),
     "totals of groups": threads_world,
     "shards of groups": row_shards.spread_world,
+    "ranges": row_spread.spread_world,
 }
 """Each makes the simulation of a seed."""
 
@@ -81,6 +85,7 @@ BY_SEED = {
     "groups": row_group_mutations.BY_SEED,
     "feeds": test_row_feeds.BY_SEED,
     "feeds of few entries": test_row_trimming.BY_SEED,
+    "entries of feeds": row_ending.BY_SEED,
     "large groups": test_row_large_groups.BY_SEED,
     "counters": row_counter_mutations.BY_SEED,
     "counters shown": row_counter_fields_mutations.BY_SEED,
@@ -88,6 +93,7 @@ BY_SEED = {
     "totals of several rows": row_totals_mutations.BY_SPREAD,
     "totals of groups": row_child_totals_mutations.BY_SEED,
     "shards of groups": row_shards.BY_SEED,
+    "ranges": row_spread.BY_SEED,
 }
 """The rules that are broken, by the world whose seeds find them."""
 
@@ -105,6 +111,7 @@ BY_SCHEDULE = {
     "holders": row_following.BY_SWITCHES,
     "cells": row_cells.BY_SWITCHES,
     "groups": row_group_mutations.BY_SWITCHES,
+    "entries of feeds": row_ending.BY_SCHEDULE,
     "large groups": test_row_large_groups.NOT_BY_SEED,
     "counters": row_counter_mutations.BY_SCHEDULE,
     "counters shown": row_counter_fields_mutations.BY_SWITCHES,

@@ -13,6 +13,7 @@ from oneread.counters.row_counters import RowCounters
 from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.database.group_overlay import GroupOverlay
 from oneread.database.purge import Purge
+from oneread.database.recoverer import Recoverer
 from oneread.database.store_parts import StoreParts
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
@@ -30,7 +31,11 @@ from oneread.transactions.row_tasks import RowTaskRunner
 
 def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreParts:
     """The parts; `inline` is the schema's, `grace` how long removed rows stay, in seconds."""
-    cells, feeds = LaidCopies(catalog), row_feeds_of(catalog)
+
+    def clock() -> float:
+        return committer.clock()
+
+    cells, feeds = LaidCopies(catalog), row_feeds_of(catalog, clock)
     follow = followers(catalog)._replace(cells=cells)
     committer = PagesCommitter(
         catalog.name_of, follow, RecordedPointers(catalog.group_of), min(inline, ROW_HOLDERS), catalog.claim_facts
@@ -39,9 +44,10 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreP
     committer.lease, committer.clock = fence, fence.clock
     committer.feeds, committer.shards = feeds, GroupShards(catalog.shards)
     committer.read_counter = show_counter
+    tasks = RowTaskRunner(committer, standing=fence.standing, writes_alone=fence.writes_alone)
     return StoreParts(
         committer,
-        RowTaskRunner(committer, standing=fence.standing, writes_alone=fence.writes_alone),
+        tasks,
         partial(GroupOverlay, committer),
         feeds,
         RowCounters(),
@@ -52,4 +58,5 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreP
         partial(Purge, catalog, RecordedPointers(), grace),
         committer.apply_later,
         row_group_reader,
+        Recoverer(committer, fence, tasks.leases),
     )

@@ -51,9 +51,10 @@ from oneread.transactions.intents import (
 )
 from oneread.transactions.known_commits import KnownCommit
 from oneread.transactions.loading import still_referenced
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.outbox import SetAside, is_group_root
 from oneread.transactions.root import BODY, VERSION, Root, next_version
-from oneread.transactions.row_apply import Committed, check_sums, group_tasks, left_tasks, new_commit, reserve, surely
+from oneread.transactions.row_apply import Committed, check_sums, group_tasks, left_tasks, new_commit, reserve
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
 from oneread.transactions.row_holds import HeldRows, RecordedKeys
 from oneread.transactions.row_pointers import put_pointers, refers, taken, taken_by

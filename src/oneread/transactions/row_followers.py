@@ -22,8 +22,9 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import INTENTS, Intents, SeenRow, marker_row, read_root, root_row
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import Root, next_version
-from oneread.transactions.row_apply import Committed, check_sums, surely
+from oneread.transactions.row_apply import Committed, check_sums
 from oneread.transactions.row_commits import Prepared, Ready, RowCommitter
 from oneread.transactions.row_feeds import follow_all
 from oneread.transactions.row_pointers import taken_by
@@ -321,6 +322,11 @@ class FollowingCommitter(RowCommitter):
             yield from self.set_aside(source, holder, error)
             return []
         return [] if done is None else (yield from self._apply_now(done))
+
+    def take_again(self, source: bytes, holder: bytes) -> Plan[None]:
+        """Commits a holder with its source's values, whatever it says to have taken of it. Raises what refuses them."""
+        change = self._followers.of_source(source, holder)
+        yield from in_time(self._commit_now(partial(self._attempt, change, None), change.key), self.clock, OPERATION)
 
     def set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
         """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""

@@ -28,8 +28,9 @@ from oneread.transactions.intents import (
     read_root,
     root_row,
 )
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import NO_ROOT, VERSION, Root, encode_root, next_version
-from oneread.transactions.row_apply import Committed, surely
+from oneread.transactions.row_apply import Committed
 from oneread.transactions.row_commits import (
     SEVERAL,
     Finished,

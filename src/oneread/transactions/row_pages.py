@@ -23,8 +23,9 @@ from oneread.store.rows import Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Commit
 from oneread.transactions.intents import INTENTS, SeenRow, marker_row, read_pending, read_root, root_row
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import next_version
-from oneread.transactions.row_apply import Committed, group_tasks, left_tasks, reserve, surely
+from oneread.transactions.row_apply import Committed, group_tasks, left_tasks, reserve
 from oneread.transactions.row_commits import LATER, Prepared, Ready, Unfollowed, was_made
 from oneread.transactions.row_followers import PAGE, PAGE_BYTES
 from oneread.transactions.row_pointers import put_cell, put_pointers, taken_by

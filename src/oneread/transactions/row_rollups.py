@@ -23,9 +23,10 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision, GroupRefused
 from oneread.transactions.intents import SeenRow, read_pending, read_root
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder, encode_lease, lease_in
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.outbox import group_of_root, group_root, is_group_root
 from oneread.transactions.root import NO_ROOT, Root, next_version
-from oneread.transactions.row_apply import Committed, surely
+from oneread.transactions.row_apply import Committed
 from oneread.transactions.row_commits import Finished, LostRace, Ready
 from oneread.transactions.row_groups import GroupCommitter, GroupDraft
 from oneread.transactions.row_pointers import taken_by

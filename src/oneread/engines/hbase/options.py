@@ -11,7 +11,8 @@ import msgspec
 from oneread.engines.hbase.thrift2 import COMPRESSIONS
 from oneread.errors import InvalidUrl
 from oneread.store.limits import GRACE
-from oneread.store.rows import TABLES, Table
+from oneread.store.rows import Table
+from oneread.store.splits import splits_from_url
 
 ThriftPlace: TypeAlias = tuple[str, int]
 """Host and port of one Thrift2 server."""
@@ -137,29 +138,11 @@ def _compression(name: str, value: str) -> str:
     return value
 
 
-def _splits(name: str, value: str) -> dict[Table, tuple[bytes, ...]]:
-    """`roots:0001,0002;views:0003`: of each table the keys that a new region begins with, in hexadecimal."""
-    splits: dict[Table, tuple[bytes, ...]] = {}
-    for part in value.split(";"):
-        named, colon, keys = part.partition(":")
-        table: Table | None = next((each for each in TABLES if each == named), None)
-        if table is None or table in splits or not colon or not _KEYS(keys):
-            raise InvalidUrl(
-                "splits are tables with keys in hexadecimal: roots:0001,0002;views:0003",
-                option=name,
-                part=part,
-                tables=TABLES,
-            )
-        splits[table] = tuple(sorted({bytes.fromhex(key) for key in keys.split(",")}))
-    return splits
-
-
 _NAMESPACE: Final = re.compile(r"[A-Za-z0-9_]{1,64}").fullmatch
 _HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]+").fullmatch
 _NUMBER: Final = re.compile(r"[0-9]{1,5}").fullmatch
 _PREFIX: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?").fullmatch
 _SECONDS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?").fullmatch
-_KEYS: Final = re.compile(r"([0-9a-fA-F]{2}){1,32}(,([0-9a-fA-F]{2}){1,32})*").fullmatch
 _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
     "prefix": _prefix,
     "pool": _pool,
@@ -167,6 +150,6 @@ _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
     "transport": _transport,
     "tls": _tls,
     "compression": _compression,
-    "splits": _splits,
+    "splits": splits_from_url,
     "read_only": _truth,
 }
