@@ -18,6 +18,7 @@ RAN = {
     "page": ["Person"],
     "repair": [],
     "shell": ["--run", "print(db.get(Person, 1).name)"],
+    "splits": [],
     "stat": ["--exact"],
     "sweep": [],
     "tasks": ["--drain"],
@@ -25,8 +26,6 @@ RAN = {
     "worker": ["--once"],
 }
 REFUSED = {
-    "verify": "does not have this verb yet (verb='verify'",
-    "repair": "does not have this verb yet (verb='repair'",
     "backup": "this engine cannot copy its store; dump the entities instead",
     "numbers": "give the URL a prefix= that no store has",
 }
