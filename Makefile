@@ -20,6 +20,9 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 JOBS ?= 2
 SEEDS ?= 2000
 POWER_FAILURES ?= 300
+SERVER_KILLS ?= 100
+WRITER_KILLS ?= 200
+ENGINE ?= bigtable
 
 $(BIN)/pip:
 	@test -n "$(PYTHON)" && $(PYTHON) $(NEW_ENOUGH) || { \
@@ -84,6 +87,10 @@ bigtable: setup
 browser: setup
 	@$(BIN)/python -m tools.browser install
 
+.PHONY: servers
+servers: setup postgres redis memcached hbase bigtable ## HBase of several processes, Bigtable's emulator, memcached, Redis and PostgreSQL until Ctrl-C; SERVERS='hbase bigtable' some of them
+	@$(BIN)/python -m tools.servers $(SERVERS)
+
 .PHONY: lint
 lint: setup ## style, layout, layers, and that the synchronous face is up to date
 	$(BIN)/ruff check
@@ -114,6 +121,10 @@ ifeq ($(SPAN),row)
 else
 	ONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/power tests/failures/test_interrupts.py
 endif
+
+.PHONY: soak
+soak: setup $(if $(filter hbase,$(ENGINE)),hbase,bigtable) ## SERVER_KILLS faults of servers and WRITER_KILLS killed programs on ENGINE=bigtable or hbase; SEED= for the order of faults
+	$(BIN)/python -m tests.soak --engine $(ENGINE) --server-kills $(SERVER_KILLS) --writer-kills $(WRITER_KILLS) $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench
 bench: setup postgres redis ## every benchmark against its peers

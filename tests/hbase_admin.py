@@ -14,7 +14,8 @@ struct TColumnFamilyDescriptor { 1: required binary name, 10: optional i32 maxVe
 struct TTableDescriptor { 1: required TTableName tableName, 2: optional list<TColumnFamilyDescriptor> columns }
 struct TNamespaceDescriptor { 1: required string name }
 struct THRegionInfo { 1: i64 regionId, 2: binary tableName, 3: optional binary startKey }
-struct THRegionLocation { 2: required THRegionInfo regionInfo }
+struct TServerName { 1: string hostName, 2: optional i32 port }
+struct THRegionLocation { 1: required TServerName serverName, 2: required THRegionInfo regionInfo }
 exception TIOError { 1: optional string message }
 service THBaseService {
   void createTable(1: TTableDescriptor desc, 2: optional list<binary> splitKeys) throws (1: TIOError io)

@@ -1,6 +1,6 @@
-"""The shop's command line: `demo`, `load`, `page`, `rename`, `report`, `serve`, `damage`.
+"""The shop's command line: `demo`, `load`, `check`, `page`, `rename`, `report`, `serve`, `damage`.
 
-What is wrong with one is said in a line on stderr, with exit code 2.
+What is wrong with one is said in a line on stderr, with exit code 2; numbers that differ are exit code 1.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from examples.commands import Parser, exit_code
@@ -57,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
 
     loading = verb("load", "load invoice lines into a store; continues where an earlier load ended")
     _with_data(loading, None)
+    checking = verb("check", "add every page and total up again without the library, and verify the store")
+    _with_data(checking, None)
     paging = verb("page", "a customer's newest purchases: one range read")
     paging.add_argument("customer", type=_positive, metavar="CUSTOMER", help="the customer's number")
     paging.add_argument("--limit", type=_positive, default=10, help="rows of the page (10)")
@@ -72,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     spoiling.add_argument("--faults", type=_positive, default=1_000, help="how many (1000)")
     spoiling.add_argument("--seed", type=int, default=7, help="the same seed plants the same faults (7)")
     spoiling.add_argument("--out", type=Path, metavar="FILE", help="list them there, one JSON object a line")
-    for each in (loading, paging, renaming, reporting, serving, spoiling):
+    for each in (loading, checking, paging, renaming, reporting, serving, spoiling):
         each.add_argument("--db", metavar="URL", default=STORE, help=f"the store ({STORE})")
     return parser
 
@@ -86,9 +88,10 @@ def serve(given: argparse.Namespace) -> None:
     serving.serve(given)
 
 
-VERBS = {
+VERBS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "demo": demo.demo,
     "load": verbs.load,
+    "check": verbs.check,
     "page": verbs.page,
     "rename": verbs.rename,
     "report": verbs.report,
@@ -101,11 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     given = _parser().parse_args(arguments)
 
-    def run() -> int:
-        VERBS[given.verb](given)
-        return 0
-
-    return exit_code(f"shop {given.verb}", run)
+    return exit_code(f"shop {given.verb}", lambda: VERBS[given.verb](given) or 0)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ median over many keys. It ends by itself and leaves the store to play with.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import threading
 from argparse import Namespace
@@ -290,9 +291,10 @@ def _goodbye(url: str, customer: int, code: str, seconds: float) -> None:
         print(f"Done in {seconds:.0f} s. The store was in memory and ends with this program.")
         return
     print(f"Done in {seconds:.0f} s. The store stays. With the environment active (. .venv/bin/activate), try:")
-    print(f"  {shell} report --db {url}")
-    print(f"  {shell} rename --db {url} {code} 'A NEW NAME'")
-    print(f"  {shell} page --db {url} --limit 5 {customer}")
+    quoted = shlex.quote(url)
+    print(f"  {shell} report --db {quoted}")
+    print(f"  {shell} rename --db {quoted} {code} 'A NEW NAME'")
+    print(f"  {shell} page --db {quoted} --limit 5 {customer}")
     print(
         "  python -i -c \"from oneread import *; from examples.shop.schema import *; db = connect('"
         + url

@@ -1,4 +1,4 @@
-"""What the commands `load`, `page`, `rename` and `report` do, and print."""
+"""What the commands `load`, `check`, `page`, `rename`, `report` and `damage` do, and print."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 from argparse import Namespace
 from time import perf_counter
 
+from examples.comparing import print_compared, print_verified
 from examples.shop import cleaning, damage, loading, stores
+from examples.shop.checking import check as compared
 from examples.shop.mistakes import Mistake
 from examples.shop.printing import again, size, table, timed
 from examples.shop.report import report as blocks
@@ -90,7 +92,8 @@ def rename(given: Namespace) -> None:
         after = db.patch(Product, given.code, name=name)
         returned = perf_counter()
         tasks = db.tasks(after)
-        how = "a task of the outbox" if tasks else "the same commit"
+        within = "the same commit" if db.operations.spans_rows else "the call"
+        how = "a task of the outbox" if tasks else within
         tasks.wait(timeout=600)
         right = perf_counter()
         cost = db.cost(after)
@@ -104,6 +107,17 @@ def report(given: Namespace) -> None:
     with stores.for_reading(given.db) as db:
         for block in blocks(db):
             print(block, flush=True)
+
+
+def check(given: Namespace) -> int:
+    """Compares everything with the lines, then verifies the store; 1 where anything differs."""
+    what = loading.Source(given.data, given.limit, given.seed)
+    with stores.for_reading(given.db) as db:
+        print(f"comparing {given.db} with {what.label}, added up again", flush=True)
+        differences = print_compared([*compared(db, what.lines())])
+        print(f"  {differences:,} differ")
+        clean = print_verified(db)
+    return 0 if clean and not differences else 1
 
 
 def spoil(given: Namespace) -> None:

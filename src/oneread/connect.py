@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Coroutine, Generator
+from functools import partial
 from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from oneread.database.migration import Migration
     from oneread.database.operations import Operations
     from oneread.evolution.schema import Schema
+    from oneread.plans.read_cache import ReadCache
     from oneread.plans.trace import Observer
     from oneread.store.cache import Cache
     from oneread.store.engine import Engine
@@ -49,6 +51,7 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     observers: tuple[Observer, ...] = (),
     telemetry: bool = False,
     cache: str | None = None,
+    max_age: float | None = None,
     wait: Wait = "views",
 ) -> Database:
     """Opens a store under a schema.
@@ -56,14 +59,14 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     Arguments:
         url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`; or `memory://NAME`, a store of
             this process that stays when it is closed, and can be opened again. LMDB takes options:
-            `durability=group|may_lose_last|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names. Or
+            `durability=group|may_lose_last|none`, `map_size=` bytes, `prefix=` of table names. Or
             `hbase://HOST:PORT,HOST:PORT/NAMESPACE`, the Thrift2 servers of an HBase, or `bigtable://PROJECT/INSTANCE`:
-            see the page of URLs.
+            see the page of URLs. With `read_only=true` every store must exist, and is never written.
         schema: the declarations of the application.
         cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 32 random bytes, best.
             By default the store's own key: cursors then work in every process of this store, and in no other store.
-        workers: threads that run the tasks of the outbox: by default 1 when the store is local and persistent, else
-            0, which leaves them to `db.drain()`.
+        workers: threads that run the tasks of the outbox: by default 1 when the store is persistent, else 0, which
+            leaves them to `db.drain()`.
         clock: whole milliseconds since 1970, for every stamp of this database.
         timeout: seconds that a write waits for its turn before it raises Unavailable; on a store that changes one row
             at a time, seconds of a whole call, a read's too. Such a call raises Unavailable if nothing was committed,
@@ -71,9 +74,14 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
         observers: called with every request and its answer, the worker's included, by the thread that made it.
         telemetry: records each verb with OpenTelemetry, if opentelemetry-api is installed, and the logger `oneread`:
             its name, model or view, duration and cost; never keys or values.
-        cache: where the values of `cache_counter` are: `memcached://HOST:11211`, with the option `timeout=` seconds for
-            which an answer is waited for, 1 unless given; or `memory://`, this process. Stores that share a server stay
-            apart; give a copy of a store that a backup made `namespace=` and a name. Nothing is asked of it here.
+        cache: where the values of `cache_counter` are, and with `max_age` what reads have found:
+            `memcached://HOST:11211` or `redis://HOST:6379/0`, with the option `timeout=` seconds for which an answer is
+            waited for, 1 unless given; or `memory://`, this process. Stores that share a server stay apart; give a copy
+            of a store that a backup made `namespace=` and a name. Nothing is asked of it here.
+        max_age: with it, `get`, `find`, `get_many` and `page` are answered from the cache, and writes tell it what they
+            change: seconds that an answer may be old if the cache or a writer fails, up to 30 days. 0: reads go to the
+            store unless one of them says otherwise. Every program that writes needs the same cache. For HBase and
+            Bigtable only: LMDB is faster than any cache. See the page on caches.
         wait: for what a write waits. On a store that changes one row at a time a commit is made before the lists,
             totals and copies that follow from it are written: "views" waits for these, "commit" leaves them to the
             worker, and a page shows them with `includes=`. On other stores all are written at once.
@@ -82,8 +90,8 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
 
     Raises:
         InvalidUrl: the scheme or an option is unknown.
-        UsageError: an argument is of a wrong type, or a client is not installed: `pip install 'oneread[cache]'`, or
-            `oneread[hbase]`.
+        UsageError: an argument is of a wrong type, or a client is not installed: `pip install 'oneread[cache]'`,
+            `oneread[redis]` or `oneread[hbase]`; or `max_age` without a cache, or for a store in this process.
         SchemaMismatch: the store was written under another schema, or by a newer release.
         Unavailable: the store did not open in time.
         LimitExceeded: the disk is full.
@@ -95,10 +103,12 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     _check(cursor_secret, workers, observers, telemetry=telemetry)
     _check_time(clock, timeout)
     _check_wait(wait)
+    _check_cache(cache, max_age)
     engine, operations, threads = _open(url, schema, clock, timeout, workers)
     if wait == "commit":
         operations.apply_later()
-    driver = SyncDriver(engine, clock, timeout=timeout, cache=_cached(cache, url, engine))
+    driver = SyncDriver(engine, clock, timeout=timeout, cache=_cached(cache, url, engine, max_age))
+    driver.reads = _read_cache(max_age, engine, operations)
     database = Database(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
     return _traced(database, url) if telemetry else database
 
@@ -114,6 +124,7 @@ def connect_async(  # noqa: PLR0913 - as connect
     observers: tuple[Observer, ...] = (),
     telemetry: bool = False,
     cache: str | None = None,
+    max_age: float | None = None,
     wait: Wait = "views",
 ) -> Opening:
     """Opens a store under a schema for one event loop: the arguments and errors of `connect`.
@@ -131,10 +142,12 @@ def connect_async(  # noqa: PLR0913 - as connect
         _check(cursor_secret, workers, observers, telemetry=telemetry)
         _check_time(clock, timeout)
         _check_wait(wait)
+        _check_cache(cache, max_age)
         engine, operations, threads = await asyncio.to_thread(_open, url, schema, clock, timeout, workers)
         if wait == "commit":
             operations.apply_later()
-        driver = AsyncDriver(engine, clock=clock, timeout=timeout, cache=_cached(cache, url, engine))
+        driver = AsyncDriver(engine, clock=clock, timeout=timeout, cache=_cached(cache, url, engine, max_age))
+        driver.reads = _read_cache(max_age, engine, operations)
         database = AsyncDatabase(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
         return _traced(database, url) if telemetry else database
 
@@ -222,6 +235,16 @@ def _check_time(clock: object, timeout: object) -> None:
 def _check_wait(wait: object) -> None:
     if wait not in get_args(Wait):
         raise UsageError("wait: expected views or commit", given=wait)
+
+
+def _check_cache(cache: object, max_age: object) -> None:
+    if max_age is None:
+        return
+    from oneread.plans.arguments import check_max_age
+
+    check_max_age(max_age)
+    if cache is None:
+        raise UsageError('max_age is of a cache: connect(url, schema, cache="memcached://HOST:11211", max_age=60)')
 
 
 def _check_schema(schema: object) -> None:
@@ -313,18 +336,22 @@ def _lmdb(path: str, given: Options, timeout: float) -> tuple[Engine, bool]:
 
 
 def _memory(path: str, given: Options, _timeout: float) -> tuple[Engine, bool]:
-    span, options = given.pop("span", "rows"), sorted(given)
+    span, read_only = given.pop("span", "rows"), given.pop("read_only", "false")
+    options = sorted(given)
     if span not in ("row", "rows") or (span == "rows" and given):
-        known = ["span=row", "deletes=hide", "deletes=remove", "latency_ms=1"]
+        known = ["read_only=true", "span=row", "deletes=hide", "deletes=remove", "latency_ms=1"]
         raise InvalidUrl("memory:// does not have this option", path=path, options=options or span, known=known)
+    if read_only not in ("true", "false"):
+        raise InvalidUrl("this option is true or false", option="read_only", value=read_only)
+    reads = read_only == "true"
     if span == "row":
-        return _one_row_memory(path, given), True
+        return _one_row_memory(path, given, read_only=reads), not reads
     from oneread.engines.memory import MemoryEngine, named
 
-    return named(path) if path else MemoryEngine(), True
+    return named(path, read_only=reads) if path or reads else MemoryEngine(), not reads
 
 
-def _one_row_memory(path: str, given: Options) -> Engine:
+def _one_row_memory(path: str, given: Options, *, read_only: bool) -> Engine:
     from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine, named
 
     deletes, latency = given.pop("deletes", "hide"), given.pop("latency_ms", "0")
@@ -335,7 +362,8 @@ def _one_row_memory(path: str, given: Options) -> Engine:
             path=path, deletes=deletes, latency_ms=latency, unknown=sorted(given),
         )  # fmt: skip
     hides: Deletes = "hide" if deletes == "hide" else "remove"
-    return (named(path, hides) if path else OneRowMemoryEngine(hides)).reopened(float(latency) / 1000, grace)
+    opened = named(path, hides, read_only=read_only) if path or read_only else OneRowMemoryEngine(hides)
+    return opened.reopened(float(latency) / 1000, grace, read_only=read_only)
 
 
 def _grace(given: Options) -> int:
@@ -369,7 +397,8 @@ def _hbase(place: str, given: Options, timeout: float) -> tuple[Engine, bool]:
         from oneread.engines.hbase import HbaseEngine, options_from_url
     except ModuleNotFoundError as error:
         raise UsageError("hbase:// needs thriftpy2: pip install 'oneread[hbase]'", missing=error.name) from error
-    return HbaseEngine(options_from_url(place, given, timeout=timeout, grace=_grace(given))), True
+    options = options_from_url(place, given, timeout=timeout, grace=_grace(given))
+    return HbaseEngine(options), not options.read_only
 
 
 _OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {
@@ -380,17 +409,41 @@ _OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]]
 }
 
 
-def _cached(cache: str | None, url: str, engine: Engine) -> Cache | None:
+def _cached(cache: str | None, url: str, engine: Engine, max_age: float | None) -> Cache | None:
     """Opens the cache of a URL for a store; asks nothing of it. Closes the engine where that fails."""
     if cache is None:
         return None
     try:
+        _check_remote(url, engine, max_age)
         parts = _parse(cache, _CACHES)
         namespace = parts.options.pop("namespace", "")
         return _CACHES[parts.scheme](parts.place, parts.options, _scope(url, engine, namespace))
     except BaseException:
         engine.close()
         raise
+
+
+def _check_remote(url: str, engine: Engine, max_age: float | None) -> None:
+    if max_age is not None and engine.capabilities.local:
+        raise UsageError(
+            "max_age is for stores on other machines: a read of this one takes less time than asking a cache; "
+            "leave max_age out",
+            url=_namespace(url),
+        )
+
+
+def _read_cache(max_age: float | None, engine: Engine, operations: Operations) -> ReadCache | None:
+    """What reads through the cache of a store; None where the cache is for counters only."""
+    if max_age is None:
+        return None
+    from oneread.database.cached_keys import depth_of
+    from oneread.plans.performer import elapsed
+    from oneread.plans.read_cache import ReadCache
+    from oneread.store.engine import HoldsCursorKey
+
+    assert isinstance(engine, HoldsCursorKey), "the cache was opened, whose scope is made of this key"
+    key = blake2b(key=engine.cursor_key(), digest_size=32, person=b"cached answers").digest()
+    return ReadCache(depth_of(operations.catalog), key, max_age, elapsed)
 
 
 def _scope(url: str, engine: Engine, namespace: str) -> str:
@@ -419,21 +472,51 @@ def _memcached(place: str, options: Options, scope: str) -> Cache:
 
 def _memcached_place(place: str, options: Options) -> tuple[str, int, float]:
     """Host, port and timeout of a URL. Raises InvalidUrl."""
+    timeout = _cache_timeout("memcached", options)
+    host, port = _host_and_port(place.removesuffix("/"), "11211")
+    if host is None:
+        raise InvalidUrl("a memcached server is one host and a port: memcached://cache.example:11211", place=place)
+    return host, port, timeout
+
+
+def _cache_timeout(scheme: str, options: Options) -> float:
+    """The only option of caches on other machines, but `namespace`. Raises InvalidUrl."""
     unknown = sorted(options.keys() - {"timeout"})
     if unknown:
-        raise InvalidUrl(
-            "memcached: URLs do not have this option", option=unknown[0], known=["namespace", "timeout"], url=place
-        )
-    host, colon, port = place.removesuffix("/").rpartition(":")
-    if not colon or host.endswith(":"):
-        host, port = place.removesuffix("/"), "11211"
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16 or not _HOST(host):
-        raise InvalidUrl("a memcached server is one host and a port: memcached://cache.example:11211", place=place)
+        raise InvalidUrl(f"{scheme}: URLs do not have this option", option=unknown[0], known=["namespace", "timeout"])
     given = options.get("timeout", "1")
     if not _SECONDS(given) or not 0 < float(given) <= PATIENCE_SECONDS:
         raise InvalidUrl("timeout is seconds, above 0 and up to 30", timeout=given)
-    return host, int(port), float(given)
+    return float(given)
+
+
+def _host_and_port(place: str, usual: str) -> tuple[str | None, int]:
+    """The host, None where it is not one, and the port."""
+    host, colon, port = place.rpartition(":")
+    if not colon or host.endswith(":"):
+        host, port = place, usual
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16 or not _HOST(host):
+        return None, 0
+    return host, int(port)
+
+
+def _redis(place: str, options: Options, scope: str, *, tls: bool = False) -> Cache:
+    timeout = _cache_timeout("redis", options)
+    user, _at, at = place.rpartition("@")
+    server, _slash, database = at.partition("/")
+    host, port = _host_and_port(server, "6379")
+    if host is None or not _DATABASE(database):
+        raise InvalidUrl(
+            "a Redis server is a host, a port and the number of a database: redis://cache.example:6379/0", place=at
+        )
+    try:
+        from oneread.caches.redis import RedisCache, RedisPlace
+    except ModuleNotFoundError as error:
+        raise UsageError("redis:// needs redis: pip install 'oneread[redis]'", missing=error.name) from error
+    name, _colon, password = user.partition(":")
+    found = RedisPlace(host, port, int(database or "0"), name or None, password or None, tls, timeout)
+    return RedisCache(found, scope)
 
 
 def _memory_cache(name: str, options: Options, scope: str) -> Cache:
@@ -445,7 +528,13 @@ def _memory_cache(name: str, options: Options, scope: str) -> Cache:
 
 
 _HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]+").fullmatch
+_DATABASE: Final = re.compile(r"[0-9]{0,4}").fullmatch
 _GRACE: Final = re.compile(r"[0-9]{1,8}").fullmatch
 _SECONDS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?").fullmatch
 
-_CACHES: Final[dict[str, Callable[[str, Options, str], Cache]]] = {"memcached": _memcached, "memory": _memory_cache}
+_CACHES: Final[dict[str, Callable[[str, Options, str], Cache]]] = {
+    "memcached": _memcached,
+    "memory": _memory_cache,
+    "redis": _redis,
+    "rediss": partial(_redis, tls=True),
+}

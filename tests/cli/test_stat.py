@@ -50,6 +50,8 @@ class Survey(msgspec.Struct, forbid_unknown_fields=True):
     unswept: dict[str, float]
     feeds: dict[str, Lag]
     commits: None
+    behind: float
+    are_all: bool
 
 
 SITE = Schema(*PLAIN, inline=1)

@@ -57,11 +57,17 @@ class Outbox(msgspec.Struct, forbid_unknown_fields=True):
     lag: dict[str, Lag] = msgspec.field(default_factory=NONE_WAITS.copy)
 
 
+class Hot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rows: tuple[()]
+    ends: tuple[()]
+
+
 class Run(msgspec.Struct, forbid_unknown_fields=True):
     waiting: int
     set_aside: int
     batches: int
     lag: dict[str, Lag]
+    hot: Hot = Hot((), ())
 
 
 @pytest.fixture

@@ -1,50 +1,34 @@
-"""The table of what each store can do says what the engines declare."""
+"""The table of what each store can do is the one that the engines' declarations make, and every store has a row."""
 
-import re
-from pathlib import Path
+from importlib import import_module
 
-import msgspec
 import pytest
 
-from oneread.engines.bigtable import engine as bigtable
-from oneread.engines.hbase import engine as hbase
-from oneread.engines.lmdb import LmdbEngine
-from oneread.engines.memory import MemoryEngine
-from oneread.engines.one_row_memory import OneRowMemoryEngine
+from tools.docs import stores
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/urls.md").read_text(encoding="utf-8")
-TABLE = re.compile(r"## What each store can do\n\n((?:\|.*\n)+)")
-STORES = {
-    "lmdb://": lambda folder: LmdbEngine(str(folder)).capabilities,
-    "memory://": lambda _folder: MemoryEngine().capabilities,
-    "memory://?span=row": lambda _folder: OneRowMemoryEngine().capabilities,
-    "hbase://": lambda _folder: hbase.CAPABILITIES,
-    "bigtable://": lambda _folder: bigtable.CAPABILITIES,
-}
-WORDS = {"yes": True, "no": False}
+connecting = import_module("oneread.connect")
+
+TEXT = stores.PAGE.read_text(encoding="utf-8")
 
 
-def rows_of(page):
-    """The cells of each store's row, by the name of their column."""
-    head, _line, *rows = [
-        [cell.strip(" `") for cell in line.strip("|\n").split("|")] for line in TABLE.search(page)[1].splitlines()
-    ]
-    return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
+def test_the_table_is_as_the_engines_declare():
+    assert stores.page_with_table(TEXT) == TEXT, "run: python -m tools.docs.stores"
 
 
-def value_of(cell):
-    if cell.endswith(" MiB"):
-        return int(cell.removesuffix(" MiB")) << 20
-    return WORDS[cell] if cell in WORDS else int(cell)
+def test_an_old_table_is_found_and_a_missing_one_refused():
+    old = TEXT.replace("| `lmdb://` | yes |", "| `lmdb://` | no |")
+    assert old != TEXT
+    assert stores.page_with_table(old) == TEXT
+    with pytest.raises(ValueError, match="no table"):
+        stores.page_with_table("# URLs of stores\n")
 
 
-def test_every_store_has_a_row():
-    assert rows_of(PAGE).keys() == STORES.keys()
+def test_every_scheme_has_a_row():
+    assert {url.partition("://")[0] for url in stores.STORES} == {*connecting._OPENERS}
 
 
-@pytest.mark.parametrize("store", STORES)
-def test_the_table_says_what_an_engine_declares(store, tmp_path):
-    declared = msgspec.structs.asdict(STORES[store](tmp_path))
-    shown = {name: value_of(cell) for name, cell in rows_of(PAGE)[store].items()}
-    assert shown == {name: declared[name] for name in shown}
-    assert declared.keys() - shown.keys() == {"grace"}
+def test_a_store_that_is_opened_can_what_the_table_says(tmp_path):
+    for url in ("lmdb://", "memory://", "memory://?span=row"):
+        engine, _may_write = connecting._open_engine(url.replace("lmdb://", f"lmdb://{tmp_path}/store"), 1.0)
+        assert engine.capabilities == stores.STORES[url]
+        engine.close()

@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from uuid import uuid4
 
 import msgspec
 import pytest
 
-from examples.shop import cleaning, loading, source, stores
+from examples.shop import cleaning, loading, recount, source, stores
 from examples.shop.loading import Source
 from examples.shop.mistakes import Mistake
 from examples.shop.schema import (
@@ -29,7 +28,7 @@ from examples.shop.schema import (
 )
 from examples.shop.sql import Sql
 from oneread import connect
-from tests.examples.conftest import kill_load
+from tests.examples.conftest import imported_from_library, kill_load
 
 GENERATED = 3_000
 
@@ -232,6 +231,34 @@ def test_pages_cost_what_the_readme_says(db):
     assert (cost.requests, cost.rows) == (1, 1)
 
 
+def test_a_check_finds_nothing_in_what_was_loaded_and_each_kind_of_difference(shop, data, tmp_path):
+    url, lines = f"lmdb://{tmp_path}/shop?durability=none", ("--data", data())
+    assert shop("load", "--db", url, *lines).code == 0
+    checked = shop("check", "--db", url, *lines)
+    assert checked.code == 0, checked.out
+    assert re.search(r" 0 differ\n  verify: [\d,]+ entities, [\d,]+ rows: clean", checked.out)
+    with connect(url, SHOP, workers=0) as db:
+        purchase = next(each for each in everything(db, Purchase) if each.buyer is not None)
+        db.patch(Purchase, purchase.order, purchase.line, quantity=purchase.quantity + 1, country="Elsewhere")
+        db.patch(Customer, *purchase.buyer.ref.key, country="Elsewhere")
+    found = shop("check", "--db", url, *lines)
+    assert found.code == 1
+    differing = {
+        name
+        for name, _compared, differ in re.findall(r"^  (\S.*?)  +([\d,]+) +(\d+)$", found.out, re.MULTILINE)
+        if differ != "0"
+    }
+    assert differing == {
+        "customers: name, country", "purchases: all fields", "list: purchases of buyers", "list: purchases of products",
+        "products: lines, units, revenue, mean price, dearest", "buyers: lines, units, spent",
+        "countries: lines, revenue",
+    }  # fmt: skip
+
+
+def test_what_is_added_up_again_shares_no_code_with_the_library():
+    assert not imported_from_library(recount)
+
+
 # --- Loading ---------------------------------------------------------------------------------------------------------
 
 
@@ -313,17 +340,6 @@ def test_the_demo_runs_on_a_store_that_changes_one_row_at_a_time(shop, tmp_path)
     assert "0 with another name" in ran.out
     assert "commit of several requests for each" in ran.out
     assert ran.out.endswith("The store was in memory and ends with this program.\n")
-
-
-def test_the_demo_runs_on_bigtable(shop, tmp_path, monkeypatch, emulator):
-    monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", emulator.host)
-    url = f"bigtable://test/i{uuid4().hex}"
-    ran = shop("demo", "--db", url, "--limit", 100, "--folder", tmp_path / "peer")
-    assert ran.code == 0, ran.err
-    assert "0 with another name" in ran.out
-    assert "every request of the store crosses a network" in ran.out
-    for typed in re.findall(r"python -m examples\.shop (.*)", ran.out):
-        assert shop(*shlex.split(typed)).code == 0
 
 
 def test_the_demo_takes_real_data_from_the_environment(shop, data, tmp_path, monkeypatch):

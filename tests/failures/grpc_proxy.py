@@ -1,105 +1,16 @@
-"""A TCP proxy in front of a gRPC server, which changes, holds back or drops what the server answers.
+"""What happens to the answers of a gRPC server behind a proxy: they are held back, dropped or cut.
 
-The proxy asks a filter about the bytes of each connection. `Faults` makes filters that know the frames of HTTP/2: a
-server sends frames of its own accord, too; an answer begins with HEADERS, and its messages are DATA. See RFC 9113.
+`Faults` makes filters for the proxy that know the frames of HTTP/2: a server sends frames of its own accord, too; an
+answer begins with HEADERS, and its messages are DATA. See RFC 9113.
 """
 
-import contextlib
-import socket
 import threading
 
-ADDRESS = "127.0.0.1"
-PIECE = 1 << 16
+from tests.failures.proxy import Cut
+
 DATA, HEADERS = 0, 1
 HEAD = 9
 END_STREAM = 1
-
-
-class Cut(Exception):
-    """Raised by a filter: `last` still goes to the client, then the connection is closed both ways."""
-
-    def __init__(self, last=b""):
-        super().__init__()
-        self.last = last
-
-
-class Proxy:
-    """Forwards connections to a port of this machine while a `with` block runs.
-
-    `make_filter()` is called for each connection. What it returns is called with each piece that the server sent, and
-    returns what the client gets of it, raises `Cut`, or waits.
-    """
-
-    def __init__(self, port, make_filter=lambda: bytes):
-        self._server = (ADDRESS, port)
-        self._make_filter = make_filter
-        self._listening = socket.create_server((ADDRESS, 0))
-        self._sockets = set()
-        self._lock = threading.Lock()
-        self._closed = False
-        self.connections = 0
-
-    @property
-    def port(self):
-        return self._listening.getsockname()[1]
-
-    def __enter__(self):
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(self, *_failure):
-        with self._lock:
-            self._closed = True
-        _close(self._listening)
-        self.cut()
-
-    def cut(self):
-        """Closes all connections that there are."""
-        with self._lock:
-            sockets, self._sockets = self._sockets, set()
-        for each in sockets:
-            _close(each)
-
-    def _accept(self):
-        while True:
-            try:
-                client, _address = self._listening.accept()
-            except OSError:  # closed
-                return
-            self.connections += 1
-            try:
-                server = socket.create_connection(self._server)
-            except OSError:  # killed, or not started yet: the client sees a connection that ends
-                _close(client)
-                continue
-            with self._lock:
-                if self._closed:
-                    _close(client)
-                    _close(server)
-                    return
-                self._sockets |= {client, server}
-            for source, target, change in ((client, server, bytes), (server, client, self._make_filter())):
-                threading.Thread(target=_forward, args=(source, target, change), daemon=True).start()
-
-
-def _forward(source, target, change):
-    try:
-        while piece := source.recv(PIECE):
-            target.sendall(change(piece))
-    except Cut as cut:
-        with contextlib.suppress(OSError):
-            target.sendall(cut.last)
-    except OSError:
-        pass
-    finally:
-        _close(source)
-        _close(target)
-
-
-def _close(connection):
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-    connection.close()
 
 
 class Faults:

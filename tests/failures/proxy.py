@@ -4,83 +4,136 @@ import socket
 import threading
 from contextlib import contextmanager, suppress
 
-CHUNK = 1 << 16
+PIECE = 1 << 16
+ADDRESS = "127.0.0.1"
+
+
+class Cut(Exception):
+    """Raised instead of returning bytes: `last` still goes on, then the connection is closed both ways."""
+
+    def __init__(self, last=b""):
+        super().__init__()
+        self.last = last
 
 
 class Proxy:
     """Forwards connections to a server. `on_request` and `on_answer` are asked about each piece of bytes.
 
-    Each returns the bytes that go on instead: none to drop them, None to drop them and cut the connection.
+    Each returns the bytes that go on instead: none to drop them, None to drop them and cut the connection. It may wait,
+    or raise `Cut`. Instead of `on_answer`, `make_filter()` makes a function for each connection.
     """
 
-    def __init__(self, server):
+    def __init__(self, server, make_filter=None):
         self._server = server
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self._connections = []
+        self._make_filter = make_filter or (lambda: self._answered)
+        self._listening = socket.create_server((ADDRESS, 0))
+        self._lock = threading.Lock()
+        self._connections = set()
         self._closed = False
         self.requests = 0
         self.accepted = 0
         self.refuses = False
         self.on_request = self.on_answer = lambda data: data
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
+        self._threads = set()
+        self._start(self._accept)
+
+    @property
+    def port(self):
+        return self._listening.getsockname()[1]
 
     @property
     def place(self):
-        return f"127.0.0.1:{self._listening.getsockname()[1]}"
+        return f"{ADDRESS}:{self.port}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_failure):
+        self.close()
 
     def cut(self):
         """Ends all connections, as a server does that is killed."""
-        for each in list(self._connections):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            for each in self._connections:
+                _shut(each)
 
     def close(self):
-        self._closed = True
-        with suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            self._closed = True
+        _shut(self._listening)
         self._listening.close()
         self.cut()
-        for thread in self._threads:
+        for thread in list(self._threads):
             thread.join(30)
-        for each in self._connections:
-            each.close()
+
+    def _start(self, function, *arguments):
+        def run():
+            try:
+                function(*arguments)
+            finally:
+                self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=run, daemon=True)
+        self._threads.add(thread)
+        thread.start()
 
     def _accept(self):
-        while not self._closed:
+        while True:
             try:
                 client, _address = self._listening.accept()
-            except OSError:
+            except OSError:  # closed
                 return
-            self._connections.append(client)
             self.accepted += 1
-            if self.refuses:
-                with suppress(OSError):
-                    client.shutdown(socket.SHUT_RDWR)
-                continue
             try:
+                if self.refuses:
+                    raise ConnectionRefusedError
                 server = socket.create_connection(self._server)
-            except OSError:
-                with suppress(OSError):
-                    client.shutdown(socket.SHUT_RDWR)
+            except OSError:  # killed, or not started yet: the client sees a connection that ends
+                _shut(client)
+                client.close()
                 continue
-            self._connections.append(server)
-            for source, target, is_request in ((client, server, True), (server, client, False)):
-                thread = threading.Thread(target=self._forward, args=(source, target, is_request), daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            with self._lock:
+                if self._closed:
+                    client.close()
+                    server.close()
+                    return
+                self._connections |= {client, server}
+            left = [client, server]
+            self._start(self._forward, client, server, self._asked, True, left)
+            self._start(self._forward, server, client, self._make_filter(), False, left)
 
-    def _forward(self, source, target, is_request):
+    def _asked(self, data):
+        return self.on_request(data)
+
+    def _answered(self, data):
+        return self.on_answer(data)
+
+    def _forward(self, source, target, change, is_request, left):
+        """One direction of a connection; the last of the two closes both sockets, which are in `left` until then."""
         with suppress(OSError):
-            while data := source.recv(CHUNK):
+            while data := source.recv(PIECE):
                 self.requests += is_request
-                passed = (self.on_request if is_request else self.on_answer)(data)
+                try:
+                    passed = change(data)
+                except Cut as cut:
+                    target.sendall(cut.last)
+                    break
                 if passed is None:
                     break
                 target.sendall(passed)
         for each in (source, target):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+            _shut(each)
+        with self._lock:
+            left.remove(source)
+            if not left:
+                self._connections -= {source, target}
+                source.close()
+                target.close()
+
+
+def _shut(connection):
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class Once:
@@ -119,11 +172,8 @@ def half(data):
 def proxy(place):
     """A proxy before the server at `host:port`."""
     host, _colon, port = place.rpartition(":")
-    made = Proxy((host, int(port)))
-    try:
+    with Proxy((host, int(port))) as made:
         yield made
-    finally:
-        made.close()
 
 
-__all__ = ["Once", "Proxy", "cut", "half", "proxy", "silence"]
+__all__ = ["Cut", "Once", "Proxy", "cut", "half", "proxy", "silence"]

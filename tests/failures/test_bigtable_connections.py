@@ -17,7 +17,8 @@ from oneread.engines.bigtable.channels import Channels
 from oneread.errors import Closed, OutcomeUnknown, Unavailable, Unsupported
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
-from tests.failures.grpc_proxy import Faults, Proxy
+from tests.failures.grpc_proxy import Faults
+from tests.failures.proxy import Proxy
 from tests.servers import need
 from tools.servers.bigtable import bigtable_emulator
 
@@ -67,7 +68,7 @@ def faults():
 
 @pytest.fixture
 def proxy(emulator, faults):
-    with Proxy(emulator.port, faults.filter) as proxy:
+    with Proxy(("127.0.0.1", emulator.port), faults.filter) as proxy:
         yield proxy
         faults.release()
 
@@ -291,7 +292,7 @@ def test_connections_come_back_after_a_cut(ask, proxy, direct):
         ask(Mutate("roots", [row(b"%d" % number)]))
         proxy.cut()
     assert len(ask(Scan("roots", ALL, 9))) == len(direct.answer(Scan("roots", ALL, 9))) == 3
-    assert proxy.connections > 3
+    assert proxy.accepted > 3
 
 
 def test_without_a_server_nothing_is_written_and_the_error_says_so():

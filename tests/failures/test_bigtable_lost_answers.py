@@ -12,7 +12,8 @@ import pytest
 
 from oneread import connect, connect_async
 from oneread.errors import OutcomeUnknown, Unavailable
-from tests.failures.grpc_proxy import Faults, Proxy
+from tests.failures.grpc_proxy import Faults
+from tests.failures.proxy import Proxy
 from tests.failures.shelves import SCHEMA, Author, Book, Writer, check_derived, settle
 
 ANSWERS = 10
@@ -29,7 +30,7 @@ def faults():
 @pytest.fixture
 def urls(monkeypatch, emulator, faults):
     """Sets who answers the URL: the emulator behind a proxy at first; returns the URL and a function for `direct`."""
-    with Proxy(emulator.port, faults.filter) as proxy:
+    with Proxy(("127.0.0.1", emulator.port), faults.filter) as proxy:
         monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", f"127.0.0.1:{proxy.port}")
         yield f"bigtable://test/i{uuid4().hex}?timeout=30"
 

@@ -146,7 +146,7 @@ def test_leaf_pages_of_zeros_are_named_by_every_command_that_reads_them(copy, tm
 
 
 SPIN = """
-import sys, time
+import os, signal, sys, time
 from oneread.cli import guard
 from oneread.errors import Corrupt
 try:
@@ -182,7 +182,7 @@ def test_a_child_that_computes_without_progress_is_ended_and_named():
 
 @pytest.mark.parametrize("sent", ["SIGBUS", "SIGABRT", "SIGSEGV"])
 def test_a_child_that_a_damaged_store_ends_is_named(sent):
-    with guarded(f"import os, signal; os.kill(os.getpid(), signal.{sent})") as running:
+    with guarded(f"os.kill(os.getpid(), signal.{sent})") as running:
         out = running.communicate(timeout=120)[0]
     assert "the store's file is damaged" in out
     assert sent in out
@@ -204,6 +204,12 @@ def test_a_signal_to_the_program_ends_its_child(sent, code):
         running.send_signal(sent)
         assert running.wait(120) in code
         assert running.stdout.read() == ""
+
+
+def test_a_child_that_ends_for_an_interrupt_is_not_interrupted_again():
+    with guarded("guard.ignore_interrupts()\nos.kill(os.getpid(), signal.SIGINT)\nsys.exit(130)") as running:
+        assert running.communicate(timeout=120)[0] == "child\n"
+    assert running.returncode == 130
 
 
 def test_the_child_ends_when_the_program_is_killed():

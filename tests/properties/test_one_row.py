@@ -1,17 +1,17 @@
 """Any history on a store that changes one row at a time comes to the same as in the oracle."""
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 
 from oneread.testing import strategies
 from oneread.testing.audit import Offence
 from oneread.testing.proof import Disagreement, prove
 from oneread.testing.steps import SaveAllStep, SweepStep
+from tests.properties.searching import UNTIL_FOUND
 from tests.simulation import mutations
 from tests.simulation.schema import WORLD
 
 FEW = settings(max_examples=settings().max_examples // 10, deadline=None)
-QUICK = settings(FEW, phases=[Phase.generate])
 URL = "memory://?span=row"
 
 
@@ -38,4 +38,4 @@ def test_a_history_comes_to_the_same_in_database_and_oracle(deletes):
 def test_a_broken_library_is_found(monkeypatch):
     mutations.a_delete_forgets_its_contributions(monkeypatch)
     with pytest.raises((Offence, Disagreement)):
-        holds(URL, QUICK)
+        holds(URL, UNTIL_FOUND)

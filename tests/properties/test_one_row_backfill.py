@@ -20,6 +20,7 @@ from oneread.testing.row_simulator import LogicalRows
 from oneread.transactions.row_recovery import RowRecovery
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 from tests.properties import schema_of_feeds as of_feeds
+from tests.properties.searching import UNTIL_FOUND
 from tests.properties.test_one_row import of_one_row
 from tests.properties.test_row_feeds import KEPT
 from tests.simulation.schema import WORLD, Compiled, CustomersOfEmail, PurchasesOfBuyer
@@ -98,9 +99,8 @@ def test_feeds_are_built_as_on_a_store_that_spans_rows(deletes):
     is_equal()
 
 
-@pytest.mark.parametrize("deletes", ["hide", "remove"])
-def test_views_are_built_as_on_a_store_that_spans_rows(deletes):
-    @FEW
+def builds_the_same(deletes, effort=FEW):
+    @effort
     @given(strategies.histories(OLDER))
     def is_equal(history):
         history = [step for step in of_one_row(history) if getattr(step, "writes", False)]
@@ -110,7 +110,12 @@ def test_views_are_built_as_on_a_store_that_spans_rows(deletes):
     is_equal()
 
 
+@pytest.mark.parametrize("deletes", ["hide", "remove"])
+def test_views_are_built_as_on_a_store_that_spans_rows(deletes):
+    builds_the_same(deletes)
+
+
 def test_a_backfill_that_skips_rows_is_found(monkeypatch):
     monkeypatch.setattr(Backfill, "_lacking", lambda _self, _key, _row: None)
     with pytest.raises((AssertionError, Offence)):
-        test_views_are_built_as_on_a_store_that_spans_rows("hide")
+        builds_the_same("hide", UNTIL_FOUND)

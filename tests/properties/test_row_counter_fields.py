@@ -1,7 +1,7 @@
 """Counters that entities show, on a store that changes one row at a time: what the naive oracle adds up."""
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneread.counters.row_copying import RowCounterCopier
@@ -9,11 +9,11 @@ from oneread.testing.audit import Offence
 from oneread.testing.proof import Disagreement, prove
 from oneread.testing.strategies import histories
 from tests.properties.pages_and_views import PAGES, Page, Site
+from tests.properties.searching import UNTIL_FOUND
 from tests.properties.test_one_row import of_one_row
 
 SMALL = st.integers(-1, 2)
 FEW = settings(max_examples=settings().max_examples // 4, deadline=None)
-QUICK = settings(FEW, phases=[Phase.generate])
 URL = "memory://?span=row"
 
 
@@ -38,4 +38,4 @@ def test_counters_that_are_not_copied_are_found(monkeypatch):
 
     monkeypatch.setattr(RowCounterCopier, "copy", nothing)
     with pytest.raises((Offence, Disagreement)):
-        holds(URL, QUICK)
+        holds(URL, UNTIL_FOUND)

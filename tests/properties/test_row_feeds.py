@@ -1,7 +1,7 @@
 """Feeds on a store that changes one row at a time equal the naive join, and marks of them count as elsewhere."""
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneread import Schema, connect
@@ -13,6 +13,7 @@ from oneread.testing.proof import prove
 from oneread.testing.steps import SaveAllStep
 from oneread.testing.strategies import histories
 from tests.properties.schema_of_feeds import FEEDS, GIVEN, MODELS, JoinFeed
+from tests.properties.searching import UNTIL_FOUND
 from tests.properties.test_marks import STEPS, World
 from tests.unit.feeds.marked import PLAIN
 
@@ -20,7 +21,6 @@ URL = "memory://?span=row"
 KEPT = [each for each in FEEDS if each is not JoinFeed]
 SCHEMA = Schema(*MODELS, *KEPT)
 FEW = settings(deadline=None, max_examples=max(10, settings().max_examples // 5))
-QUICK = settings(FEW, phases=[Phase.generate], report_multiple_bugs=False)
 
 
 def of_one_row(history):
@@ -45,13 +45,13 @@ def test_the_oracle_agrees_after_any_history(deletes):
 def test_a_reader_that_shows_what_is_of_no_group_of_the_member_is_found(monkeypatch):
     monkeypatch.setattr(row_entries, "_digest", lambda _value: b"0" * 12)
     with pytest.raises((Disagreement, Offence)):
-        holds(URL, QUICK)
+        holds(URL, UNTIL_FOUND)
 
 
 def test_a_removed_item_that_stays_is_found(monkeypatch):
     monkeypatch.setattr(row_following, "_of_item", lambda *_given: [])
     with pytest.raises((Disagreement, Offence)):
-        holds(URL, QUICK)
+        holds(URL, UNTIL_FOUND)
 
 
 @pytest.mark.parametrize("inline", [1000, 1])

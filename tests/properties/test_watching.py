@@ -8,13 +8,14 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from oneread import Schema
 from oneread.costs import declared
 from oneread.database.watching import Watcher
 from tests.properties.schema_of_everything import EVERYTHING, INDEXES, INDEXES_OVER_GROUPS
+from tests.properties.searching import UNTIL_FOUND
 from tests.properties.test_costs_stay_below_bounds import WRITES, Priced
 from tests.properties.test_derived_equals_recomputed import Machine
 
@@ -89,24 +90,19 @@ class Followed(Priced):
         super().close()
 
 
-def run(persistent, examples, phases=tuple(Phase)):
+def run(persistent, effort):
     face = type("Followed", (Followed,), {"schema": Schema(*EVERYTHING, inline=3)})
     kind = type("Machine", (Machine,), {"face": face, "persistent": persistent})
     run_state_machine_as_test(
         kind,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=25,
-            suppress_health_check=list(HealthCheck),
-            phases=phases,
-        ),
+        settings=settings(effort, stateful_step_count=25, suppress_health_check=list(HealthCheck)),
     )
 
 
 @pytest.mark.parametrize("persistent", [False, True], ids=["memory", "lmdb"])
 @pytest.mark.timeout(3600 if THOROUGH else 900)
 def test_a_page_and_its_changes_are_the_page(persistent):
-    run(persistent, max(4, settings().max_examples // 20))
+    run(persistent, settings(max_examples=max(4, settings().max_examples // 20)))
 
 
 def test_changes_that_are_left_out_are_found(monkeypatch):
@@ -117,4 +113,4 @@ def test_changes_that_are_left_out_are_found(monkeypatch):
 
     monkeypatch.setattr(Watcher, "_read", read_less)
     with pytest.raises(AssertionError):
-        run(persistent=False, examples=30, phases=[Phase.generate])
+        run(persistent=False, effort=UNTIL_FOUND)

@@ -48,7 +48,7 @@ BY_SEED = {
     a_child_that_is_not_there_is_fenced_itself: 9,
     groups_that_children_change_leave_no_task: 1,
 }
-"""Each with the first seed that finds it: tried before all others."""
+"""Each with a seed that finds it."""
 
 BY_SWITCHES = {
     a_child_is_read_after_its_group: ("two likes of one thread", "a", (13,)),

@@ -125,7 +125,7 @@ BY_SEED = {
     a_delete_forgets_that_a_counter_is_shown: 17,
     a_new_row_relies_on_old_settings: 91,
 }
-"""Each with the first seed that finds it: tried before all others."""
+"""Each with a seed that finds it."""
 
 BY_SWITCHES = {
     a_restored_row_is_made_with_its_value: ("restore and create", "a", (5,)),

@@ -231,14 +231,14 @@ BY_SEED = {
     a_deleted_child_is_removed: 2,
     a_child_is_stamped_by_the_clock: 4,
     a_body_is_stamped_with_the_own_version: 16,
-    intents_are_cleared_before_their_children_are_put: 7,
+    intents_are_cleared_before_their_children_are_put: 148,
     a_child_is_fenced_in_place_of_its_root: 2,
     a_back_reference_of_a_child_is_stamped_by_the_clock: 902,
     a_transaction_does_not_compare_what_it_was_decided_on: 27,
     a_changed_child_leaves_no_task: 2,
     a_holder_that_is_a_child_is_read_before_its_root: 142,
 }
-"""Each with the first seed that finds it: tried before all others."""
+"""Each with a seed that finds it."""
 
 BY_SWITCHES = {
     a_transaction_relies_on_what_it_put_before_its_mark: ("posting and rename", "a", (10,)),

@@ -67,9 +67,9 @@ class PurgeSimulation(RowSimulation):
     `LATE`: else a write may be as late as it likes.
     """
 
-    def __init__(self, seed, **options):
+    def __init__(self, seed, schema=WORLD, **options):
         fates = ByChance(Chance(f"fates {seed}"), FATES)
-        super().__init__(seed, WORLD, **{"fates": fates, **options})
+        super().__init__(seed, schema, **{"fates": fates, **options})
         self._ticks = SLOW
         self._sent = {}
 
@@ -112,7 +112,7 @@ class PurgeSimulation(RowSimulation):
         old = self.now - (LEAST_GRACE + CLOCK_ERROR) * 1000
         for table, within in purge_of(self.operations)._places:
             for _key, row in self.engine.answer(Scan(table, within, 1 << 30, families="dm")):
-                if table != "counts" and row[VALUE].value == REMOVED and row[VALUE].stamp < old:
+                if table != "counts" and VALUE in row and row[VALUE].value == REMOVED and row[VALUE].stamp < old:
                     self._raise_violation("what was removed is not purged")
 
 
@@ -190,12 +190,12 @@ def tokens_are_purged_before_their_intents(patch):
 
 
 BY_SEED = {
-    the_grace_is_one_late_request: 50,
+    the_grace_is_one_late_request: 71,
     young_back_references_are_purged: 12,
     living_back_references_are_purged: 0,
-    tokens_are_purged_before_their_intents: 33,
+    tokens_are_purged_before_their_intents: 32,
 }
-"""Each with the first seed that finds it: tried before all others."""
+"""Each with a seed that finds it."""
 
 EQUAL = [intents_are_not_looked_at]
 """What may be done otherwise, each with the reason."""

@@ -96,7 +96,7 @@ def switched(name, first, lengths):
 
 # Rules broken on purpose.
 
-PUT = '        yield from Mutate("views", rows)\n'
+PUT = "        yield from put_entries(rows)\n"
 TRIM = "rows += yield from _trim(feed, [each.key for each in rows])"
 
 
@@ -104,7 +104,7 @@ def entries_are_counted_before_they_are_put(patch):
     edit(
         patch,
         RowFeeds,
-        "put",
+        "_give",
         (PUT, f"        marks = yield from _trim(feed, [each.key for each in rows])\n{PUT}"),
         (TRIM, "rows += marks"),
     )

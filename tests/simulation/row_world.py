@@ -86,14 +86,14 @@ def apply_later(simulation):
     simulation.process("reader that includes", [IncludeStep()] * 4)
 
 
-def row_world(seed, *, later=False, **options):
+def row_world(seed, *, later=False, schema=WORLD, **options):
     """The simulation of one seed: writers, two workers, a reader; half of the seeds are calm.
 
     With `later` the writers return at their commit points, and some of what they left is forgotten.
     """
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = RowSimulation(seed, WORLD, **options)
+    simulation = RowSimulation(seed, schema, **options)
     simulation.prepare(*beginning(), *PENDING[: seed % 3])
     chance = Random(f"world {seed}")
     weights, made = zip(*of_one_row(WRITES + KEPT if seed % 2 else WRITES), strict=True)

@@ -2,21 +2,11 @@
 
 import pytest
 
-from oneread.testing.simulator import Violation
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.world import world
 
 SEEDS = 300
-
-
-def first_finding(likely):
-    """The first seed that finds something, and what it says; a likely one is asked first."""
-    for seed in (likely, *range(SEEDS)):
-        try:
-            world(seed).run()
-        except Violation as violation:
-            return seed, str(violation)
-    return None, f"not found by seeds 0 to {SEEDS - 1}"
 
 
 def test_the_list_is_long_enough_to_mean_something():
@@ -25,9 +15,4 @@ def test_the_list_is_long_enough_to_mean_something():
 
 @pytest.mark.parametrize(("mutation", "likely"), MUTATIONS.items(), ids=[each.__name__ for each in MUTATIONS])
 def test_a_broken_rule_is_found(mutation, likely, monkeypatch):
-    with monkeypatch.context() as patch:
-        mutation(patch)
-        seed, found = first_finding(likely)
-        assert seed is not None, f"{mutation.__name__}: {found}"
-        again = first_finding(seed)
-        assert again == (seed, found), f"{mutation.__name__}: seed {seed} found {found}\nand then {again}"
+    check_stored_seed(mutation, likely, lambda seed: world(seed).run(), monkeypatch, searched=SEEDS)

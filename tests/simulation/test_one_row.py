@@ -14,6 +14,7 @@ from oneread.testing.steps import SaveAllStep, TransactStep
 from tests.simulation.row_mutations import BY_LOSS, BY_SEED, BY_SWITCHES, EQUAL
 from tests.simulation.row_world import PAIRS, Harmless, is_calm, row_world, small_beginning, switched, switches
 from tests.simulation.schema import WORLD
+from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_every_request_crashes import ACTS, AtPoint
 from tests.simulation.world import beginning
 
@@ -194,9 +195,7 @@ def test_the_list_is_long_enough_to_mean_something():
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
 def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    found = finding(mutation, worlds([likely, *range(SEARCHED)]), monkeypatch)
-    assert found is not None, f"no seed below {SEARCHED} finds it"
-    assert finding(mutation, worlds([found[0]]), monkeypatch) == found
+    check_stored_seed(mutation, likely, lambda seed: row_world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SWITCHES.items(), ids=[each.__name__ for each in BY_SWITCHES])

@@ -12,6 +12,7 @@ from oneread.testing.schedules import Fate
 from tests.simulation.row_child_totals import PAIRS, switched, threads_world
 from tests.simulation.row_child_totals_mutations import BY_SEED, BY_SWITCHES
 from tests.simulation.row_world import switches
+from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_every_request_crashes import AtPoint
 from tests.simulation.test_row_totals import check_every_fate_is_met, finding
 
@@ -71,9 +72,7 @@ def test_every_broken_rule_is_in_one_of_the_lists():
 @pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
 def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
     threads_world(likely).run()
-    seeds = [likely, *range(SEARCHED)]
-    found = finding(mutation, ((seed, lambda seed=seed: threads_world(seed)) for seed in seeds), monkeypatch)
-    assert found is not None, f"no seed below {SEARCHED} finds it"
+    check_stored_seed(mutation, likely, lambda seed: threads_world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SWITCHES.items(), ids=[each.__name__ for each in BY_SWITCHES])

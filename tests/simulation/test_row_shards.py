@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.simulation.row_shards import BY_SEED, spread_world
-from tests.simulation.test_one_row import finding
+from tests.simulation.stored_seeds import check_stored_seed
 
 SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "120")) // 2
 AT_A_TIME = 15
@@ -24,4 +24,4 @@ def worlds(seeds):
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
 def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    assert finding(mutation, worlds([likely, *range(SEARCHED)]), monkeypatch) is not None
+    check_stored_seed(mutation, likely, lambda seed: spread_world(seed).run(), monkeypatch, searched=SEARCHED)

@@ -13,6 +13,7 @@ from oneread.testing.simulator import Violation
 from tests.simulation.row_totals import PAIRS, switched, totals_world
 from tests.simulation.row_totals_mutations import BY_SEED, BY_SPREAD, BY_SWITCHES
 from tests.simulation.row_world import switches
+from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_every_request_crashes import AtPoint
 
 SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "20"))
@@ -49,9 +50,9 @@ def test_groups_of_several_rows(first):
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SPREAD.items(), ids=[each.__name__ for each in BY_SPREAD])
 def test_a_broken_rule_of_several_rows_is_found_by_a_seed(mutation, likely, monkeypatch):
-    seeds = [likely, *range(SEARCHED)]
-    worlds = ((seed, lambda seed=seed: totals_world(seed, spread=True)) for seed in seeds)
-    assert finding(mutation, worlds, monkeypatch) is not None
+    check_stored_seed(
+        mutation, likely, lambda seed: totals_world(seed, spread=True).run(), monkeypatch, searched=SEARCHED
+    )
 
 
 def check_every_fate_is_met(simulations):
@@ -108,9 +109,7 @@ def test_every_broken_rule_is_in_one_of_the_lists():
 @pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
 def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
     totals_world(likely).run()
-    seeds = [likely, *range(SEARCHED)]
-    found = finding(mutation, ((seed, lambda seed=seed: totals_world(seed)) for seed in seeds), monkeypatch)
-    assert found is not None, f"no seed below {SEARCHED} finds it"
+    check_stored_seed(mutation, likely, lambda seed: totals_world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SWITCHES.items(), ids=[each.__name__ for each in BY_SWITCHES])

@@ -213,7 +213,16 @@ def test_a_transaction_reads_classes():
         "memcached://host?timeout=31",
         "memcached://host?timeout=1&timeout=2",
         "memcached://host#x",
-        "redis://host",
+        "valkey://host",
+        "redis://",
+        "redis://host:port",
+        "redis://host/name",
+        "redis://host/1/2",
+        "redis://host:0",
+        "redis://one:1,two:2",
+        "redis://host?db=1",
+        "redis://host?timeout=0",
+        "rediss://host/-1",
         "memory://?x=1",
         "",
         7,
@@ -238,6 +247,32 @@ def test_nothing_is_asked_of_a_cache_before_it_is_needed(host):
     with connect("memory://", SCHEMA, cache=f"memcached://{host}?timeout=0.5&namespace=copy") as db:
         db.save(ADA)
         assert repr(db._driver.cache).endswith(":11211>")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://cache.example", "cache.example:6379/0"),
+        ("redis://cache.example:7000/12?timeout=0.5&namespace=copy", "cache.example:7000/12"),
+        ("rediss://user:secret@[::1]", "::1:6379/0"),
+    ],
+)
+def test_nothing_is_asked_of_redis_before_it_is_needed(url, shown):
+    with connect("memory://", SCHEMA, cache=url) as db:
+        assert repr(db._driver.cache) == f"<RedisCache {shown}>"
+
+
+def test_an_error_of_a_redis_url_does_not_show_its_password():
+    with pytest.raises(InvalidUrl) as caught:
+        connect("memory://", SCHEMA, cache="redis://user:secret@host:0")
+    assert "secret" not in str(caught.value)
+
+
+def test_redis_without_its_client_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "oneread.caches.redis", raising=False)
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(UsageError, match=r"pip install 'oneread\[redis\]'"):
+        connect("memory://", SCHEMA, cache="redis://host")
 
 
 def test_a_cache_without_its_client_says_what_to_install(monkeypatch):

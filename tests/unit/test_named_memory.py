@@ -6,8 +6,9 @@ import types
 import pytest
 
 from oneread import Index, Key, Model, Schema, by, connect, connect_async, migration, renamed
+from oneread.engines import one_row_memory
 from oneread.engines.memory import forget
-from oneread.errors import Closed, NotFound, SchemaMismatch
+from oneread.errors import Closed, InvalidUrl, NotFound, SchemaMismatch, Unsupported
 
 
 def note(fields, /, **values):
@@ -23,6 +24,7 @@ TWO = note({"title": str}, evolution=(renamed("text", to="title"),))
 def url():
     yield "memory://a store/of this test"
     forget("a store/of this test")
+    one_row_memory.forget("a store/of this test")
 
 
 def test_a_schema_changes_between_two_openings(url):
@@ -84,3 +86,20 @@ def test_a_cursor_of_one_is_good_for_another(url):
         cursor = db.page(ONE, limit=2).next
     with connect(url, Schema(ONE)) as db:
         assert [row.number for row in db.page(ONE, cursor=cursor)] == [2]
+
+
+@pytest.mark.parametrize(
+    "options", ["?read_only=true", "?read_only=true&span=row", "?read_only=true&span=row&deletes=remove"]
+)
+def test_a_store_is_opened_for_reading_where_it_is(url, options):
+    for missing in (url, "memory://"):
+        with pytest.raises(InvalidUrl, match="there is no store here"):
+            connect(f"{missing}{options}", Schema(ONE))
+    with connect(url + options.replace("true", "false"), Schema(ONE)) as db:
+        db.save(ONE(number=1, text="x"))
+        with connect(url + options, Schema(ONE), workers=1) as reader:
+            assert reader.get(ONE, 1).text == "x"
+            with pytest.raises(Unsupported, match="read_only"):
+                reader.save(ONE(number=2, text="y"))
+    with pytest.raises(InvalidUrl, match="true or false"):
+        connect(url + options.replace("true", "yes"), Schema(ONE))

@@ -92,11 +92,20 @@ class JavaServer(PrivateServer):
         Raises:
             RuntimeError: it ended, or was not ready in time; with the end of what it said.
         """
+        self.begin()
+        self.wait(is_ready, seconds)
+
+    def begin(self) -> None:
+        """Start it, and do not wait for it; `wait` does."""
         command = [str(_java()), f"-Xmx{self._memory}", *_OPTIONS, "-cp", f"{self.folder}:{library()}/*"]
         command += [self._program, *self._arguments]
         with self.output.open("wb") as stream:
-            if not self._launch(command, stream, is_ready, seconds, self.folder):
-                raise RuntimeError(f"{self._program} did not start:\n{self.said()[-4000:]}")
+            self._begin(command, stream, self.folder)
+
+    def wait(self, is_ready: Callable[[], bool], seconds: float) -> None:
+        """Return when it is ready, after `begin`. Raises RuntimeError as `launch` does."""
+        if not self._wait(is_ready, seconds):
+            raise RuntimeError(f"{self._program} did not start:\n{self.said()[-4000:]}")
 
     def said(self) -> str:
         """What it said since it was started last."""
@@ -207,7 +216,7 @@ def hbase_server(folder: Path | None = None) -> Generator[HbaseServer]:
         FileNotFoundError: Java or the libraries are missing; the message says what installs them.
         RuntimeError: the server did not start; the message has the end of its log.
     """
-    _check_installed()
+    check_installed()
     with _kept(folder) if folder else processes.temporary_folder("hbase") as place:
         server = HbaseServer(place)
         try:
@@ -229,7 +238,7 @@ def thrift_server(
         settings: what to set besides what tests need.
     """
     with processes.temporary_folder("thrift") as folder:
-        server = ThriftServer(folder, {**_client_settings(zookeeper), **settings}, framed=framed)
+        server = ThriftServer(folder, {**client_settings(zookeeper), **settings}, framed=framed)
         try:
             server.start_anywhere()
             yield server
@@ -237,7 +246,7 @@ def thrift_server(
             server.kill()
 
 
-def _client_settings(zookeeper: int) -> dict[str, str]:
+def client_settings(zookeeper: int) -> dict[str, str]:
     """What a client of an HBase, as a Thrift2 server is, has to know, with time-outs fit for tests.
 
     It repeats nothing: see docs/how-to/run-on-hbase.md.
@@ -295,7 +304,8 @@ def _site(settings: Mapping[str, str]) -> str:
     return f"<configuration>\n{chr(10).join(parts)}\n</configuration>\n"
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Raise FileNotFoundError where Java or the libraries are missing, which says what installs them."""
     _java()
     if not library().is_dir():
         raise FileNotFoundError("HBase's libraries are not there; run: python -m tools.servers.hbase install")
@@ -377,7 +387,7 @@ def shared_hbase(name: str) -> Generator[SharedHbase]:
     Raises:
         FileNotFoundError: Java or the libraries are missing; the message says what installs them.
     """
-    _check_installed()
+    check_installed()
     folder = Path(tempfile.gettempdir()) / f"oneread-hbase-{name}"
     with shared(folder, "tools.servers.hbase") as facts:
         place, zookeeper = facts.split()

@@ -5,6 +5,7 @@ the same port. `python -m tools.servers.memcached install` installs Debian's pac
 """
 
 import os
+import pwd
 import socket
 import sys
 import tempfile
@@ -26,8 +27,8 @@ class MemcachedServer(PrivateServer):
 
     def __init__(self, program: Path, options: Sequence[str] = ()) -> None:
         super().__init__()
-        account = [f"--user={ACCOUNT}"] if os.geteuid() == 0 else []  # it refuses to run as root
-        self._command = [str(program), f"--listen={ADDRESS}", "--udp-port=0", *account, *options]
+        self.account = pwd.getpwnam(ACCOUNT) if os.geteuid() == 0 else None  # it refuses to run as root
+        self._command = [str(program), f"--listen={ADDRESS}", "--udp-port=0", *options]
         self.choose_ports()
 
     @property

@@ -1,11 +1,13 @@
 """What private servers share: a folder that goes away, a free port, starting and ending a process."""
 
 import os
+import pwd
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -19,6 +21,26 @@ STOP_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.01
 STARTS: Final = 3
 """Times that a server is started, each time on other ports: another program may take one first."""
+
+_DIE_WITH_STARTER: Final = """
+import ctypes, os, signal, sys
+starter, uid, gid, *command = sys.argv[1:]
+if uid:
+    os.setgroups([])
+    os.setgid(int(gid))
+    os.setuid(int(uid))
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(starter):
+    sys.exit("the process that started this one has ended")
+try:
+    os.execvp(command[0], command)
+except OSError as error:
+    sys.exit(f"cannot run {command[0]}: {error}")
+"""
+"""A program that becomes another one, which the kernel kills when its starter ends (PR_SET_PDEATHSIG is 1).
+
+It takes its account first: the kernel forgets the signal when a process changes its user.
+"""
 
 SYSTEM_FOLDERS: Final = (Path("/usr/bin"), Path("/usr/sbin"))
 """Where Debian keeps servers; `sbin` is not on every user's PATH."""
@@ -41,6 +63,19 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oneread"
 
 
+def ends_with_this_process(command: Sequence[str], account: pwd.struct_passwd | None = None) -> list[str]:
+    """A command that runs another one, whose process is killed when this one ends, however it ends.
+
+    The kernel asks whether the thread has ended that started it, so that thread must live as long as the server.
+
+    Args:
+        command: the program and its arguments. It must not change its user: the kernel would forget the signal.
+        account: whom to run as, when we are root.
+    """
+    who = ("", "") if account is None else (str(account.pw_uid), str(account.pw_gid))
+    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_STARTER, str(os.getpid()), *who, *command]
+
+
 @contextmanager
 def temporary_folder(server: str) -> Generator[Path]:
     """A server's own folder, gone afterwards with everything in it."""
@@ -59,6 +94,8 @@ def free_port() -> int:
 def running(command: Sequence[str], folder: Path, is_ready: Callable[[], bool]) -> Generator[subprocess.Popen[bytes]]:
     """Run a server in the foreground, in `folder`, until the block ends; yield its process once it is ready.
 
+    It ends with this process, even when that is killed.
+
     Args:
         command: the program and its arguments.
         folder: where it runs; what it says goes into the file `output` there.
@@ -69,15 +106,21 @@ def running(command: Sequence[str], folder: Path, is_ready: Callable[[], bool]) 
     """
     output = folder / "output"
     with output.open("wb") as stream:
-        process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT
-        )
+        process = _popen(command, stream, folder)
     try:
         if not _wait_for(process, is_ready, START_SECONDS):
             raise RuntimeError(f"{Path(command[0]).name} did not start:\n{output.read_text(errors='replace')}")
         yield process
     finally:
         end(process)
+
+
+def _popen(
+    command: Sequence[str], output: IO[bytes], folder: Path | None, account: pwd.struct_passwd | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a server, which says what it says into `output`, and ends with this process."""
+    whole = ends_with_this_process(command, account)
+    return subprocess.Popen(whole, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
 
 
 def _wait_for(process: subprocess.Popen[bytes], is_ready: Callable[[], bool], seconds: float) -> bool:
@@ -91,10 +134,27 @@ def _wait_for(process: subprocess.Popen[bytes], is_ready: Callable[[], bool], se
 
 
 class PrivateServer:
-    """A base of servers that are one process each, which can be killed, paused and started again."""
+    """A base of servers that are one process each, which can be killed, paused and started again.
+
+    Each ends with the process that started it, even when that is killed.
+    """
+
+    account: pwd.struct_passwd | None = None
+    """Whom it runs as; by default as whoever starts it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The number of its process, which runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there, paused or not."""
+        return self._process is not None and self._process.poll() is None
 
     def choose_ports(self) -> None:
         """Take free ports, on which it starts from now on."""
@@ -148,9 +208,16 @@ class PrivateServer:
         folder: Path | None = None,
     ) -> bool:
         """Start the process, which says what it says into `output`; it is killed, and False, when it is not ready."""
-        self._process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        )
+        self._begin(command, output, folder)
+        return self._wait(is_ready, seconds)
+
+    def _begin(self, command: Sequence[str], output: IO[bytes], folder: Path | None) -> None:
+        """Start the process, and do not wait for it."""
+        self._process = _popen(command, output, folder, self.account)
+
+    def _wait(self, is_ready: Callable[[], bool], seconds: float) -> bool:
+        """Returns once it is ready; it is killed, and False, when it is not."""
+        assert self._process is not None
         started = _wait_for(self._process, is_ready, seconds)
         if not started:
             self.kill()

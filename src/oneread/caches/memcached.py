@@ -14,14 +14,27 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from pymemcache.client.base import Client
 from pymemcache.exceptions import MemcacheClientError, MemcacheError, MemcacheServerError, MemcacheUnexpectedCloseError
 
 from oneread.errors import Closed, Corrupt, LimitExceeded, OutcomeUnknown, StoreError, Unavailable
-from oneread.store.cache import MOST, CacheAdd, CachedNumber, CacheIncrement, CachePlace, CacheRead, CacheSwap
+from oneread.store.cache import (
+    MOST,
+    CacheAdd,
+    CachedNumber,
+    CachedValue,
+    CacheEntry,
+    CacheFetch,
+    CacheFill,
+    CacheIncrement,
+    CachePlace,
+    CacheRead,
+    CacheReplace,
+    CacheSwap,
+)
 from oneread.store.requests import Request
 
 PORT: Final = 11211
@@ -61,11 +74,11 @@ class MemcachedCache:
         if self._closed:
             raise Closed("the cache was closed before this call")
         if isinstance(request, CachePlace):
-            return self._key(request).decode()
+            return self._key(request.key).decode()
         ask, changes = _ANSWERS[type(request)]
         client = self._connected()
         try:
-            answer = ask(client, self._key(request), request)
+            answer = ask(client, self._key, request)
         except BaseException as error:
             client.close()
             failure = self._failure(error, request, changes=changes)
@@ -125,12 +138,12 @@ class MemcachedCache:
         else:
             self._idle.append(client)
 
-    def _key(self, request: Any) -> bytes:
+    def _key(self, text: str) -> bytes:
         """The key in memcached: text as it is where that is allowed, %-escaped where not, a digest if it is long."""
-        key = f"{self._prefix}{quote(request.key, safe=_SAFE)}".encode("ascii")
+        key = f"{self._prefix}{quote(text, safe=_SAFE)}".encode("ascii")
         if len(key) <= _LONGEST:
             return key
-        return f"{self._prefix}#{blake2b(request.key.encode(), digest_size=20).hexdigest()}".encode("ascii")
+        return f"{self._prefix}#{blake2b(text.encode(), digest_size=20).hexdigest()}".encode("ascii")
 
     def _facts(self) -> dict[str, object]:
         host, port = self._server
@@ -138,7 +151,9 @@ class MemcachedCache:
 
     def _failure(self, error: BaseException, request: Any, *, changes: bool) -> StoreError | None:
         """What an error of the client means for the caller; None for one that is not the cache's."""
-        facts = {"key": self._key(request).decode(), **self._facts()}
+        facts = self._facts()
+        if isinstance(request, _OF_ONE_KEY):
+            facts = {"key": self._key(request.key).decode(), **facts}
         if isinstance(error, Corrupt):
             return Corrupt(error.message, **error.facts, **facts)
         if isinstance(error, MemcacheClientError) and b"non-numeric" in error.args[0]:
@@ -148,7 +163,7 @@ class MemcachedCache:
         if not isinstance(error, (OSError, MemcacheError, ValueError)):
             return None
         if changes:
-            return OutcomeUnknown("memcached did not answer: this may be counted or not", **facts)
+            return OutcomeUnknown("memcached did not answer: this may be counted or not, put or not", **facts)
         return Unavailable("memcached did not answer in time", **facts)
 
 
@@ -168,8 +183,12 @@ def _has_something(client: Client) -> bool:
     return bool(poll.poll(0))
 
 
-def _read(client: Client, key: bytes, _request: CacheRead) -> CachedNumber | None:
-    found, token = client.gets(key)
+_Key: TypeAlias = Callable[[str], bytes]
+"""From a key of the contract to one of memcached."""
+
+
+def _read(client: Client, key: _Key, request: CacheRead) -> CachedNumber | None:
+    found, token = client.gets(key(request.key))
     return None if found is None else CachedNumber(_number(found), token)
 
 
@@ -182,24 +201,51 @@ def _number(found: bytes) -> int:
     return number
 
 
-def _increment(client: Client, key: bytes, request: CacheIncrement) -> int | None:
-    answer: int | None = client.incr(key, request.amount)
+def _increment(client: Client, key: _Key, request: CacheIncrement) -> int | None:
+    answer: int | None = client.incr(key(request.key), request.amount)
     return answer
 
 
-def _add(client: Client, key: bytes, request: CacheAdd) -> bool:
-    return bool(client.add(key, str(request.value).encode()))
+def _add(client: Client, key: _Key, request: CacheAdd) -> bool:
+    return bool(client.add(key(request.key), str(request.value).encode()))
 
 
-def _swap(client: Client, key: bytes, request: CacheSwap) -> bool:
-    return bool(client.cas(key, str(request.value).encode(), request.token))
+def _swap(client: Client, key: _Key, request: CacheSwap) -> bool:
+    return bool(client.cas(key(request.key), str(request.value).encode(), request.token))
 
 
-_ANSWERS: Final[dict[type[Request[Any]], tuple[Callable[[Client, bytes, Any], Any], bool]]] = {
+def _fetch(client: Client, key: _Key, request: CacheFetch) -> list[CachedValue | None]:
+    keys = [key(each) for each in request.keys]
+    found = client.gets_many(keys)
+    return [CachedValue(*found[each]) if each in found else None for each in keys]
+
+
+def _fill(client: Client, key: _Key, request: CacheFill) -> list[bool]:
+    return [_fill_one(client, key(entry.key), entry, request.seconds) for entry in request.entries]
+
+
+def _fill_one(client: Client, key: bytes, entry: CacheEntry, seconds: int) -> bool:
+    if entry.token is None:
+        return bool(client.add(key, entry.value, expire=seconds))
+    return bool(client.cas(key, entry.value, entry.token, expire=seconds))
+
+
+def _replace(client: Client, key: _Key, request: CacheReplace) -> None:
+    values: dict[bytes | str, Any] = {key(each): value for each, value in request.values.items()}
+    if client.set_many(values, expire=request.seconds):
+        raise MemcacheServerError(b"out of memory")
+
+
+_OF_ONE_KEY: Final = (CacheRead, CacheIncrement, CacheAdd, CacheSwap)
+
+_ANSWERS: Final[dict[type[Request[Any]], tuple[Callable[[Client, _Key, Any], Any], bool]]] = {
     CacheRead: (_read, False),
     CacheIncrement: (_increment, True),
     CacheAdd: (_add, True),
     CacheSwap: (_swap, True),
+    CacheFetch: (_fetch, False),
+    CacheFill: (_fill, True),
+    CacheReplace: (_replace, True),
 }
 """How each request is asked, and whether it changes anything."""
 

@@ -7,17 +7,41 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from oneread.errors import Closed
-from oneread.store.cache import MOST, CacheAdd, CachedNumber, CacheIncrement, CachePlace, CacheRead, CacheSwap
+from oneread.store.cache import (
+    MOST,
+    CacheAdd,
+    CachedNumber,
+    CachedValue,
+    CacheEntry,
+    CacheFetch,
+    CacheFill,
+    CacheIncrement,
+    CachePlace,
+    CacheRead,
+    CacheReplace,
+    CacheSwap,
+)
 from oneread.store.requests import Request
+
+MOST_VALUES: Final = 10_000
+"""Values that a cache holds; the one put longest ago is forgotten first. Numbers are kept."""
 
 
 class MemoryNumbers:
-    """What caches of one name share: numbers, and how often each was changed."""
+    """What caches of one name share: numbers and values, and how often they were changed."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.held: dict[tuple[str, str], CachedNumber] = {}
+        self.values: dict[tuple[str, str], CachedValue] = {}
         self.changes = 0
+
+    def put_value(self, place: tuple[str, str], value: bytes) -> None:
+        self.changes += 1
+        self.values.pop(place, None)
+        self.values[place] = CachedValue(value, str(self.changes).encode())
+        if len(self.values) > MOST_VALUES:
+            del self.values[next(iter(self.values))]
 
     def put(self, place: tuple[str, str], value: int) -> int:
         self.changes += 1
@@ -61,6 +85,7 @@ class MemoryCache:
         """Forgets everything, as a cache does that is restarted."""
         with self._numbers.lock:
             self._numbers.held.clear()
+            self._numbers.values.clear()
 
     def _read(self, request: CacheRead) -> CachedNumber | None:
         return self._numbers.held.get((self._scope, request.key))
@@ -85,6 +110,24 @@ class MemoryCache:
         self._numbers.put(place, request.value)
         return True
 
+    def _fetch(self, request: CacheFetch) -> list[CachedValue | None]:
+        return [self._numbers.values.get((self._scope, key)) for key in request.keys]
+
+    def _fill(self, request: CacheFill) -> list[bool]:
+        return [self._fill_one(entry) for entry in request.entries]
+
+    def _fill_one(self, entry: CacheEntry) -> bool:
+        place = (self._scope, entry.key)
+        found = self._numbers.values.get(place)
+        if (None if found is None else found.token) != entry.token:
+            return False
+        self._numbers.put_value(place, entry.value)
+        return True
+
+    def _replace(self, request: CacheReplace) -> None:
+        for key, value in request.values.items():
+            self._numbers.put_value((self._scope, key), value)
+
     def _place(self, request: CachePlace) -> str:
         return f"{self._scope}:{request.key}" if self._scope else request.key
 
@@ -95,4 +138,7 @@ _ANSWERS: Final[dict[type[Request[Any]], Callable[[MemoryCache, Any], Any]]] = {
     CacheAdd: MemoryCache._add,  # noqa: SLF001 - the class's own table
     CacheSwap: MemoryCache._swap,  # noqa: SLF001 - the class's own table
     CachePlace: MemoryCache._place,  # noqa: SLF001 - the class's own table
+    CacheFetch: MemoryCache._fetch,  # noqa: SLF001 - the class's own table
+    CacheFill: MemoryCache._fill,  # noqa: SLF001 - the class's own table
+    CacheReplace: MemoryCache._replace,
 }

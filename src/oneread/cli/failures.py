@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 import msgspec
 import typer
 
+from oneread.cli import guard
 from oneread.cli.output import write_json
 from oneread.errors import (
     AlreadyExists,
@@ -122,6 +123,7 @@ def reporting(context: typer.Context) -> Generator[None]:
         _report(error, _Failure(type(error).__name__, _plain(str(error)), hint=_notes(error)), as_json=as_json)
         raise typer.Exit(STORE_FAILED) from error
     except KeyboardInterrupt as error:
+        guard.ignore_interrupts()
         _report(error, _Failure(type(error).__name__, "stopped", hint=_notes(error)), as_json=as_json)
         raise typer.Exit(INTERRUPTED) from error
 

@@ -14,7 +14,7 @@ import typer
 
 from oneread.cli.failures import RESUME
 from oneread.cli.output import Output, counted, encode_json
-from oneread.errors import UsageError
+from oneread.errors import Unsupported, UsageError
 from oneread.plans.progress import Fault, Progress, Reporter
 from oneread.verify.verify import Verification
 
@@ -93,6 +93,8 @@ def resuming(report: Reporter, option: str = "", cursor: str = "") -> Generator[
 
     try:
         yield remember
+    except Unsupported:  # nothing was begun, and trying again does not help
+        raise
     except BaseException as error:
         if not option:
             error.add_note("finished work is kept; run the same command to continue")

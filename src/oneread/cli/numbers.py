@@ -19,7 +19,8 @@ from oneread.cli.options import DbOption, JsonOption, QuietOption, default_numbe
 from oneread.cli.output import Output
 from oneread.connect import connect
 from oneread.costs.numbers import BASICS, FORMAT, MachineNumbers, seconds_text, this_machine, write_numbers
-from oneread.errors import InvalidUrl, UsageError
+from oneread.database._sync.database import Database
+from oneread.errors import InvalidUrl, SchemaMismatch, UsageError
 from oneread.plans.progress import Progress
 
 SECONDS: Final = 5.0
@@ -41,14 +42,14 @@ def command(
     """Measures what reads and writes take here, so that `explain` and `cost` can predict times.
 
     Makes a small store next to the one that --db names, with the same durability, and removes it. The store itself is
-    not opened.
+    not opened. On a server the small store is what --db names: give it a prefix= that no store has.
 
     Example: oneread numbers --db lmdb:///var/lib/shop --out numbers.json
     """
     output = Output(as_json=as_json, quiet=quiet)
     if not db:
         raise UsageError("no store was given to measure: --db lmdb:///var/lib/shop, or memory://")
-    with _scratch(db) as (url, engine), connect(url, SCHEMA, workers=0) as database, output.progress() as report:
+    with _scratch(db) as (url, engine), _opened(url) as database, output.progress() as report:
         taken = measure(database, seconds, lambda done, of: report(Progress("measured", done, of)))
     found = MachineNumbers(FORMAT, engine, this_machine(), taken)
     target = out or default_numbers_file()
@@ -56,6 +57,16 @@ def command(
     output.document(found)
     output.table(["what", "time"], [[text, seconds_text(taken[name])] for name, text in BASICS.items()])
     output.note(f"wrote {target}")
+
+
+def _opened(url: str) -> Database:
+    try:
+        return connect(url, SCHEMA, workers=0)
+    except SchemaMismatch as error:
+        raise UsageError(
+            "there is a store of another schema; to measure a server, give the URL a prefix= that no store has",
+            **error.facts,
+        ) from error
 
 
 @contextlib.contextmanager

@@ -142,8 +142,10 @@ DATA: Final = "data.mdb"
 """The file of a store, and of an unfinished copy, in its folder."""
 
 READ_ONLY: Final = "read_only"
-_READ_ONLY_SCHEMES: Final = ("bigtable", "lmdb")
 """The URL option that opens a store without writing to it."""
+
+_IN_MEMORY: Final = "memory:"
+"""Begins the URL of a store that ends with the command: there is none to be kept."""
 
 
 def schema_of(spec: str) -> Schema:
@@ -245,7 +247,7 @@ def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True,
     """
     url = _url(db)
     if not make:
-        _check_exists(url)
+        _check_exists(url, schema)
     if not evolve:
         reading(url, schema).close()
     return connect(url, schema, workers=workers)
@@ -259,7 +261,7 @@ def writing_with_cache(db: str, schema: Schema, cache: str) -> Database:
         SchemaMismatch, StoreError: as `connect`; or the schema differs from the store's.
     """
     url = _url(db)
-    _check_exists(url)
+    _check_exists(url, schema)
     reading(url, schema).close()
     return connect(url, schema, workers=0, cache=cache)
 
@@ -281,7 +283,7 @@ def evolving(db: str, schema: Schema) -> Migration:
         StoreError: as `connect`.
     """
     url = _url(db)
-    _check_exists(url)
+    _check_exists(url, schema)
     return migration(url, schema)
 
 
@@ -311,17 +313,20 @@ def is_agreed(*, yes: bool) -> bool:
     return yes or typer.confirm("delete? there is no way back", default=False, err=True)
 
 
-def _check_exists(url: str) -> None:
+def _check_exists(url: str, schema: Schema) -> None:
     """Raises InvalidUrl where the store does not exist: a wrong path must not leave an empty store."""
     path = folder_of(url)
-    if path is not None and not (path / DATA).exists():
+    if path is None:
+        if not url.startswith(_IN_MEMORY):
+            migration(_with_read_only(url), schema).close()
+    elif not (path / DATA).exists():
         raise InvalidUrl("the store does not exist: correct the path", path=str(path))
 
 
 def _with_read_only(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in _READ_ONLY_SCHEMES:
+    if url.startswith(_IN_MEMORY):
         return url
+    parts = urlsplit(url)
     given = parse_qsl(parts.query, keep_blank_values=True)
     if any(name == READ_ONLY for name, _value in given):
         return url

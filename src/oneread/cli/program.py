@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "explain": CommandEntry("Know the costs", "show what a call would ask of the store"),
     "cost": CommandEntry("Know the costs", "show what every verb may cost; check the bound file"),
     "numbers": CommandEntry("Know the costs", "measure this machine, to predict times"),
+    "splits": CommandEntry("Know the costs", "propose where to split the tables of a cluster"),
     "dump": CommandEntry("Move data", "write entities to a file, as JSON lines or CSV"),
     "load": CommandEntry("Move data", "load a dump, JSON lines or CSV, in batches"),
     "backup": CommandEntry("Move data", "copy the store while it is in use"),

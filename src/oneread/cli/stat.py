@@ -58,6 +58,7 @@ def _survey(output: Output, database: Database, *, exact: bool | None) -> Survey
 def _show(output: Output, db: str, found: Survey) -> None:
     state = "; a backfill is needed: oneread backfill" if found.unfinished else ""
     output.text(f"{db}: version {found.schema_version} of its schema{state}")
+    output.text(_behind(found))
     aside = f"; {counted(found.set_aside, 'holder')} set aside: oneread tasks" if found.set_aside else ""
     output.text(f"{counted(found.tasks, 'task')} waiting in the outbox{age_of(found.lag)}{aside}")
     if found.commits is not None and found.commits.markers:
@@ -87,6 +88,14 @@ def _show(output: Output, db: str, found: Survey) -> None:
     if found.engine is not None and found.engine.facts:
         output.text()
         output.table(["engine", ""], [[_label(name), _fact(name, fact)] for name, fact in found.engine.facts.items()])
+
+
+def _behind(found: Survey) -> str:
+    """How far the views are behind, in a line."""
+    if not found.behind:
+        return "views, copies and totals show every change"
+    least = "" if found.are_all else "at least "
+    return f"views, copies and totals may lack changes of the last {least}{found.behind:,.1f} s"
 
 
 def _unfinished(commits: UnfinishedCommits) -> str:

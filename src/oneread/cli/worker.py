@@ -22,6 +22,7 @@ import typer
 from oneread.cli.options import Invocation, with_shared_options, writing
 from oneread.cli.output import Output, age_of, counted
 from oneread.database._sync.database import Database
+from oneread.database.hot_spots import HotSpots
 from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting
 from oneread.transactions.outbox import BATCH
 from oneread.transactions.tasks import TaskStepResult
@@ -42,12 +43,14 @@ class WorkerRun(msgspec.Struct, frozen=True):
         set_aside: holders whose copies could not be updated.
         batches: transactions of up to 200 holders that this worker committed.
         lag: how far the tasks of each kind are behind.
+        hot: where this worker's writes met those of others.
     """
 
     waiting: int
     set_aside: int
     batches: int
     lag: dict[str, TaskLag]
+    hot: HotSpots = HotSpots()
 
 
 @with_shared_options
@@ -63,6 +66,7 @@ def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = Fal
     output = given.output
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     with _stopping() as stopped, writing(given.db, given.schema, workers=0 if once else 1) as database:
+        database.operations.share_tasks()
         output.note(f"worker {os.getpid()} runs the tasks of {given.db}; stop it with Ctrl-C")
         until = monotonic() + (seconds or math.inf)
         if once:
@@ -70,9 +74,14 @@ def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = Fal
         else:
             _watch(output, database, stopped, until)
         lag, aside = database.run(database.operations.lag()), database.run(count_set_aside())
-        output.document(WorkerRun(count_waiting(lag), aside, database.operations.outbox.batches, lag))
+        hot = database.hot_spots()
+        output.document(WorkerRun(count_waiting(lag), aside, database.operations.outbox.batches, lag, hot))
     named = f", {counted(aside, 'holder')} set aside: oneread tasks" if aside else ""
     output.text(f"stopped; {counted(count_waiting(lag), 'task')} waiting{age_of(lag)}{named}")
+    for row in hot.rows:
+        output.text(f"{row.row}: {counted(row.lost, 'compare-and-set')} lost: {row.advice}")
+    for end in hot.ends:
+        output.text(f"{end.declared}: {counted(end.outside, 'row')} put at one end: {end.advice}")
 
 
 def _work_once(database: Database, is_over: Callable[[], bool]) -> None:

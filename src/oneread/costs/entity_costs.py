@@ -24,7 +24,7 @@ from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind, reference_target
 from oneread.models.types import FieldType, type_of, types_of
-from oneread.store.keys import KIND_BYTES, SELECTION_BYTES, VIEW_BYTES
+from oneread.store.keys import KIND_BYTES, SELECTION_BYTES, SPREAD_BYTES, VIEW_BYTES
 from oneread.store.limits import KEY_BYTES, NEWEST_BYTES, VALUES_BYTES
 from oneread.transactions.deltas import MAGNITUDE
 
@@ -37,6 +37,13 @@ _SELECTION: Final = Size(SELECTION_BYTES, SELECTION_BYTES)
 _DIGEST: Final = Size(25, 20)
 _SEQUENCE: Final = Size(16, 8)
 """What a record has of a selection: its name and the digest of its values."""
+
+
+def _spread_size(ranges: int) -> Size:
+    """The byte that says which of its ranges a row is in."""
+    return NOTHING if ranges == 1 else Size(SPREAD_BYTES, SPREAD_BYTES)
+
+
 _RECORDED: Final = Size(16 + 3 * HEADER, 18)
 """What a record has of a row's value."""
 _ONLY_REFERS: Final = Size(4 * KEY_BYTES + 20 * HEADER, 12)
@@ -154,7 +161,7 @@ class EntityCosts:
 
     def key(self, kind: EntityKind) -> Size:
         """The key of a root row."""
-        return _KIND.plus(self._suffix(kind))
+        return _KIND.plus(_spread_size(kind.spread), self._suffix(kind))
 
     def _suffix(self, kind: EntityKind) -> Size:
         types = types_of(kind.cls, self._names)
@@ -245,6 +252,7 @@ class EntityCosts:
         if form.ends is not None:
             values = values.plus(element(form.ends[0])).within(VALUES_BYTES)
         value, recorded = self._value_sizes(view, form)
+        values = _spread_size(view.key.spread).plus(values)
         is_owned = form.holds in ("row", "value", "short value")  # the key ends in that of its entity or group
         place = values.plus(suffix) if is_owned else values
         count, undeclared = self._rows_of(view.key.parts)

@@ -62,9 +62,10 @@ class Reads:
         shards = max((each.form.shards for each in self._view_costs(cls)), default=1)
         # The table of entities has tombstones, and of a group that is spread over rows the first one is never removed.
         skips = where or expires or table == "roots" or shards > 1 or leaves
-        requests, rows = scans(limit, any_of, budget if skips else None)
+        ranges = any_of * self._spread(cls)
+        requests, rows = scans(limit, ranges, budget if skips else None)
         total = BoundBuilder()
-        asked = _at_first_together(requests, any_of)
+        asked = _at_first_together(requests, ranges)
         total.add("rows", Rows("scan", table, what, cls.__name__), rows * shards, size, asked)
         shown = limit + budget if where else limit
         for each in self._view_costs(cls):
@@ -103,6 +104,11 @@ class Reads:
                 return each.form.table, each.form.many, each.row
         key = self._costs.key(self._catalog.kinds[cls])
         return "roots", "entities", key.plus(self._entity(cls))
+
+    def _spread(self, cls: type) -> int:
+        """The ranges that the rows of a list are in."""
+        view = self._catalog.views.get(cls)
+        return self._catalog.kinds[cls].spread if view is None else view.key.spread
 
     def _view_costs(self, cls: type) -> Sequence[ViewCost]:
         return self._costs.views.get(cls, ())

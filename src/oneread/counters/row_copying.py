@@ -26,8 +26,8 @@ from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.intents import encode_version
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.row_apply import surely
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_system import ATTEMPTS
 from oneread.transactions.unit_of_work import CounterRows

@@ -46,7 +46,8 @@ from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.store.requests import CheckAndMutate, Read, Scan
-from oneread.transactions.row_apply import LOOKS, new_commit, surely
+from oneread.transactions.lost_answers import LOOKS, surely
+from oneread.transactions.row_apply import new_commit
 from oneread.transactions.row_system import ATTEMPTS
 
 LASTING_SECONDS: Final = 30.0

@@ -14,7 +14,7 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Mutate
 from oneread.store.rows import Cell, Row, RowMutation
-from oneread.transactions.row_apply import surely
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.unit_of_work import VALUE
 
 _CHANGED: Final = b"d:p:"

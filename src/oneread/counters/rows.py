@@ -37,6 +37,9 @@ GREATEST: Final = view_prefix(_NUMBER, 7)
 PREFIXES: Final = frozenset({GENERATIONS_ROW, SETTINGS, SHARDS, WINDOWS, TOKENS, MARKS, CHANCES, GREATEST})
 """What the keys of all rows of counters begin with."""
 
+_NAMED: Final = frozenset({SETTINGS, SHARDS, MARKS, CHANCES, GREATEST})
+"""What rows begin with that have a name behind it."""
+
 ALL: Final = RowRange.under(GENERATIONS_ROW[: VIEW_BYTES // 2])
 """Every row of a counter."""
 
@@ -147,6 +150,15 @@ def name_key(name: str) -> bytes:
 def name_of(key: bytes) -> str:
     """The name of a counter, by the key of its configuration row or of its mark; Corrupt where it has none."""
     return text_of(key[VIEW_BYTES:])
+
+
+def name_of_row(key: bytes) -> str | None:
+    """The name of the counter that a row of settings, a shard or a mark is of; None for other rows."""
+    if key[:VIEW_BYTES] not in _NAMED:
+        return None
+    (name,), _end = _NAME.decode_prefix(key, VIEW_BYTES)
+    assert isinstance(name, str)
+    return name
 
 
 def text_of(name: bytes) -> str:

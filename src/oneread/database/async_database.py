@@ -13,6 +13,8 @@ from sys import maxsize
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
+from msgspec import structs
+
 from oneread.counters.batch import SECONDS as BATCH_SECONDS
 from oneread.counters.batch import SIZE as BATCH_SIZE
 from oneread.counters.batch import AsyncCounterBatch
@@ -37,6 +39,7 @@ from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, LocalPages, finders
 from oneread.database.freshness import Freshness, fresh_page, read_token
+from oneread.database.hot_spots import HotSpots, hot_spots
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.operations import Children, Operations
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
@@ -44,6 +47,7 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
+from oneread.database.verifying import dropping, repair, verification
 from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, watched_view
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
@@ -62,7 +66,7 @@ from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
-from oneread.plans.arguments import check_function, check_iterable
+from oneread.plans.arguments import check_function, check_iterable, check_max_age
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import (
@@ -87,12 +91,12 @@ from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
-from oneread.verify.drop import drop
-from oneread.verify.repair import Repaired, Repairer
-from oneread.verify.verify import Verification, Verifier, VerifyOptions
+from oneread.verify.repair import Repaired
+from oneread.verify.verify import Verification, VerifyOptions
 
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
+    from oneread.store.cache import CacheUse
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
@@ -105,6 +109,8 @@ Body: TypeAlias = Callable[["AsyncTransaction"], Awaitable[R]]  # async only
 
 SAVE_BATCH = 1000
 SCAN_BATCH = 500
+PAST_CACHE = -1.0
+"""The `max_age` of pages that neither come from the cache nor are put there: this object alone, no other number."""
 ATTEMPTS = 12
 _NO_CLASS = "not a class of the schema"
 
@@ -149,12 +155,16 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         )
 
     @overload
-    async def get(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False) -> R: ...
+    async def get(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False, max_age: float | None = None) -> R: ...
     @overload
-    async def get(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False) -> E: ...
+    async def get(
+        self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: float | None = None
+    ) -> E: ...
     @overload
-    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False) -> R: ...
-    async def get(self, model: Asked, /, *key: Asked, fresh: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def get(
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: float | None = None
+    ) -> R: ...
+    async def get(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: float | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
         `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
@@ -168,7 +178,12 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         on a store that changes one row at a time a commit is made in the group's root, and its children's rows follow.
         One request more there, and what writing those rows takes; nothing on other stores, and for other entities.
 
+        A database that was opened with `max_age` answers from its cache, without a request, where that has an answer
+        that is no older; a `max_age` here, in seconds, is of this read alone. With `fresh=True`, and `max_age=0`, it
+        reads the store, and puts what it finds into the cache. Without such a cache every answer is of now.
+
         Raises:
+            UsageError: `max_age` is not a number of seconds from 0 to 30 days.
             NotFound: there is no such entity.
             InvalidKey: the key has other parts than declared, or the reference is to another class.
             InvalidQuery: `fresh` of a view, or not True or False.
@@ -184,22 +199,31 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
+        if max_age is not None:
+            check_max_age(max_age)
         found: Any = None if find is None or fresh is not False else find(key)
         if found is None:
             trace = self._trace()
-            read = await self._driver.run(self.operations.get(model, key, fresh=fresh), trace)
+            plan = self.operations.get(model, key, fresh=fresh)
+            read = await self._driver.run(self._through_cache(plan, 0.0 if fresh is True else max_age), trace)
             found = self._with_outcome(read, trace)
         elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
         return found
 
     @overload
-    async def find(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False) -> R | None: ...
+    async def find(
+        self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False, max_age: float | None = None
+    ) -> R | None: ...
     @overload
-    async def find(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False) -> E | None: ...
+    async def find(
+        self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: float | None = None
+    ) -> E | None: ...
     @overload
-    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False) -> R | None: ...
-    async def find(self, model: Asked, /, *key: Asked, fresh: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def find(
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: float | None = None
+    ) -> R | None: ...
+    async def find(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: float | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like `get`, but None when there is none.
 
         Examples:
@@ -212,16 +236,37 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
+        if max_age is not None:
+            check_max_age(max_age)
         found: Any = None if find is None or fresh is not False else find(key)
         if found is None:
             trace = self._trace()
-            read = await self._driver.run(self.operations.find(model, key, fresh=fresh), trace)
+            plan = self.operations.find(model, key, fresh=fresh)
+            read = await self._driver.run(self._through_cache(plan, 0.0 if fresh is True else max_age), trace)
             found = ABSENT if read[0] is None else self._with_outcome(read, trace)
         return None if found is ABSENT else found
+
+    @property
+    def cache_use(self) -> CacheUse | None:
+        """What this program's reads had of the cache, since it opened the database; None if it does not read one.
+
+        No request.
+        """
+        return None if self._driver.reads is None else self._driver.reads.use
 
     def _trace(self) -> Trace:
         """The trace of one call, which ends in time."""
         return Trace(self._observers, self._driver.deadline())
+
+    def _through_cache(self, plan: Plan[R], max_age: float | None) -> Plan[R]:
+        """A plan that reads, through the cache if the database has one for reads; checks `max_age`."""
+        reads = self._driver.reads
+        if max_age is PAST_CACHE:
+            return plan
+        age = None if max_age is None else check_max_age(max_age)
+        if reads is None or (age is None and not reads.max_age):
+            return plan
+        return reads.read(plan, reads.max_age if age is None else age)
 
     def _with_outcome(self, found: tuple[Any, int], trace: Trace) -> Any:
         entity, version = found
@@ -245,17 +290,24 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         return await self.find(model, *key) is not None
 
     @overload
-    async def get_many(self, model: Exact[R], at: Iterable[Ref[R]], /) -> list[R | None]: ...
+    async def get_many(
+        self, model: Exact[R], at: Iterable[Ref[R]], /, *, max_age: float | None = None
+    ) -> list[R | None]: ...
     @overload
-    async def get_many(self, model: Copied[E], at: Iterable[Copy[E]], /) -> list[E | None]: ...
+    async def get_many(
+        self, model: Copied[E], at: Iterable[Copy[E]], /, *, max_age: float | None = None
+    ) -> list[E | None]: ...
     @overload
-    async def get_many(self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /) -> list[R | None]: ...
-    async def get_many(self, model: Asked, keys: Asked, /) -> Asked:
+    async def get_many(
+        self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /, *, max_age: float | None = None
+    ) -> list[R | None]: ...
+    async def get_many(self, model: Asked, keys: Asked, /, *, max_age: float | None = None) -> Asked:
         """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.
 
         Keys are tuples, `db.get_many(User, [(1,), (2,)])`, references or copies. Costs one request, and a row for each
         key; for an aggregate what `get` costs for each `least`, `greatest` and `newest_values` of each key, and for a
-        unique index one request for each key; all of them in one round.
+        unique index one request for each key; all of them in one round. Through a cache, only what that lacks is read;
+        `max_age` as for `get`.
 
         Raises:
             InvalidKey: a key has other parts than declared, or refers to another class.
@@ -270,7 +322,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         """
         check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
         trace = self._trace()
-        found = await self._driver.run(self.operations.get_many(model, list(keys)), trace)
+        plan = self._through_cache(self.operations.get_many(model, list(keys)), max_age)
+        found = await self._driver.run(plan, trace)
         return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
 
     async def page(  # noqa: PLR0913 - each option narrows one page; all but the view are optional
@@ -289,6 +342,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         budget: int = BUDGET,
         includes: object = None,
         lag: bool = False,
+        max_age: float | None = None,
     ) -> Page[P]:
         """A page of an index, of entities by first parts of their key, or of an aggregate's groups, in stored order.
 
@@ -314,6 +368,9 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             lag: of a feed, whether `page.lag` is asked for: how many seconds ago the oldest change was that entries may
                 still lack, 0.0 if none. With more than 500 tasks in the outbox it is that of the first 500 there, so
                 that a page stays bounded; `db.survey().feeds` looks at all.
+            max_age: of a database that was opened with `max_age`: seconds that the page may be old, in place of those;
+                0 reads the store, and puts what it finds into the cache. Feeds are never read through a cache, nor is
+                a page with `includes` or `lag`.
 
         Costs one request and at most limit + 1 rows; with `any_of`, that for each value. Where tombstones, other
         variants or `where` leave rows out, up to `budget` rows more, in requests of at most limit + 1 rows. For groups
@@ -324,7 +381,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
 
         Raises:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.
-            UsageError: `includes` is not what a write of this database returned.
+            UsageError: `includes` is not what a write of this database returned, or `max_age` is not a number of
+                seconds from 0 to 30 days.
             InvalidCursor: the cursor was tampered with or belongs to another page; or `includes` is not a token of
                 this store.
             NotReady: the view is still being built.
@@ -343,6 +401,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         if of is None:
             of = await self._list(view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
+        if max_age is not None and max_age is not PAST_CACHE:
+            check_max_age(max_age)
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if includes is not None or lag is not False:
@@ -358,7 +418,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             if found is not None:
                 return found
         trace = self._trace()
-        return await self._driver.run(self.operations.reading(lambda: page(of, query, self._cipher, trace)), trace)
+        plan = self.operations.reading(lambda: page(of, query, self._cipher, trace))
+        return await self._driver.run(self._through_cache(plan, max_age), trace)
 
     async def _list(self, view: type) -> Listed:
         """What a model or view is paged by, after a look whether it may be read."""
@@ -471,7 +532,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         """All rows of a list, page by page, from a cursor on: `async for page in db.scan(Purchase)`.
 
         Each page costs what `page` costs with `limit=batch`, by default 500 or the view's `max_limit` where that is
-        less; keep `page.next` to continue later.
+        less; keep `page.next` to continue later. It is never read through a cache.
 
         Examples:
             ```python
@@ -483,7 +544,10 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         if type(rows) is not int:
             raise InvalidQuery("a batch is a whole number of rows", view=view, batch=batch)
         while True:
-            found = await self.page(view, *equal, limit=rows, cursor=cursor, where=where, budget=max(BUDGET, rows))
+            most = max(BUDGET, rows)
+            found = await self.page(
+                view, *equal, limit=rows, cursor=cursor, where=where, budget=most, max_age=PAST_CACHE
+            )
             yield found
             cursor = found.next
             if cursor is None:
@@ -938,15 +1002,16 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
     ) -> Verification:
         """Compares everything derived with the entities, while the store is in use.
 
-        Costs a read of every row once, in requests of 500 rows; rows that differ are read a second time. Memory stays
-        flat.
+        Costs a read of every row once, in requests of 500 rows; rows that differ are read a second time. On a store
+        that changes one row at a time rows and what they belong to are read, each once, in requests of 1,000 or 2,000
+        rows, and what seems wrong is looked at twice. Memory stays flat.
 
         Arguments:
             wanted: views and models; everything when none is given. A model includes all that is derived from its
                 entities and what they copy, a view its own rows only.
             pace: rows per second at most, so that a store in use keeps its speed.
             max_age: seconds that the snapshot of one model may take, since LMDB cannot reuse freed pages meanwhile.
-                What is not done by then is skipped, and the result lists it.
+                What is not done by then is skipped, and the result lists it. No limit where there are no snapshots.
             on_fault: called with every fault, in the thread that does the work.
             progress: called after every batch, in that thread.
             keep: faults that the result holds; all are counted.
@@ -955,7 +1020,8 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can verify.
-            Unsupported: the engine has no snapshots.
+            Unsupported: the store changes one row at a time, and a feed, a list of groups, or a total that an entity
+                shows is to be verified, which the error names.
 
         Examples:
             ```python
@@ -964,7 +1030,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
-        return await self.run(Verifier(self.operations.require("verify").catalog, options).plan())
+        return await self.run(verification(self.operations, options))
 
     async def repair(
         self,
@@ -992,7 +1058,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can repair.
-            Unsupported: the engine has no snapshots or its transactions do not span rows.
+            Unsupported: as for `verify`.
 
         Examples:
             ```python
@@ -1000,8 +1066,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
-        operations = self.operations.require("repair")
-        return await self.run(Repairer(operations.catalog, operations.committer, options).plan())
+        return await self.run(repair(self.operations, options))
 
     async def drop(self, *faults: Fault) -> tuple[Fault, ...]:
         """Removes what cannot be mended: entities that cannot be read, and rows of no model. There is no way back.
@@ -1017,8 +1082,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             UsageError: a fault is not droppable; nothing was removed.
             SchemaMismatch: the schema has changed meanwhile.
         """
-        operations = self.operations.require("drop")
-        return await self.run(drop(operations.catalog, operations.committer, faults))
+        return await self.run(dropping(self.operations, faults))
 
     def bulk(
         self,
@@ -1223,13 +1287,35 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
 
         A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
         On a store that changes one row at a time, also commits that are not finished: at most 1,000 entities are read.
+        Of tasks and of unfinished commits at most 100,000 are counted, 500 and 2,000 a request.
         """
         check_function("progress", progress)
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
         spans_rows = self.operations.spans_rows
         plan = surveys.survey(self.operations.catalog, counted, progress, exact=exact, spans_rows=spans_rows)
-        return await self.run(plan)
+        return structs.replace(await self.run(plan), cache=self.cache_use)
+
+    def hot_spots(self, limit: int = 10) -> HotSpots:
+        """Where this process's writes met those of others, with the declarations that cause it. No request is made.
+
+        On a store that changes one row at a time: the rows for which compare-and-sets were lost most often, by which
+        commits began again, and the models and indexes whose new rows all go to one end. Counted since the database
+        was opened, in memory that does not grow. Elsewhere there are none: a writer waits for its turn instead.
+
+        Arguments:
+            limit: rows that are listed, 1 to 10,000.
+
+        Raises:
+            UsageError: a limit out of bounds.
+
+        Examples:
+            ```python
+            for each in db.hot_spots().rows:
+                print(each.row, each.lost, each.advice)
+            ```
+        """
+        return hot_spots(self.operations.catalog, self._driver.hot, limit)
 
     async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
         """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.

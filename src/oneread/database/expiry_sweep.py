@@ -19,9 +19,10 @@ from oneread.derivations.expiry import ExpiryIndex, expiry_of
 from oneread.encoding.ranges import KeyBounds
 from oneread.errors import OnereadError, UsageError
 from oneread.evolution.fence import Fence
-from oneread.plans.effects import Now
+from oneread.plans.effects import Now, Together
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
+from oneread.store.keys import spread_parts
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.commit import Change
@@ -71,7 +72,9 @@ class ExpirySweep:
         self._catalog = catalog
         self._fence = fence
         self._commit = commit
-        self._waiting = catalog.expiry_indexes()[::-1]
+        self._waiting = [(view, part) for view in catalog.expiry_indexes() for part in spread_parts(view.key.spread)][
+            ::-1
+        ]
         self._until: int | None = None
         self._rest: RowRange | None = None
         self.is_together = True
@@ -93,17 +96,17 @@ class ExpirySweep:
             self._until = yield from Now()
         batch = self._batch if self._limit is None else min(self._batch, self._limit - self.done)
         while self._waiting and batch:
-            view = self._waiting[-1]
+            view, part = self._waiting[-1]
             if self._rest is None:
                 yield from self._fence.check_readable(view.cls)
-                self._rest = expired_rows(view, self._until)
+                self._rest = expired_rows(view, self._until, part)
             rows = [] if self._rest is None else (yield from Scan(view.table, self._rest, batch))
             self._rest = self._rest.behind(rows[-1][0]) if self._rest is not None and len(rows) == batch else None
             if self._rest is None:
                 self._waiting.pop()
             if rows:
-                prefix, offset = self._catalog.kinds[view.model].prefix, owner_offset(view.key.codec)
-                yield from self._expire([prefix + key[offset(key) :] for key, _row in rows])
+                root_of, offset = self._catalog.kinds[view.model].root_of, owner_offset(view.key)
+                yield from self._expire([root_of(key[offset(key) :]) for key, _row in rows])
                 return True
         return False
 
@@ -183,27 +186,32 @@ class BackgroundSweeper:
         return more
 
 
-def expired_rows(view: CompiledView, now: int) -> RowRange | None:
-    """The rows of an expiry index whose entities, or their rows, have expired; None if none can have."""
+def expired_rows(view: CompiledView, now: int, part: bytes) -> RowRange | None:
+    """The rows of an expiry index, in one of its ranges, whose entities, or their rows, have expired.
+
+    None if none can have.
+    """
     bound = expiry_of(view.cls).first_living(now)
     if bound is None:
         return None
-    start, stop = view.key.codec.bounded_range((), KeyBounds(until=bound), prefix=view.prefix)
+    start, stop = view.key.codec.bounded_range((), KeyBounds(until=bound), prefix=view.prefix + part)
     return RowRange(start, stop or b"")
 
 
 def sweep_lags(catalog: Catalog) -> Plan[dict[str, float]]:
     """How many seconds ago what waits longest for a sweep has expired, by the name of its model or index.
 
-    One request and row for each ttl; those with nothing to sweep are left out.
+    One request and row for each ttl, as many as there are ranges where that is of a model or index which is spread;
+    those with nothing to sweep are left out.
     """
     now = yield from Now()
     lags: dict[str, float] = {}
     for view in catalog.expiry_indexes():
         assert issubclass(view.cls, ExpiryIndex), "an expiry index is declared as one"
-        within = expired_rows(view, now)
-        rows = [] if within is None else (yield from Scan(view.table, within, 1))
-        if rows:
-            (first,) = yield from view.show(rows)
-            lags[view.cls.lists.__name__] = max(0, now - expiry_of(view.cls).end(first.since)) / 1000
+        ranges = [expired_rows(view, now, part) for part in spread_parts(view.key.spread)]
+        found = yield from Together([Scan(view.table, within, 1).__iter__() for within in ranges if within is not None])
+        waiting = yield from view.show([row for rows in found for row in rows])
+        if waiting:
+            since = min(each.since for each in waiting)
+            lags[view.cls.lists.__name__] = max(0, now - expiry_of(view.cls).end(since)) / 1000
     return lags

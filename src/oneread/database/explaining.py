@@ -98,8 +98,9 @@ class Explainer:
         query = Query(equal, rows, cursor, backward, bounds, starts_with, where, budget)
         bounded = BoundQuery(of, query, self._cipher)
         ranges = bounded.ranges()
-        bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
-        plan = [_scan(of, values, query, reverse=bounded.backward) for values in _values(equal, len(ranges))]
+        given = _values(equal, len(ranges) // of.spread)
+        bound = self.costs.page(view, limit=rows, any_of=len(given), where=where is not None, budget=budget)
+        plan = [_scan(of, values, query, reverse=bounded.backward) for values in given]
         if of.merged is not None:
             plan = [of.merged.explain(rows), *plan]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
@@ -260,7 +261,8 @@ def _scan(of: Listed, values: tuple[Any, ...], query: Query, *, reverse: bool) -
     )
     cursor = " from the cursor" if query.cursor else ""
     backwards = " backwards" if reverse else ""
-    return f"scan {of.table} for {query.limit + 1} rows of {of.cls.__name__}({named}){cursor}{backwards}"
+    each = "" if of.spread == 1 else f", in each of {of.spread} ranges"
+    return f"scan {of.table} for {query.limit + 1} rows of {of.cls.__name__}({named}){cursor}{backwards}{each}"
 
 
 def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:

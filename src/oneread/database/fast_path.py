@@ -66,7 +66,7 @@ def finders(operations: Operations, engine: LocalReads, clock: Callable[[], int]
 def _find_entity(cls: type, catalog: Catalog, engine: LocalReads) -> Finder:
     kind, given_key = catalog.kinds[cls], catalog.given_key
     prefix, arity = kind.prefix, len(kind.names)
-    encode = kind.codec.encoder(lambda given: kind.codec.encode(given_key(cls, given)))
+    locate = kind.placed(kind.codec.encoder(lambda given: kind.codec.encode(given_key(cls, given))))
     decode, fetch, metadata = kind.layouts.decode, engine.point, METADATA_ATTRIBUTE
     current_allowance = CURRENT.get
     whole = cls is kind.cls
@@ -78,7 +78,7 @@ def _find_entity(cls: type, catalog: Catalog, engine: LocalReads) -> Finder:
                 raise InvalidKey(
                     "the key has other parts than the model declares", model=cls, declared=kind.names, given=parts
                 )
-        cell = fetch("roots", prefix + encode(parts), BODY)
+        cell = fetch("roots", prefix + locate(parts), BODY)
         allowance = current_allowance()
         if allowance is not None:
             allowance.charge(1, 1, 0 if cell is None else len(cell[0]))
@@ -149,7 +149,7 @@ class LocalPages:
     def any_page(self, of: Listed, query: Query) -> Page[Any] | None:
         """`read`, by the way that knows every option."""
         decoder = of.decoder
-        if decoder is None or query.where is not None or AnyOf in map(type, query.equal):
+        if decoder is None or of.spread > 1 or query.where is not None or AnyOf in map(type, query.equal):
             return None
         bound = BoundQuery(of, query, self._cipher)
         (within,) = bound.ranges(0 if of.feed is None else self._clock())
@@ -172,7 +172,7 @@ class LocalPages:
         What depends on the list alone is looked up here, once; `any_page` is the meaning.
         """
         decoder, plain, encoders, prefix = of.decoder, of.plain, of.encoders, of.prefix
-        if decoder is None:
+        if decoder is None or of.spread > 1:
             return lambda _equal, _limit: None
         fetch, parse, table, most = self._engine.column, decoder.parse_rows, of.table, of.max_limit
         cipher, clock, feed, view, generation = self._cipher, self._clock, of.feed, of.view, of.generation

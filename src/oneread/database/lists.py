@@ -87,7 +87,8 @@ class Listed(NamedTuple):
     first 0, 1, ... elements of the key; `plain` are the types of arguments that are the values of as many elements;
     `hashed` elements are digests, which have no order; `feed` is None for what is not a feed; `merged` is None unless
     its pages merge the items of large groups; `entry` makes what is shown of a stored row, None where that is the row;
-    `groups` is None unless its rows are groups of an aggregate, of which each may be spread over several rows.
+    `groups` is None unless its rows are groups of an aggregate, of which each may be spread over several rows; the rows
+    are in `spread` ranges, each in the order of the list.
     """
 
     cls: Any
@@ -110,6 +111,7 @@ class Listed(NamedTuple):
     merged: LargeGroupReader | None = None
     entry: Callable[[Found], Found] | None = None
     groups: SpreadGroups | None = None
+    spread: int = 1
 
     @property
     def behind(self) -> bytes:
@@ -169,6 +171,7 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
         view.show, None, None if view.has_expiries or merged is not None else view.row_decoder, _encoders(key.codec),
         conditions, _plain_types(view), key.hashed, _is_living if view.has_expiries else None, feed, merged,
+        spread=key.spread,
     )  # fmt: skip
 
 
@@ -207,5 +210,5 @@ def _entities(kind: EntityKind, cls: Any, names: Names, expiry: ExpiryRule | Non
     return Listed(
         cls, "roots", kind.prefix, kind.codec, tuple, kind.number, 0, cls.max_limit,
         show, is_shown, None, _encoders(kind.codec), ConditionChecks(names, cls),
-        is_living=None if expiry is None else is_living,
+        is_living=None if expiry is None else is_living, spread=kind.spread,
     )  # fmt: skip

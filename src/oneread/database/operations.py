@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
@@ -17,11 +17,11 @@ from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
 from oneread.database.patches import may_repeat, patching
 from oneread.database.store_parts import native_parts
+from oneread.database.unfinished_commits import oldest_commit
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.derivations.derivation import CompiledView
-from oneread.derivations.one_row import refuse_verb
-from oneread.derivations.pending_tasks import TaskLag, WaitingTask, task_lag, waiting_tasks
+from oneread.derivations.pending_tasks import TaskLag, WaitingTask, oldest_of, task_lag, waiting_tasks
 from oneread.errors import (
     InvalidKey,
     InvalidQuery,
@@ -51,7 +51,7 @@ from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer.bulk import Batches, BatchOptions
-from oneread.transfer.single_bulk import SingleBatches
+from oneread.transfer.single_bulk import BatchCommitter, SingleBatches
 
 R = TypeVar("R")
 
@@ -71,6 +71,7 @@ class WorkerMeter(Protocol):
     """What records how the worker of a database does."""
 
     def note_tasks(self, kind: str, waiting: int, oldest: float) -> None: ...
+    def note_behind(self, seconds: float) -> None: ...
     def note_batches(self, batches: int) -> None: ...
     def note_failure(self, error: BaseException) -> None: ...
 
@@ -83,7 +84,8 @@ class Operations:
     `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter`
     records how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and
     watched, by its class. `group_reader` makes what merges large groups of a feed; `cells` lays copied values over
-    documents; `apply_later` lets writes return at their commit point, where what follows is not part of it. `inline`
+    documents; `apply_later` lets writes return at their commit point, where what follows is not part of it;
+    `recoverer` says which program looks for what others left, where that is one of them. `inline`
     is the schema's; `spans_rows` says what the store can do; with `portable` a transaction is of one entity group.
     `new_overlay` begins one. `grace` is how long removed rows stay on a store that changes one row at a time, in
     seconds.
@@ -115,7 +117,7 @@ class Operations:
         if parts.begin_purge is not None:
             jobs.append(BackgroundSweeper(parts.begin_purge, name="purge", pause=grace / 4))
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
-        self.copies = parts.copies
+        self.copies, self.recoverer = parts.copies, parts.recoverer
         self.group_reader = parts.group_reader
         self.marking = Marking(catalog, fence, self.find, self.commit, parts.group_reader)
         self.meter: WorkerMeter | None = None
@@ -136,12 +138,6 @@ class Operations:
         if self.fence.is_stale:
             yield from self.refresh()
         return tasks
-
-    def require(self, verb: str) -> Self:
-        """These operations; raises Unsupported for a verb that this store does not have."""
-        if not self.spans_rows:
-            refuse_verb(verb)
-        return self
 
     def begin_sweep(self, batch: int = BATCH, limit: int | None = None) -> Sweep:
         """A sweep of what has expired, and of all change logs; raises UsageError for a batch or limit out of bounds."""
@@ -177,7 +173,8 @@ class Operations:
         """What gathers the changes of a bulk writer and commits them."""
         if self.spans_rows:
             return Batches(self.changing, self.committer, options)
-        return SingleBatches(self.changing, self.committer, options, may_repeat)
+        committer = cast("BatchCommitter", self.committer)
+        return SingleBatches(self.changing, committer, options, may_repeat)
 
     def changing(self, wanted: tuple[Any, ...]) -> Plan[Change]:
         """The change that a bulk writer commits."""
@@ -370,6 +367,11 @@ class Operations:
         """How far the tasks of each kind are behind."""
         return task_lag(self.catalog, spans_rows=self.spans_rows)
 
+    def behind(self, lag: Mapping[str, TaskLag]) -> Plan[float]:
+        """Seconds since the oldest change that a view, copy or total may not show yet; `lag` is that of the tasks."""
+        commit = 0.0 if self.spans_rows else (yield from oldest_commit())
+        return max(oldest_of(lag), commit)
+
     def waiting(self, limit: int) -> Plan[list[WaitingTask]]:
         """The first tasks that wait."""
         return waiting_tasks(self.catalog, limit, spans_rows=self.spans_rows)
@@ -380,6 +382,24 @@ class Operations:
     def refresh(self) -> Plan[None]:
         """Reads what other programs changed in the schema, and drops the lists of retired views."""
         yield from self.fence.refresh()
+        self._drop_retired()
+
+    def look(self) -> Plan[bool]:
+        """`refresh`; and whether this program's worker is to look for what others left: see `Recoverer`."""
+        looks = True
+        if self.recoverer is None:
+            yield from self.fence.refresh()
+        else:
+            looks = yield from self.recoverer.look()
+        self._drop_retired()
+        return looks
+
+    def share_tasks(self) -> None:
+        """Lets this program's worker look for tasks of others whether or not another one does."""
+        if self.recoverer is not None:
+            self.recoverer.is_helper = True
+
+    def _drop_retired(self) -> None:
         if self.fence.retired:
             self.lists.clear()
 
@@ -401,6 +421,8 @@ class Operations:
         """Gives up the work that this program has begun, so that others continue with it at once."""
         yield from self.outbox.free()
         yield from self.jobs.free()
+        if self.recoverer is not None:
+            yield from self.recoverer.free()
 
 
 def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,7 +1,8 @@
 """Pages: one bounded range read, in the order in which rows are stored, with cursors in both directions.
 
-A page over several values of one key field (`any_of`) reads a range for each and merges them; so does a page of a feed
-with large groups, which merges their items. See "Pages" and "Cursor" of the decisions page.
+A page over several values of one key field (`any_of`) reads a range for each and merges them; so does a page of a list
+that is spread over several ranges, and one of a feed with large groups, which merges their items. See "Pages" and
+"Cursor" of the decisions page.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from oneread.models.references import Ref
 from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, HasCost, Trace
-from oneread.store.limits import BUDGET, DEFAULT_LIMIT
+from oneread.store.keys import spread_parts
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT, MOST_RANGES
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.group_shards import SpreadGroups
@@ -222,7 +224,7 @@ class _Branch:
 
 def _branches(of: Listed, query: Query) -> list[_Branch]:
     if AnyOf not in map(type, query.equal):
-        return [_branch(of, query, query.equal)]
+        return _spread_branches(of, query, query.equal)
     several = [place for place, value in enumerate(query.equal) if isinstance(value, AnyOf)]
     if len(several) > 1:
         raise InvalidQuery("a page takes any_of(...) for one key field at most", view=of.cls)
@@ -230,19 +232,31 @@ def _branches(of: Listed, query: Query) -> list[_Branch]:
     values = query.equal[place].values
     if not 0 < len(values) <= MOST_VALUES:
         raise InvalidQuery("any_of takes 1 to 30 values", view=of.cls, given=len(values))
+    if len(values) * of.spread > MOST_RANGES:
+        raise InvalidQuery(
+            "a page reads 300 ranges at most: give any_of fewer values, as each is in `spread` ranges",
+            view=of.cls, given=len(values), spread=of.spread,
+        )  # fmt: skip
     found = {
         branch.prefix: branch
         for value in values
-        for branch in [_branch(of, query, (*query.equal[:place], value, *query.equal[place + 1 :]))]
+        for branch in _spread_branches(of, query, (*query.equal[:place], value, *query.equal[place + 1 :]))
     }
     return list(found.values())
 
 
-def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
+def _spread_branches(of: Listed, query: Query, equal: tuple[Any, ...]) -> list[_Branch]:
+    """The ranges with these values: one, or one in each of those that the list is spread over."""
     values = of.flat(equal)
     if len(values) > of.width:
         raise InvalidKey("more values than the key has elements", view=of.cls, given=equal)
-    prefix = of.prefix + of.encoders[len(values)](values)
+    return [_branch(of, query, (equal, values), of.prefix + part) for part in spread_parts(of.spread)]
+
+
+def _branch(of: Listed, query: Query, given: tuple[tuple[Any, ...], tuple[Any, ...]], front: bytes) -> _Branch:
+    """One range, of the values as they are given and as those of elements."""
+    equal, values = given
+    prefix = front + of.encoders[len(values)](values)
     if query.bounds is None and query.starts_with is None:
         start, stop = prefix_range(prefix)
     elif len(values) == of.width:
@@ -251,7 +265,7 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
         raise InvalidQuery("a hashed key field has no order: give a value, not a bound", view=of.cls, given=equal)
     else:
         bounds = (query.bounds or KeyBounds[Any]()).map(lambda bound: _edge(of, equal, bound))
-        start, stop = of.codec.bounded_range(values, bounds, prefix=of.prefix, starts_with=query.starts_with)
+        start, stop = of.codec.bounded_range(values, bounds, prefix=front, starts_with=query.starts_with)
     return _Branch(prefix, RowRange(start, stop or b""), _member(of, values, prefix))
 
 

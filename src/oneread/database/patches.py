@@ -79,12 +79,12 @@ def set_to(value: Any) -> Any:
 
 
 def may_repeat(wanted: tuple[Any, ...]) -> bool:
-    """Whether a change of a bulk writer that is done again leaves what it left before."""
+    """Whether a change of a bulk writer that is done again leaves what it left before, as what restores a dump does."""
     verb = wanted[0]
     if verb == "patch":
         steps = [each for each in wanted[3].values() if isinstance(each, FieldStep)]
         return all(each.name in ("set_to", "remove") for each in steps)
-    return verb in ("save", "delete")
+    return verb in ("save", "delete", "change")
 
 
 def as_arguments(changes: Mapping[str, Any]) -> dict[str, Any]:

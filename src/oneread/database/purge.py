@@ -2,7 +2,8 @@
 
 A removed row stays as a row that no reader sees, so that an older write that comes late loses; a back-reference stays
 whose commit never came. Both are deleted when they are older than the grace, at their own stamps. Root rows, claims and
-sums are never purged. See rules P1 to P4 of the commit protocol and docs/decisions/0080-pages-of-holders.md.
+sums are never purged. Entries of feeds that nothing shows end, so that pages pass over them no more. See rules P1 to P5
+of the commit protocol, docs/decisions/0080-pages-of-holders.md and docs/decisions/0098-entries-that-end.md.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from typing import Final, TypeAlias
 from oneread.counters.rows import ALL as ALL_COUNTERS
 from oneread.derivations.catalog import Catalog
 from oneread.errors import UsageError
+from oneread.feeds.entries import Entries
+from oneread.feeds.feed_view import FeedView
+from oneread.feeds.row_ending import end_entries
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.store.keys import KIND_BYTES, holder_part, pointed_part, pointer_part
+from oneread.store.keys import holder_part, pointed_part, pointer_part, view_part
 from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, RowMutation, RowRange, Table
@@ -37,7 +41,10 @@ _Place: TypeAlias = "tuple[Table, RowRange]"
 
 
 class Purge:
-    """One pass over all that may be purged; `purged` counts the cells that were deleted. `grace` is in seconds."""
+    """One pass over all that may be purged. `grace` is in seconds.
+
+    `purged` counts the cells that were deleted, and the entries of feeds that were ended.
+    """
 
     def __init__(self, catalog: Catalog, recorded: RecordedKeys, grace: int = GRACE) -> None:
         if grace < LEAST_GRACE:
@@ -49,16 +56,22 @@ class Purge:
         self._recorded = recorded
         self._grace = grace * 1000
         self._places = list(purged_places(catalog))
+        self._feeds = {view.prefix: Entries(view) for view in catalog.views.values() if isinstance(view, FeedView)}
 
     def step(self) -> Plan[bool]:
         """Purges a page; False when nothing is left to do.
 
-        Costs a scan; a read for pointers and tokens that are old, and a put where there is something to purge.
+        Costs a scan; a read for pointers and tokens that are old, and a put where there is something to purge; a
+        compare-and-set for each entry of a feed that ends.
         """
         table, within = self._places[0]
         found = yield from Scan(table, within, PAGE, families="dm")
         until = (yield from Now()) - self._grace
-        if table == "counts":
+        feed = self._feeds.get(view_part(within.start)) if table == "views" else None
+        gone: list[RowMutation] = []
+        if feed is not None:
+            self.purged += yield from end_entries(feed, found, until)
+        elif table == "counts":
             gone = yield from self._ended_tokens(found, until)
         else:
             gone = _removed(found, until)
@@ -89,8 +102,7 @@ class Purge:
 
     def _holder_of(self, pointer: bytes) -> bytes:
         pointed = pointed_part(pointer)
-        _parts, end = self._catalog.kind_of(pointed).codec.decode_prefix(pointed, KIND_BYTES)
-        return holder_part(pointed[end:])
+        return holder_part(pointed[self._catalog.kind_of(pointed).end_of(pointed) :])
 
     def _pointers_of(self, holders: list[bytes]) -> Plan[dict[bytes, Collection[bytes] | None]]:
         """The pointers that entities have by their records; None for one whose root row has intents.

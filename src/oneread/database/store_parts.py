@@ -32,6 +32,7 @@ from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler,
 from oneread.transactions.unit_of_work import UnitOfWork
 
 if TYPE_CHECKING:
+    from oneread.database.recoverer import Recoverer
     from oneread.feeds.row_following import RowFeeds
 
 
@@ -53,6 +54,8 @@ class StoreParts(NamedTuple):
     """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""
     group_reader: Callable[[FeedView], LargeGroupReader | None] = large_group_reader
     """Makes what merges the large groups of a feed into pages; None if it has none."""
+    recoverer: Recoverer | None = None
+    """The lease by which one worker looks for what other programs left; None where each of them looks."""
 
 
 def native_parts(catalog: Catalog, fence: Fence, inline: int) -> StoreParts:

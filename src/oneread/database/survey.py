@@ -13,12 +13,13 @@ from oneread.counters.rows import KINDS
 from oneread.database.expiry_sweep import sweep_lags
 from oneread.database.unfinished_commits import UnfinishedCommits, unfinished_commits
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, task_lags
+from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, oldest_of, task_lags
 from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import scan_all
+from oneread.store.cache import CacheUse
 from oneread.store.engine import Statistics
 from oneread.store.keys import KIND_BYTES, PREFIX_BYTES, pointer_part
 from oneread.store.requests import Found
@@ -68,6 +69,12 @@ class Survey(msgspec.Struct, frozen=True):
         unswept: by model or index with a ttl, how many seconds ago what waits longest for a sweep has expired.
         feeds: by feed, how far its entries are behind its items and memberships; these tasks are in `lag`, too.
         commits: those that are not finished; None where a transaction spans rows.
+        cache: what this program's own reads had of its cache; None where it does not read one.
+        behind: seconds since the oldest change that a view, a copy or a total may not show yet: that of the oldest task
+            or unfinished commit; 0.0 where none waits. A view that is being built, and what has expired and is not
+            swept, do not count.
+        are_all: whether all tasks and unfinished commits were counted; otherwise the first 100,000 of each were, and
+            `behind` is at least what it says.
     """
 
     schema_version: int
@@ -81,6 +88,9 @@ class Survey(msgspec.Struct, frozen=True):
     unswept: dict[str, float] = {}
     feeds: dict[str, TaskLag] = {}
     commits: UnfinishedCommits | None = None
+    cache: CacheUse | None = None
+    behind: float = 0.0
+    are_all: bool = True
 
 
 def survey(
@@ -98,17 +108,19 @@ def survey(
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
     parts: list[SurveyPart] = []
     if exact:
-        names = _Names(stored)
+        names = PrefixNames(stored)
         for table in TABLES:
             total = None if engine is None else engine.tables[table].rows
             parts.extend((yield from _count_rows(table, names, progress, total)))
+    behind = max(oldest_of(lags.kinds), 0.0 if commits is None else commits.oldest)
+    are_all = lags.are_all and (commits is None or commits.are_all)
     return Survey(
         stored.version, stored.unfinished, views, count_waiting(lags.kinds), engine, tuple(parts), aside, lags.kinds,
-        unswept, lags.feeds, commits,
+        unswept, lags.feeds, commits, behind=behind, are_all=are_all,
     )  # fmt: skip
 
 
-class _Names:
+class PrefixNames:
     """The names of the prefixes of keys."""
 
     def __init__(self, stored: StoredSchema) -> None:
@@ -132,7 +144,7 @@ class _Names:
         return self._views.get(prefix, (prefix.hex(), "unknown"))
 
 
-def _prefix_of(table: Table, key: bytes) -> bytes:
+def prefix_of(table: Table, key: bytes) -> bytes:
     """The bytes of a key that name its model, view or kind of row."""
     if table == "system":
         return key.partition(b":")[0]
@@ -149,7 +161,7 @@ class _Count(msgspec.Struct):
     deleted: int = 0
 
 
-def _count_rows(table: Table, names: _Names, progress: Reporter, total: int | None) -> Plan[list[SurveyPart]]:
+def _count_rows(table: Table, names: PrefixNames, progress: Reporter, total: int | None) -> Plan[list[SurveyPart]]:
     counts: dict[bytes, _Count] = {}
     done = 0
 
@@ -177,7 +189,7 @@ def _by_prefix(table: Table, rows: list[Found]) -> list[tuple[bytes, list[Found]
     """Rows by prefix. They are sorted, so where the first and the last agree, all do."""
     if not rows:
         return []
-    first, last = _prefix_of(table, rows[0][0]), _prefix_of(table, rows[-1][0])
+    first, last = prefix_of(table, rows[0][0]), prefix_of(table, rows[-1][0])
     if first == last:
         return [(first, rows)]
     middle = len(rows) // 2

@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from oneread.database.hot_spots import cause_of
 from oneread.database.operations import Operations
 from oneread.plans.telemetry import Telemetry
+from oneread.store.rows import Table
+
+if TYPE_CHECKING:
+    from oneread.store.cache import CacheUse
 
 D = TypeVar("D", bound="Traceable")
 
@@ -20,6 +25,9 @@ class Traceable(Protocol):
     """A database of either face."""
 
     operations: Operations
+
+    @property
+    def cache_use(self) -> CacheUse | None: ...
 
 
 VERBS: Final = (
@@ -35,6 +43,16 @@ COUNTER_VERBS: Final = ("add", "read", "look", "windows", "shards", "settings", 
 def trace_verbs(database: D, telemetry: Telemetry) -> D:
     """Measures every verb of one database, and its worker; returns the same database."""
     database.operations.meter = telemetry
+    if database.cache_use is not None:
+        telemetry.watch_cache(lambda: database.cache_use)
+    catalog = database.operations.catalog
+
+    def note_lost(table: Table, key: bytes) -> None:
+        cause = cause_of(catalog, table, key)
+        if cause is not None:
+            telemetry.note_lost(cause.declared, cause.kind)
+
+    database._driver.hot.when_lost = note_lost  # type: ignore[attr-defined]  # noqa: SLF001 - of either face
     for name in VERBS:
         setattr(database, name, _traced(name, getattr(database, name), telemetry))
     make: Callable[..., Any] = database.counter  # type: ignore[attr-defined]  # of either face

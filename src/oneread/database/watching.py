@@ -179,6 +179,7 @@ class Watcher:
         self._member = _followed(of, [each.member for each in self._bound.branches])
         self._next = None if query.cursor is None else self._opened(query.cursor)
         self._values = key_values(view.key)
+        self._start = view.key.start
         self._source = _source_of(view, operations.catalog.kinds[view.model])
 
     def step(self, age: float = 0.0) -> Plan[Changes[Any]]:
@@ -224,8 +225,8 @@ class Watcher:
 
     def _read(self, keys: Sequence[bytes]) -> Plan[list[RowChange[Any]]]:
         """The rows as they are now: those that are absent, and those that a page would show. One request."""
-        keys = sorted(keys)
-        of = self._of
+        of, start = self._of, self._start
+        keys = sorted(keys, key=lambda key: key[start:])  # in the order of the list, which range a row is in apart
         now = 0 if of.is_living is None and of.feed is None else (yield from Now())
         shown_ranges = self._bound.ranges(now)
         read = yield from (Read(of.table, keys).__iter__() if self._member is None else self._member.rows(keys))

@@ -1,14 +1,14 @@
 """The worker: a thread of the process that does the tasks of the outbox.
 
 It sleeps until a commit of this process leaves a task. When the database is opened and every few seconds it looks for
-tasks of processes that died and for changes of the schema by newer programs, and tries the jobs. Callers wake, start
-and stop it without a lock that a signal handler's exception could leave locked, as that of an Event: a queue's `put` is
-one step of C. See "Workers" of the decisions page and docs/decisions/0056-leases.md.
+tasks of processes that died and for changes of the schema by newer programs, and tries the jobs; where a look costs
+requests to a server, one program's worker does that for all (`Recoverer`). Callers wake, start and stop it without a
+lock that a signal handler's exception could leave locked, as that of an Event: a queue's `put` is one step of C.
+See "Workers" of the decisions page and docs/decisions/0056-leases.md.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
@@ -27,7 +27,7 @@ PAUSE_SECONDS: Final = 1.0
 """Pause after a batch that failed."""
 
 RECOVERY_SECONDS: Final = 5.0
-"""Pause of a worker that is not woken; then it reads the fence row and scans twice."""
+"""Pause of a worker that is not woken; then it reads the fence row, and looks for tasks if that is its part."""
 
 _log = logging.getLogger(__name__)
 
@@ -85,17 +85,15 @@ class Worker:
             self._alive.release()
 
     def _work(self) -> None:
+        woken = True
         while not self._stopping.is_set():
             while not self._wanted.empty():
                 self._wanted.get()
+            pause = RECOVERY_SECONDS
             try:
-                self._driver.run(self._operations.refresh(), Trace(self._observers))
-                while not (self._stopping.is_set() or self._replaced) and self._step():
-                    pass
-                while not self._stopping.is_set() and self._do_jobs():
-                    pass
-                while not (self._stopping.is_set() or self._replaced) and self._copy():
-                    pass
+                if self._look() or woken:
+                    pause = min(pause, self._operations.copies.pause)
+                    self._work_off()
                 self._record(at_once=True)
             except Closed:
                 return
@@ -106,10 +104,30 @@ class Worker:
                 if self._operations.meter is not None:
                     self._operations.meter.note_failure(failure)
                 _log.exception("a batch of a task failed; it is retried after the other tasks")
+                if self._operations.recoverer is not None:
+                    self._operations.recoverer.stand_back()
                 self._stopping.wait(PAUSE_SECONDS)
                 self._wanted.put(None)
-            with contextlib.suppress(Empty):
-                self._wanted.get(timeout=min(RECOVERY_SECONDS, self._operations.copies.pause))
+            woken = self._sleep(pause)
+
+    def _sleep(self, seconds: float) -> bool:
+        """Waits until it is woken or the time is over; whether it was woken."""
+        try:
+            self._wanted.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
+
+    def _look(self) -> bool:
+        return self._driver.run(self._operations.look(), Trace(self._observers))
+
+    def _work_off(self) -> None:
+        while not (self._stopping.is_set() or self._replaced) and self._step():
+            pass
+        while not self._stopping.is_set() and self._do_jobs():
+            pass
+        while not (self._stopping.is_set() or self._replaced) and self._copy():
+            pass
 
     def _do_jobs(self) -> bool:
         return self._driver.run(self._operations.jobs.step(), Trace(self._observers))
@@ -126,8 +144,10 @@ class Worker:
         meter = self._operations.meter
         if meter is None or not (at_once or elapsed() - self._recorded_at >= RECOVERY_SECONDS):
             return
-        for kind, lag in self._driver.run(self._operations.lag(), Trace(self._observers)).items():
+        lags = self._driver.run(self._operations.lag(), Trace(self._observers))
+        for kind, lag in lags.items():
             meter.note_tasks(kind, lag.waiting, lag.oldest)
+        meter.note_behind(self._driver.run(self._operations.behind(lags), Trace(self._observers)))
         done = self._operations.outbox.batches
         meter.note_batches(done - self._recorded)
         self._recorded, self._recorded_at = done, elapsed()

@@ -275,11 +275,11 @@ class AggregateView:
             ) from error
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        name, values, codec = self.cls.__name__, key_values(self.key), self.key.codec
+        name, values = self.cls.__name__, key_values(self.key)
         groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width, numbers=tuple(self._slots))
         extrema = [
             Keyspace(
-                each.prefix, "views", f"{name}.{each.field}", kind, values, owner_offset(codec, each.codec),
+                each.prefix, "views", f"{name}.{each.field}", kind, values, owner_offset(self.key, each.codec),
                 fields=each.named,
             )
             for each in self.extrema

@@ -25,7 +25,7 @@ from oneread.derivations.derivation import (
 )
 from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType
 from oneread.derivations.expiry import ExpiryIndex, model_expiry
-from oneread.derivations.indexes import IndexView, check_unique, unique_option
+from oneread.derivations.indexes import IndexView, check_index, index_options
 from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
@@ -52,7 +52,7 @@ _UNKNOWN: Final = (
     "with the program whose schema is the newest"
 )
 
-VIEW_KINDS[Index] = ViewKind(IndexView, check_unique, options=unique_option, can_be_watched=True)
+VIEW_KINDS[Index] = ViewKind(IndexView, check_index, options=index_options, can_be_watched=True)
 VIEW_KINDS[Aggregate] = ViewKind(AggregateView, check_folds, keyspace_fields)
 
 
@@ -268,13 +268,13 @@ class Catalog:
     def name_of(self, key: bytes) -> str:
         """A root row's key for people: `Customer(7)`; of a group, or of a feed's task, the row that it is about."""
         if kind_of(key) == FEED:
-            return self._name_of_row(feed_row(key))
+            return self.name_of_row(feed_row(key))
         if is_group_root(key):
-            return self._name_of_row(group_of_root(key))
+            return self.name_of_row(group_of_root(key))
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
 
-    def _name_of_row(self, key: bytes) -> str:
+    def name_of_row(self, key: bytes) -> str:
         """A derived row's key for people: `Home.items(3, ...)`."""
         every = [space for each in self.views.values() for space in each.keyspaces(self.kinds[each.model])]
         found = next((each for each in every if each.prefix == view_part(key)), None)

@@ -26,6 +26,7 @@ from oneread.models.references import Copy, Ref
 from oneread.models.registry import root_model
 from oneread.models.types import FieldType, Names, field_types, types_of, unwrap
 from oneread.models.variants import discriminator_of
+from oneread.store.limits import MOST_SPREAD
 
 _MADE: Final[dict[str, tuple[type, str]]] = {
     "generated": (
@@ -43,12 +44,29 @@ _LONGEST_WATCH: Final = timedelta(days=366)
 
 def check_options(cls: Any) -> None:
     """Checks the class options of a model or view."""
+    _check_spread(cls)
     if type(cls.max_limit) is not int or cls.max_limit < 1:
         raise InvalidDeclaration("max_limit: expected the rows of the largest page, at least 1", declaration=cls)
     if cls.stored_as is not None and (type(cls.stored_as) is not str or not cls.stored_as):
         raise InvalidDeclaration(
             "stored_as: expected a name, as stored_as = 'Purchase'", declaration=cls, given=cls.stored_as
         )
+
+
+def _check_spread(cls: Any) -> None:
+    given = getattr(cls, "spread", 1)
+    if not issubclass(cls, (Model, Index)):
+        if "spread" in vars(cls) and type(given) is int:
+            raise InvalidDeclaration(
+                "only models and indexes are spread; an aggregate has shards: shards = 8", declaration=cls, spread=given
+            )
+        return
+    if type(given) is not int or not 1 <= given <= MOST_SPREAD:
+        raise InvalidDeclaration(
+            "spread: expected the number of ranges that the rows are in, 1 to 100", declaration=cls, spread=given
+        )
+    if issubclass(cls, Model) and given != root_model(cls).spread:
+        raise InvalidDeclaration("a variant is spread as its model is; leave spread to the model", variant=cls)
 
 
 def check_model(model: type[Model[Any]], names: Names) -> None:

@@ -170,10 +170,10 @@ class Reference(msgspec.Struct, frozen=True):
         lines = [f"v = e.{self.name}", f"if v is None: {variable} = []"]
         if not self.many:
             scope |= {f"copy_{variable}": self.copy, f"known_{variable}": (None, self.access.target)}
-            scope |= {f"encode_{variable}": self.kind.codec.encode}
+            scope |= {f"locate_{variable}": self.kind.locate}
             ref, is_copy = ("v", "") if self.copy is None else ("v.ref", f"type(v) is copy_{variable} and ")
             is_known = f"{is_copy}(r := {ref}).refers_to in known_{variable} and len(r.key) == {len(self.kind.names)}"
-            lines.append(f"elif {is_known}: {variable} = [{self.kind.prefix!r} + encode_{variable}(r.key)]")
+            lines.append(f"elif {is_known}: {variable} = [{self.kind.prefix!r} + locate_{variable}(r.key)]")
         return [*lines, f"else: {variable} = keys_{variable}(type(e), v)"]
 
     def accepts(self, cls: type) -> bool:

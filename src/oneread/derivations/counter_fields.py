@@ -124,7 +124,7 @@ class ShownCounter:
         """The counter of the entity with this key."""
         name = self._counter(suffix)
         rows = CounterRows(shards_of(name), SETTINGS + name, mark_key(name), show_in_settings)
-        return Group(rows.shards.start, self.rank, (), (self.kind.prefix + suffix,), counter=rows)
+        return Group(rows.shards.start, self.rank, (), (self.kind.root_of(suffix),), counter=rows)
 
     def group_named(self, name: str) -> Group | None:
         """A counter as the entities of this kind show it; None if none can."""

@@ -24,7 +24,6 @@ from oneread.models.types import Names
 from oneread.models.versions import Description
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
-from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 
@@ -265,12 +264,13 @@ def key_paths(key: ViewKey) -> frozenset[FieldRoute]:
     return frozenset(path_of(part.rule.field).names for part in key.parts)
 
 
-def owner_offset(*codecs: Codec) -> OwnerOffset:
-    """For rows whose keys are a view's prefix, values of these codecs, and the owner's key."""
-    decoders = [codec.decode_prefix for codec in codecs]
+def owner_offset(values: ViewKey, *further: Codec) -> OwnerOffset:
+    """For rows whose keys are a view's prefix, its values, further ones of these codecs, and the owner's key."""
+    decoders = [codec.decode_prefix for codec in (values.codec, *further)]
+    start = values.start
 
     def offset(key: bytes) -> int:
-        place = VIEW_BYTES
+        place = start
         for decode in decoders:
             place = decode(key, place)[1]
         return place
@@ -280,5 +280,5 @@ def owner_offset(*codecs: Codec) -> OwnerOffset:
 
 def key_values(key: ViewKey) -> Callable[[bytes], tuple[Any, ...]]:
     """From a row's key to the values in it."""
-    decode = key.codec.decode_prefix
-    return lambda row: decode(row, VIEW_BYTES)[0]
+    decode, start = key.codec.decode_prefix, key.start
+    return lambda row: decode(row, start)[0]

@@ -37,7 +37,7 @@ from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import revive
-from oneread.store.keys import KIND_BYTES, entity_part
+from oneread.store.keys import entity_part
 from oneread.transactions.outbox import back_reference_key, hold_key
 from oneread.transactions.root import Root
 from oneread.transactions.root_rows import GroupNumbers
@@ -144,7 +144,7 @@ class EntityType:
         self.updated = tuple(name for name, default in defaults if default == UPDATED)
         self._copies = tuple(each for each in self.references if each.copy is not None)
         self._encoded = {
-            reference_signature(each.name): f"refs[{each.name!r}][0][{KIND_BYTES}:]"
+            reference_signature(each.name): f"refs[{each.name!r}][0][{len(each.kind.root_of(b''))}:]"
             for each in self.references
             if not each.many
         }

@@ -179,6 +179,7 @@ def _index_of(lists: Any, model: type[Model[Any]], where: Any) -> type[ExpiryInd
             "__doc__": f"{lists.__name__} in the order in which it expires.",
             "since": oldest(getattr(model, since) if isinstance(since, str) else since),
             "stored_as": name,
+            "spread": lists.spread,
             "where": where,
             "lists": lists,
         }

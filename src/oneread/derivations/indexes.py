@@ -109,7 +109,8 @@ class IndexView(ShownRows):
         ]
         if self.groups is not None:
             refuse = code.name("refuse", self._refuse_long)
-            each.append(f"if len(place) > {VALUES_BYTES + KEY_BYTES}: {refuse}(len(place))")
+            most = VALUES_BYTES + KEY_BYTES + self.key.spread_bytes
+            each.append(f"if len(place) > {most}: {refuse}(len(place))")
         each += [f"{rows} += found, hashed(doc)", f"shown[{self.prefix!r} + place] = doc"]
         if self.unique:
             claimed = code.contributions(self.tokens[1])
@@ -141,7 +142,7 @@ class IndexView(ShownRows):
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values = self.cls.__name__, key_values(self.key)
         rows = Keyspace(
-            self.prefix, "views", name, kind, values, owner_offset(self.key.codec),
+            self.prefix, "views", name, kind, values, owner_offset(self.key),
             fields=self.named_values, groups=b"" if self.groups is None else self.groups.prefix,
         )  # fmt: skip
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
@@ -175,13 +176,22 @@ class IndexView(ShownRows):
         return (rows, RowForm(name, "claim", "claim", "claims", "counts", place, frozenset(), "owner"))
 
 
-def check_unique(view: type[Index[Any]], _names: Names) -> None:
+def check_index(view: type[Index[Any]], _names: Names) -> None:
+    """Raises InvalidDeclaration for wrong options of an index."""
     if type(view.unique) is not bool:
         raise InvalidDeclaration("unique: expected True or False", view=view)
+    if view.unique and view.spread > 1:
+        raise InvalidDeclaration(
+            "a unique index is not spread: a value is looked up in one range, and its claim is one row; leave `spread` "
+            "out, or page another index that is spread",
+            view=view, spread=view.spread,
+        )  # fmt: skip
 
 
-def unique_option(view: type[Index[Any]]) -> Description:
-    return (("unique", "true"),) if view.unique else ()
+def index_options(view: type[Index[Any]]) -> Description:
+    """What the store keeps of an index's options."""
+    unique = (("unique", "true"),) if view.unique else ()
+    return (*unique, ("spread", str(view.spread))) if view.spread > 1 else unique
 
 
 def _row_code(index: IndexView, source: type, accesses: Accesses) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emission_code import EmissionCode
 from oneread.derivations.rules import BucketSize, Rule
+from oneread.derivations.views import Index
 from oneread.encoding import ordered
 from oneread.encoding.codec import Codec, KeyElement
 from oneread.encoding.codegen import function, indented
@@ -22,6 +23,7 @@ from oneread.models.references import OTHER_CLASS, Ref
 from oneread.models.registry import EntityKind, element
 from oneread.models.shadow import Fitting, fitting
 from oneread.models.types import Names, type_of
+from oneread.store.keys import SPREAD_BYTES, VIEW_BYTES, spread_part
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 
 KeyValues: TypeAlias = tuple[Any, ...]
@@ -219,6 +221,11 @@ class ViewKey:
         self.plain = self._plain_types()
         rules_of_elements = [part.rule for part in self.parts for _element in part.elements]
         self.hashed = frozenset(place for place, rule in enumerate(rules_of_elements) if rule.hashed)
+        self.spread = view.spread if issubclass(view, Index) else 1
+        """The ranges that the rows are in."""
+        self.spread_bytes = SPREAD_BYTES if self.spread > 1 else 0
+        self.start = VIEW_BYTES + self.spread_bytes
+        """Where the values begin in the key of a row."""
 
     def _plain_types(self) -> tuple[tuple[type, ...], ...]:
         """The types of the first 0, 1, ... arguments that `flat` would return as they are."""
@@ -236,7 +243,8 @@ class ViewKey:
         """Adds what emits a view to the code of its entities, around the view's own statements.
 
         Those `before` run once if the entity is in the view (`where`; None for all), those of `each` for each row with
-        `found`, the bytes of the key's values, and `m`, the element of each(...).
+        `found`, what is between the prefix and the owner's key: the bytes of the key's values, behind the spread byte
+        where there is one; and `m`, the element of each(...).
         """
         lines = [] if where is None else [f"if not {code.name('where', where)}(e): break"]
         parts: list[str] = []
@@ -244,9 +252,14 @@ class ViewKey:
             found, made = part.write(place, code)
             parts.append(found)
             lines += made
+        if self.spread > 1:
+            code.use({"spread_part": spread_part})
+            lines.append(f"spread = spread_part(suffix, {self.spread})")
+            parts.insert(0, "spread")
         rows = [f"found = {' + '.join(parts) or repr(b'')}"]
-        if len(parts) > 1:
-            rows.append(f"if len(found) > {VALUES_BYTES}: {code.name('refuse', self._refuse_long)}(found)")
+        if len(self.parts) > 1:
+            most = VALUES_BYTES + self.spread_bytes
+            rows.append(f"if len(found) > {most}: {code.name('refuse', self._refuse_long)}(found)")
         rows += each
         if self._has_elements:
             rows = ["for m in several:", *indented(rows)]
@@ -257,7 +270,7 @@ class ViewKey:
             "the values of a view row are too long together",
             view=self.view,
             fields=[part.field for part in self.parts],
-            length=len(values),
+            length=len(values) - self.spread_bytes,
             limit=VALUES_BYTES,
         )
 

@@ -5,8 +5,8 @@ See docs/decisions/0074-one-row-at-a-time.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, NoReturn
+from collections.abc import Iterator
+from typing import Final
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.entity_type import EntityType
@@ -16,20 +16,6 @@ from oneread.models.types import types_of
 _NO_DECLARATION: Final = (
     "a store that changes one row at a time does not keep this yet; leave it out, or use a store that spans rows"
 )
-_NO_VERB: Final = "a store that changes one row at a time does not have this verb yet"
-_OTHER_STORE: Final = "use a store that spans rows: lmdb:, or memory: without span=row"
-_RECOVERED: Final = "drain() and workers finish what other programs left; for more use a store that spans rows"
-
-_INSTEAD: Final[Mapping[str, str]] = {
-    "verify": _RECOVERED,
-    "repair": _RECOVERED,
-    "drop": _RECOVERED,
-}
-
-
-def refuse_verb(verb: str) -> NoReturn:
-    """Raises Unsupported, which says what to do instead."""
-    raise Unsupported(_NO_VERB, verb=verb, instead=_INSTEAD.get(verb, _OTHER_STORE))
 
 
 def refuse_unsupported(catalog: Catalog) -> None:

@@ -16,7 +16,7 @@ from oneread.errors import Corrupt, UsageError
 from oneread.models.model import stored_name
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.plans.scans import fetch_data, scan_all
+from oneread.plans.scans import fetch_data, scan_all, scan_first
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import Row, RowRange
@@ -27,6 +27,8 @@ from oneread.transactions.unit_of_work import VALUE
 
 BATCH: Final = 500
 """Tasks of one scan."""
+MOST_TASKS: Final = 100_000
+"""Tasks of entities, and of groups, that are counted at most."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -84,10 +86,12 @@ class Lags(NamedTuple):
 
     kinds: dict[str, TaskLag]
     feeds: dict[str, TaskLag]
+    are_all: bool = True
+    """Whether every task was counted, and not the first `MOST_TASKS` only."""
 
 
 def task_lags(catalog: Catalog, *, spans_rows: bool = True) -> Plan[Lags]:
-    """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of them.
+    """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of `MOST_TASKS` at most.
 
     Where a commit changes one row, groups have tasks too; these are of the feeds of groups as well.
     """
@@ -111,14 +115,14 @@ def task_lags(catalog: Catalog, *, spans_rows: bool = True) -> Plan[Lags]:
                 for feed in of_groups.get(view_part(outbox.group_of_task(key)), ()):
                     _add_to(found.feeds, feed, row, now)
 
-    yield from scan_all("system", outbox.TASKS, add, BATCH)
+    are_all = yield from scan_first("system", outbox.TASKS, add, BATCH, MOST_TASKS)
     if not spans_rows:
-        yield from scan_all("system", outbox.GROUP_TASKS, add_groups, BATCH)
-    return found
+        are_all &= yield from scan_first("system", outbox.GROUP_TASKS, add_groups, BATCH, MOST_TASKS)
+    return found._replace(are_all=are_all)
 
 
 def task_lag(catalog: Catalog, *, spans_rows: bool = True) -> Plan[dict[str, TaskLag]]:
-    """How far the tasks of each kind are behind; a request for each `BATCH` of them."""
+    """How far the tasks of each kind are behind; a request for each `BATCH` of `MOST_TASKS` at most."""
     return (yield from task_lags(catalog, spans_rows=spans_rows)).kinds
 
 

@@ -60,7 +60,7 @@ class ShownAggregate:
         """The group with this key, as it is behind the view's prefix."""
         view = self._view
         extrema = tuple(each.first_rows(suffix) for each in self._extrema)
-        holders = tuple(kind.prefix + suffix for kind in self.kinds)
+        holders = tuple(kind.root_of(suffix) for kind in self.kinds)
         return Group(view.prefix + suffix, self.rank, extrema, holders, self.indexed)
 
     def group_at(self, key: bytes) -> Group:

@@ -33,7 +33,9 @@ _RESERVED = frozenset(
         "lists_expired",
     }
 )
-_OF_FEEDS = frozenset({"source", "ttl", "joined", "expires_after", "at_most", "marks", "large_group", "merged_groups"})
+_OF_FEEDS = frozenset(
+    {"source", "ttl", "joined", "expires_after", "at_most", "marks", "large_group", "merged_groups", "spread"}
+)
 
 
 @dataclass_transform(
@@ -83,7 +85,9 @@ class Index(View[V], Generic[V], frozen=True):
     of the source's key, and without any key rule that is the whole order. An entity with None in one of them is not in
     the index. `source` refers to the entity. Class option `unique`: the values of the key rules belong to one entity at
     most; None is never taken. Class option `ttl`: when a row leaves the index although its entity lives on, as
-    `expires(Post.made_at, after=timedelta(days=7))`.
+    `expires(Post.made_at, after=timedelta(days=7))`. Class option `spread`: ranges that the rows are in by a hash of
+    the source's key, 1 to 100, so that rows in the order of time do not all go to one server; a page reads each of
+    them in one round, and merges them.
 
     Of an aggregate, each group in which an entity counts has a row: `class TagsOfMonth(Index[QuestionsOfTag])`. The
     rules name the aggregate's fields, and `source` refers to the group. A commit writes two rows at most for each group
@@ -91,9 +95,10 @@ class Index(View[V], Generic[V], frozen=True):
     that the index shows.
     """
 
-    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl"}
+    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl", "spread"}
     unique: ClassVar[bool] = False
     ttl: ClassVar[Expiry | None] = None
+    spread: ClassVar[int] = 1
 
     source: Ref[V]
 

@@ -21,6 +21,9 @@ from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Req
 from oneread.store.rows import MAX_STAMP, Cell, Families, Row, RowMutation, RowRange, Table
 
 NEEDS_TRANSACTION: Final = "Replace needs a transaction: call replace inside Atomically"
+READ_ONLY: Final = "the store was opened with read_only"
+NO_STORE: Final = "there is no store here, and opening for reading does not make one; correct the URL"
+"""What every engine says of a write, and of a store that is missing, under `read_only=true`."""
 
 MAX_KEY: Final = 511
 MAX_COLUMN: Final = 255

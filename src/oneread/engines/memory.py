@@ -15,7 +15,7 @@ from oneread.engines import embedded
 from oneread.engines.delete_rules import RemovingDeletes, StrictDeletes
 from oneread.engines.guard import Guard
 from oneread.engines.sorted_rows import SortedRows
-from oneread.errors import Closed, Unavailable, Unsupported
+from oneread.errors import Closed, InvalidUrl, Unavailable, Unsupported
 from oneread.store.engine import (
     Capabilities,
     Column,
@@ -46,9 +46,14 @@ PATIENCE: Final = 30.0
 _NAMED: Final[dict[str, MemoryEngine]] = {}
 
 
-def named(name: str) -> MemoryEngine:
-    """Opens the store of this process that has a name, a new one the first time."""
-    return _NAMED.setdefault(name, MemoryEngine()).reopened()
+def named(name: str, *, read_only: bool = False) -> MemoryEngine:
+    """Opens the store of this process that has a name, a new one the first time.
+
+    Raises InvalidUrl where there is none, and it is only to be read.
+    """
+    if read_only and name not in _NAMED:
+        raise InvalidUrl(embedded.NO_STORE, name=name)
+    return _NAMED.setdefault(name, MemoryEngine()).reopened(read_only=read_only)
 
 
 def forget(name: str) -> None:
@@ -70,12 +75,13 @@ class MemoryEngine:
         self._copies: list[dict[Table, SortedRows]] = []  # at most one: the rows as they are, for snapshots
         self._applying: list[_Transaction] = []  # at most one: of the holder of the latch, or interrupted
         self._closed = False
+        self._read_only = False
         self._cursor_key = os.urandom(32)
 
-    def reopened(self) -> MemoryEngine:
+    def reopened(self, *, read_only: bool = False) -> MemoryEngine:
         """Another engine on the same rows: each is closed by itself, and may be opened when the others are closed."""
         made = copy(self)
-        made._closed = False  # noqa: SLF001 - an engine of this class
+        made._closed, made._read_only = False, read_only  # noqa: SLF001 - an engine of this class
         return made
 
     def __repr__(self) -> str:
@@ -118,6 +124,8 @@ class MemoryEngine:
         return self._look(found)
 
     def transaction(self, run: Callable[[_Transaction], T], timeout: float) -> T:
+        if self._read_only:
+            raise Unsupported(embedded.READ_ONLY)
         hold = self._turn.take(timeout)
         if hold is None:
             raise Unavailable("other transactions took too long; nothing was written; try again", seconds=timeout)

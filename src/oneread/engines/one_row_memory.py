@@ -15,7 +15,7 @@ import msgspec
 from oneread.engines import embedded
 from oneread.engines.delete_rules import HidingDeletes, RemovingDeletes
 from oneread.engines.memory import MemoryEngine
-from oneread.errors import Unsupported
+from oneread.errors import InvalidUrl, Unsupported
 from oneread.store.engine import Capabilities, RowTransaction, Statistics
 from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Mutate, Read, Request, Scan
@@ -37,8 +37,13 @@ IN_FLIGHT: Final = 32
 _NAMED: Final[dict[tuple[str, Deletes], OneRowMemoryEngine]] = {}
 
 
-def named(name: str, deletes: Deletes = "hide") -> OneRowMemoryEngine:
-    """The store of this process that has a name and these rules of deletes, a new one the first time."""
+def named(name: str, deletes: Deletes = "hide", *, read_only: bool = False) -> OneRowMemoryEngine:
+    """The store of this process that has a name and these rules of deletes, a new one the first time.
+
+    Raises InvalidUrl where there is none, and it is only to be read.
+    """
+    if read_only and (name, deletes) not in _NAMED:
+        raise InvalidUrl(embedded.NO_STORE, name=name, deletes=deletes)
     return _NAMED.setdefault((name, deletes), OneRowMemoryEngine(deletes))
 
 
@@ -85,10 +90,10 @@ class OneRowMemoryEngine:
     def __repr__(self) -> str:
         return f"OneRowMemoryEngine(deletes={self._deletes!r})"
 
-    def reopened(self, latency: float = 0.0, grace: int = GRACE) -> OneRowMemoryEngine:
+    def reopened(self, latency: float = 0.0, grace: int = GRACE, *, read_only: bool = False) -> OneRowMemoryEngine:
         """Another engine on the same rows: each is closed by itself, and has a latency and a grace of its own."""
         made = copy(self)
-        made._store, made._latency = self._store.reopened(), latency  # noqa: SLF001 - an engine of this class
+        made._store, made._latency = self._store.reopened(read_only=read_only), latency  # noqa: SLF001 - an engine of this class
         made.capabilities = _capabilities(latency, grace)
         return made
 

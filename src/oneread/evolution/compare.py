@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from oneread.derivations.entity_groups import CHILD_OF
-from oneread.evolution.declare import NUMBERS, DeclaredModel, DeclaredRollup
+from oneread.evolution.declare import NUMBERS, SPREAD, DeclaredModel, DeclaredRollup
 from oneread.models.descriptions import DescribedField, Nested, Types, fields_of, same_type, widens
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Origin, StoredField, StoredLayout, Type
@@ -20,6 +20,10 @@ _OF_A_KEY: Final = "key fields can be renamed and nothing else; declare another 
 _OF_A_GROUP: Final = (
     "entities that are stored cannot enter, leave or change their entity group, nor how it numbers them; declare it as "
     "it was, or load their dump into another store"
+)
+
+_OF_A_SPREAD: Final = (
+    "stored entities are where `spread` has put them; declare it as it was, or load their dump into another store"
 )
 
 What: TypeAlias = Literal["added", "dropped", "renamed", "retyped", "widened", "changed", "reordered", "new generation"]
@@ -118,6 +122,7 @@ class Comparison:
             self._report("reordered", "", ", ".join(order), ", ".join(self.new))
         self._compare_promises()
         self._compare_group()
+        self._compare_spread()
         promises = dict(self.stored.promises)
         for each in self.declared.rollups:
             if each.field in former and promises.get(former[each.field], "") != each.promise:
@@ -292,6 +297,11 @@ class Comparison:
         rest, numbers, part = before.rpartition(NUMBERS)
         if f"{rest}{numbers}{self.names.get(part, part)}" != after:
             self._report("changed", CHILD_OF, before, after, _OF_A_GROUP)
+
+    def _compare_spread(self) -> None:
+        before, after = (dict(each.promises).get(SPREAD, "1") for each in (self.stored, self.declared))
+        if before != after:
+            self._report("changed", SPREAD, before, after, _OF_A_SPREAD)
 
     def is_compatible(self, difference: Difference) -> bool:
         """Whether programs that do not know a difference may continue: a field more, or another order of fields."""

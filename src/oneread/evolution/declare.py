@@ -45,6 +45,10 @@ NUMBERS: Final = "numbers="
 """Before the part of a child's key that is its number, at the end of the options of its root."""
 
 
+SPREAD: Final = "spread"
+"""The ranges that the rows of a model are in, among its promises; no field is called so."""
+
+
 class DeclaredRollup(msgspec.Struct, frozen=True):
     """A field that shows a number of a group: the stored name of the aggregate, and its field.
 
@@ -203,6 +207,7 @@ class _Declarer:
                     if each.copy is None
                 ),
                 *((each.field, each.promise) for each in rollups),
+                *(((SPREAD, str(entity_type.kind.spread)),) if entity_type.kind.spread > 1 else ()),
             ),
             targets=tuple((each.name, stored_name(each.kind.cls)) for each in entity_type.references),
             copied=tuple(

@@ -7,12 +7,15 @@ set. See rules F1 to F4 of the commit protocol and docs/decisions/0076-the-fence
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import changes_of, fence_in, read_stored, refuse_overtaken
 from oneread.evolution.fence import Fence
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
+from oneread.store.rows import Row
 from oneread.transactions.row_recovery import LEASE_SECONDS
 from oneread.transactions.system_rows import SCHEMA_ROW
 
@@ -43,11 +46,16 @@ class LeasedFence(Fence):
 
     def refresh(self) -> Plan[None]:
         """Reads the schema row again, and takes a new lease. One request, one row."""
+        yield from self.refresh_with([])
+
+    def refresh_with(self, keys: Sequence[bytes]) -> Plan[Sequence[Row | None]]:
+        """Refreshes, and returns these rows of `system`, which are read in the same request."""
         # What the answer says was so at some moment since, and for how long is not known.
         read_at = self.clock()
-        (row,) = yield from Read("system", [SCHEMA_ROW])
+        row, *others = yield from Read("system", [SCHEMA_ROW, *keys])
         found = fence_in(row)
         if changes_of(found) > changes_of(self._seen):  # another thread may have a newer answer
             self._update(read_stored(row))
             self._seen = found
         self._read_at = max(read_at, self._read_at)
+        return others

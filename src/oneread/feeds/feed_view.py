@@ -91,7 +91,7 @@ class FeedView(ShownRows):
         raise AssertionError("no entity emits the rows of a feed")
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        name, offset = self.cls.__name__, owner_offset(self.key.codec) if self.groups is None else None
+        name, offset = self.cls.__name__, owner_offset(self.key) if self.groups is None else None
         entries = Keyspace(
             self.prefix, "views", name, kind, key_values(self.key), offset, fields=self.named_values, is_joined=True
         )

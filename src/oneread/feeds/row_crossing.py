@@ -10,7 +10,7 @@ memberships. See docs/decisions/0092-large-groups-on-one-row.md.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -45,10 +45,10 @@ class WriteEntries(Protocol):
         """Makes entries of a row right, with so many partners behind a cursor."""
         ...
 
-    def put(
-        self, feed: Entries, own: tuple[bytes, Row | None], partners: Sequence[Found], /, *, whole: bool = False
-    ) -> Plan[None]:
-        """Puts the entries of a row and partners that were read before."""
+    def give_to(
+        self, feed: Entries, key: bytes, partners: Plan[list[Found]], /, *, whole: bool = False
+    ) -> Plan[list[Found]]:
+        """Makes entries of a row with these partners right."""
         ...
 
     def trim(self, feed: Entries, member: bytes, /) -> Plan[None]:
@@ -83,12 +83,12 @@ class LargeFeed:
         rest = written.behind(cursor) if written.start <= cursor < written.stop else written
         found = yield from Scan("views", rest, size)
         members = [place[VIEW_BYTES + len(group) :] for place, _row in found]
-        several = yield from Together([_all_rows(self._rows.memberships(group, each)) for each in members])
-        partners = [each for one in several for each in one]
-        if partners:
-            (row,) = yield from Read("views", [key], "dm")
-            yield from self._entries.put(feed, (key, row), partners)
+        yield from self._entries.give_to(feed, key, self._memberships(group, members))
         return found[-1][0] if len(found) == size else None
+
+    def _memberships(self, group: bytes, members: Iterable[bytes]) -> Plan[list[Found]]:
+        several = yield from Together([_all_rows(self._rows.memberships(group, each)) for each in members])
+        return [each for one in several for each in one]
 
     # Memberships.
 

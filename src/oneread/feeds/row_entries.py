@@ -84,7 +84,7 @@ def _pairs(row: Row, hidden: frozenset[bytes]) -> list[_ShowingPair]:
 def _is_covered(row: Row, column: bytes) -> bool:
     """Whether a cell was there when the entry was trimmed."""
     mark = row.get(_mark(column))
-    return mark is not None and mark.stamp >= row[column].stamp
+    return mark is not None and mark.value != REMOVED and mark.stamp >= row[column].stamp
 
 
 def _mark(column: bytes) -> bytes:

@@ -10,7 +10,7 @@ docs/decisions/0079-feeds-of-one-row.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from oneread.derivations.catalog import Catalog
@@ -19,16 +19,20 @@ from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.own_writes import MOST_MEMBERSHIPS, is_about
 from oneread.feeds.row_crossing import LargeFeed
+from oneread.feeds.row_ending import put_entries
 from oneread.feeds.row_entries import item_column, marks_of_trimming, membership_column
 from oneread.feeds.row_large_groups import hidden_groups, rows_of_large_groups
 from oneread.plans.effects import Together
+from oneread.plans.in_time import in_time
+from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
-from oneread.store.requests import Found, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
+from oneread.store.requests import Found, Read, Scan
+from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.row_log import RowLogs
+from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import VALUE
 
 _NO_CLOCK: Final = 0
@@ -38,9 +42,19 @@ _SCANNED: Final = 1_000
 
 
 class RowFeeds:
-    """The feeds of one schema, and its logs. `prefixes` are those of the rows that leave tasks."""
+    """The feeds of one schema, and its logs. `prefixes` are those of the rows that leave tasks.
 
-    def __init__(self, feeds: Iterable[Entries], logged: Mapping[bytes, LoggedAs] = NO_LOGS) -> None:
+    Entries are put by `give_to` and `trim` alone, within `OPERATION` seconds of the first read, by `clock`, which
+    is never set (rule P1).
+    """
+
+    def __init__(
+        self,
+        feeds: Iterable[Entries],
+        logged: Mapping[bytes, LoggedAs] = NO_LOGS,
+        clock: Callable[[], float] = elapsed,
+    ) -> None:
+        self._clock = clock
         self.logged = logged
         self.logs = RowLogs()
         every = list(feeds)
@@ -74,7 +88,8 @@ class RowFeeds:
         every = RowRange.under((feed.members if view_part(key) == feed.items else feed.items) + group)
         if every.start <= cursor < every.stop:  # else it is of a former generation of the other side
             every = every.behind(cursor)
-        return (yield from self._give(feed, key, every, size, whole=whole))
+        found = yield from self.give_to(feed, key, Scan("views", every, size, families="dm").__iter__(), whole=whole)
+        return found[-1][0] if len(found) == size else None
 
     def include(self, feed: Entries, member: bytes, tasks: Sequence[bytes], size: int) -> Plan[None]:
         """Makes this member's entries right for those of these tasks that are about them: of a group the newest `size`.
@@ -86,44 +101,44 @@ class RowFeeds:
                 key = outbox.feed_row(outbox.unversioned(outbox.source_of(task)))
                 if view_part(key) == feed.items:
                     within = RowRange.under(feed.members + feed.group_of(key) + member)
-                    yield from self._give(feed, key, within, MOST_MEMBERSHIPS)
+                    partners = Scan("views", within, MOST_MEMBERSHIPS, families="dm")
+                    yield from self.give_to(feed, key, partners.__iter__())
                 else:
                     yield from self.follow(key, b"", size)
 
-    def _give(
-        self, feed: Entries, key: bytes, within: RowRange, size: int, *, whole: bool = False
-    ) -> Plan[bytes | None]:
-        partners = yield from Scan("views", within, size, families="dm")
-        if not partners:
-            return None
-        (row,) = yield from Read("views", [key], "dm")
-        yield from self.put(feed, (key, row), partners, whole=whole)
-        return partners[-1][0] if len(partners) == size else None
+    def give_to(
+        self, feed: Entries, key: bytes, partners: Plan[list[Found]], *, whole: bool = False
+    ) -> Plan[list[Found]]:
+        """Makes the entries of a row of items or memberships with these partners right; returns the partners.
 
-    def put(
-        self, feed: Entries, own: tuple[bytes, Row | None], partners: Sequence[Found], *, whole: bool = False
-    ) -> Plan[None]:
-        """Puts the entries of a row of items or memberships, which was read after these partners.
+        A read and a write besides what reads the partners. `whole`: of a living membership what removed items had shown
+        is removed as well, which they may have left.
 
-        `whole`: of a living membership what removed items had shown is removed as well, which they may have left.
+        Raises:
+            Unavailable: the partners were read too long ago; nothing more is written.
         """
-        key, row = own
+        return in_time(self._give(feed, key, partners, whole=whole), self._clock, OPERATION)
+
+    def _give(self, feed: Entries, key: bytes, partners: Plan[list[Found]], *, whole: bool) -> Plan[list[Found]]:
+        found = yield from partners
+        (row,) = (yield from Read("views", [key], "dm")) if found else (None,)
         if row is None:
-            return
+            return found
         of_own = _of_item if view_part(key) == feed.items else _of_membership
-        rows = of_own(feed, key, row[VALUE], partners)
+        rows = of_own(feed, key, row[VALUE], found)
         if whole:
-            rows += _without_removed(feed, key, row[VALUE], partners)
+            rows += _without_removed(feed, key, row[VALUE], found)
         if rows:
-            yield from Mutate("views", rows)
+            yield from put_entries(rows)
             if feed.view.at_most is not None and row[VALUE].value != REMOVED:
                 rows += yield from _trim(feed, [each.key for each in rows])
             yield from self.log(feed, [each.key for each in rows])
+        return found
 
     def trim(self, feed: Entries, member: bytes) -> Plan[None]:
         """Trims the feed of a member to whom the entries of a group are shown that were hidden before."""
         if feed.view.at_most is not None:
-            marks = yield from _trim(feed, [feed.prefix + member])
+            marks = yield from in_time(_trim(feed, [feed.prefix + member]), self._clock, OPERATION)
             yield from self.log(feed, [each.key for each in marks])
 
     def log(self, feed: Entries, keys: Iterable[bytes]) -> Plan[None]:
@@ -192,7 +207,7 @@ def _trim(feed: Entries, put: Sequence[bytes]) -> Plan[list[RowMutation]]:
     found = yield from Together([_beyond(feed, member) for member in members])
     marks = [each for one in found for each in one]
     if marks:
-        yield from Mutate("views", marks)
+        yield from put_entries(marks)
     return marks
 
 
@@ -215,7 +230,7 @@ def _beyond(feed: Entries, member: bytes) -> Plan[list[RowMutation]]:
         within = within.behind(found[-1][0])
 
 
-def row_feeds_of(catalog: Catalog) -> RowFeeds:
-    """Lets the feeds of a schema follow."""
+def row_feeds_of(catalog: Catalog, clock: Callable[[], float]) -> RowFeeds:
+    """Lets the feeds of a schema follow. `clock` is in seconds, and never set."""
     feeds = [Entries(view) for view in catalog.views.values() if isinstance(view, FeedView)]
-    return RowFeeds(feeds, catalog.logged)
+    return RowFeeds(feeds, catalog.logged, clock)

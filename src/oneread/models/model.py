@@ -41,12 +41,13 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     that says in JSON which variant an entity is, default "type"), `variants_only` (no entity is exactly of this class),
     `child_of` (the model of the root whose entity group the entities belong to, or its name where it is declared
     further down; the root's key is part of theirs, in fields of the same names), `ttl` (when the entities expire, as
-    `expires("expires_at")`).
+    `expires("expires_at")`), `spread` (ranges that the rows are in by a hash of their keys, 1 to 100, so that keys that
+    ascend do not all go to one server: a page then reads each of them; default 1).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
         {
-            "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "child_of", "ttl",
+            "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "child_of", "ttl", "spread",
             "type_arguments", "reserved_names",
         }
     )  # fmt: skip
@@ -58,6 +59,7 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     variants_only: ClassVar[bool] = False
     child_of: ClassVar[type[Model[Any]] | str | None] = None
     ttl: ClassVar[Expiry | None] = None
+    spread: ClassVar[int] = 1
 
     if TYPE_CHECKING:
         # The database's methods take the types of a key from this, because `at` may be a field.

@@ -19,7 +19,7 @@ from oneread.models.layout import Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 from oneread.models.types import Annotation, FieldType, Names, types_of, unwrap
-from oneread.store.keys import KIND_BYTES, RootKey, entity_part
+from oneread.store.keys import KIND_BYTES, RootKey, entity_part, root_key, spread_part
 from oneread.store.limits import KEY_BYTES, LAST_NUMBER
 
 _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, timedelta, UUID)
@@ -51,15 +51,19 @@ class EntityKind:
         self.prefix = number.to_bytes(KIND_BYTES, "big")
         self.layouts = Layouts(last)
         self.names = key_names(cls)
+        self.spread = cls.spread
+        """The ranges that its root rows are in."""
         self.child_of = child_of(cls, names)
         self.codec = key_codec(cls, names)
         self._arity = len(self.names)
         self._encode = cast("Callable[[tuple[Any, ...]], bytes]", self.codec.encode)
+        self.locate = self.placed(self._encode)
+        """From a key's parts to what is behind the prefix in the key of the root row."""
         get = attrgetter(*self.names)
         self.parts: Callable[[Any], tuple[Any, ...]] = get if self._arity > 1 else lambda entity: (get(entity),)
 
     def suffix(self, parts: tuple[Any, ...]) -> bytes:
-        """The key of an entity's root row without the kind's prefix."""
+        """The key of an entity, as keys of rows of views end in it."""
         if len(parts) != self._arity:
             raise InvalidKey(
                 "the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts
@@ -72,8 +76,28 @@ class EntityKind:
             raise InvalidKey(
                 "the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts
             )
-        found: RootKey = self.prefix + self._encode(parts)  # type: ignore[assignment]  # a call of RootKey costs as much
+        found: RootKey = self.prefix + self.locate(parts)  # type: ignore[assignment]  # a call of RootKey costs as much
         return found
+
+    def root_of(self, suffix: bytes) -> RootKey:
+        """The key of the root row of the entity with this key, as `suffix` returns it."""
+        return root_key(self.prefix, suffix, self.spread)
+
+    def placed(self, encode: Callable[[tuple[Any, ...]], bytes]) -> Callable[[tuple[Any, ...]], bytes]:
+        """`locate`, by a function that encodes the parts."""
+        if self.spread == 1:
+            return encode
+        ranges = self.spread
+
+        def locate(parts: tuple[Any, ...]) -> bytes:
+            suffix = encode(parts)
+            return spread_part(suffix, ranges) + suffix
+
+        return locate
+
+    def end_of(self, key: bytes) -> int:
+        """Where a root key of this kind ends that other bytes follow. Raises Corrupt."""
+        return self.codec.decode_prefix(key, KIND_BYTES + len(spread_part(b"", self.spread)))[1]
 
     def parts_of(self, key: bytes) -> tuple[Any, ...]:
         """The parts of a root row's key."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from oneread.errors import UsageError
+from oneread.store.cache import LONGEST_KEPT
 
 _WHAT: Final = {
     "reads": "this takes functions that read: together(lambda: db.get(...), lambda: db.page(...))",
@@ -23,3 +24,10 @@ def check_function(name: str, given: object) -> None:
 def check_iterable(given: object, text: str) -> None:
     if not isinstance(given, Iterable):
         raise UsageError(text, given=given)
+
+
+def check_max_age(given: object) -> float:
+    """The seconds of a `max_age`. Raises UsageError."""
+    if type(given) not in (int, float) or not 0 <= given <= LONGEST_KEPT:  # type: ignore[operator]
+        raise UsageError("max_age is a number of seconds, from 0 to 30 days", max_age=given)
+    return float(given)  # type: ignore[arg-type]

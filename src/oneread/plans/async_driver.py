@@ -19,7 +19,7 @@ from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.cache import CACHE_REQUESTS
 from oneread.store.engine import AsyncEngine, Engine
-from oneread.store.requests import REQUESTS, Read, Request, Scan
+from oneread.store.requests import CHANGES, REQUESTS, Read, Request, Scan
 
 T = TypeVar("T")
 
@@ -43,6 +43,7 @@ class AsyncDriver(Performer):
 
     async def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
+        plan = self.told(plan)
         try:
             asked = next(plan)
             while True:
@@ -102,6 +103,8 @@ class AsyncDriver(Performer):
             self.admit(asked, trace)
             answer = await self._answer(asked)
             trace.note(asked, answer)
+            if type(asked) in CHANGES:
+                self.hot.note(asked, answer)
             return answer
         if type(asked) is Now:
             return self.now()

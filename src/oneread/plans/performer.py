@@ -9,17 +9,21 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from oneread.errors import Closed, Unavailable, Unsupported, UsageError
 from oneread.plans.clock import wall_clock
 from oneread.plans.counted import CountedStore, SingleRequests
 from oneread.plans.effects import Atomically, Now, Separately, Sleep, Snapshot
-from oneread.plans.plan import drive
+from oneread.plans.hot_keys import HotKeys
+from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import Cache
 from oneread.store.engine import Engine, RowReads, RowTransaction, Snapshots, read_by
 from oneread.store.requests import Read, Request, Scan
+
+if TYPE_CHECKING:
+    from oneread.plans.read_cache import ReadCache
 
 LAST_MILLISECOND: Final = 253_402_300_799_999
 """The last of the year 9999: the last instant that fields and generated keys can hold."""
@@ -37,8 +41,11 @@ def elapsed() -> float:
 class Performer:
     """One engine with the clock (milliseconds since 1970), the chance (uniform in [0, 1)) and the timeout of its plans.
 
-    A transaction that waits `timeout` seconds for its turn raises Unavailable. `cache` is beside the engine, if any.
+    A transaction that waits `timeout` seconds for its turn raises Unavailable. `cache` is beside the engine, if any;
+    `reads` is what is read through it, and told to it.
     """
+
+    reads: ReadCache | None = None
 
     def __init__(
         self,
@@ -53,6 +60,7 @@ class Performer:
         self.chance = chance
         self.timeout = timeout
         self.cache = cache
+        self.hot = HotKeys()
 
     def admit(self, request: Request[Any], trace: Trace) -> None:
         """Raises before a request that may not be made.
@@ -97,7 +105,13 @@ class Performer:
 
     def twin(self, kind: type[P]) -> P:
         """Another driver of the same engine, with the same clock, chance, timeout and cache."""
-        return kind(self.engine, self.clock, self.chance, self.timeout, self.cache)
+        twin = kind(self.engine, self.clock, self.chance, self.timeout, self.cache)
+        twin.reads, twin.hot = self.reads, self.hot
+        return twin
+
+    def told(self, plan: Plan[T]) -> Plan[T]:
+        """The plan; where reads come from the cache, one that tells it what it writes."""
+        return plan if self.reads is None else self.reads.write(plan)
 
     def transact(self, effect: Atomically[T], trace: Trace) -> T:
         """Runs the function in one engine transaction; of repeated attempts only the last is counted."""

@@ -48,6 +48,22 @@ def scan_all(table: Table, within: RowRange, take: TakeBatch, batch: int, fetch:
         within = within.behind(found[-1][0])
 
 
+def scan_first(
+    table: Table, within: RowRange, take: Callable[[list[Found]], None], batch: int, most: int
+) -> Plan[bool]:
+    """Gives the first rows of a range to `take`, `batch` at a time, and no batch after `most` rows; whether all."""
+    given = 0
+    while True:
+        found = yield from fetch_rows(table, within, batch)
+        take(found)
+        given += len(found)
+        if len(found) < batch:
+            return True
+        if given >= most:
+            return False
+        within = within.behind(found[-1][0])
+
+
 def check_ascending(table: Table, within: RowRange, found: list[Found]) -> None:
     """Raises Corrupt when the keys of a scan do not ascend, or are outside of its range.
 

@@ -19,7 +19,7 @@ from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import CACHE_REQUESTS
 from oneread.store.engine import Engine
-from oneread.store.requests import REQUESTS
+from oneread.store.requests import CHANGES, REQUESTS
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class SyncDriver(Performer):
 
     def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
-        return drive(plan, lambda asked: self._perform(asked, trace))
+        return drive(self.told(plan), lambda asked: self._perform(asked, trace))
 
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
         """The results of functions that run plans of this driver, at the same time where the engine answers so."""
@@ -66,6 +66,8 @@ class SyncDriver(Performer):
             self.admit(asked, trace)
             answer = self.engine.answer(asked)
             trace.note(asked, answer)
+            if type(asked) in CHANGES:
+                self.hot.note(asked, answer)
             return answer
         return _EFFECTS[type(asked)](self, asked, trace)
 

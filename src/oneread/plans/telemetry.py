@@ -8,14 +8,17 @@ clients. See docs/decisions/0015-telemetry.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib import import_module
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oneread.errors import OnereadError, UsageError
 from oneread.plans.allowance import CURRENT, Allowance
+
+if TYPE_CHECKING:
+    from oneread.store.cache import CacheUse
 
 
 def _installed(name: str) -> Any:
@@ -35,6 +38,12 @@ SLOW_SECONDS: Final = 0.1
 BOUNDS: Final = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
 """Seconds; those of the conventions, and two below for engines in this process."""
 
+_CACHE_COUNTERS: Final = {
+    "hits": "Rows and ranges that the cache answered.",
+    "misses": "Rows and ranges that the cache lacked.",
+    "failures": "Requests that the cache did not answer.",
+}
+
 _LOG: Final = logging.getLogger("oneread")
 _UNLIMITED: Final = (None, None, None)
 
@@ -49,7 +58,7 @@ class Telemetry:
             _LOG.warning("telemetry: opentelemetry-api is not installed; only log records are written")
             return
         self._tracer = _TRACE.get_tracer("oneread")
-        meter = _METRICS.get_meter("oneread")
+        self._meter = meter = _METRICS.get_meter("oneread")
         self._durations = meter.create_histogram(
             "db.client.operation.duration",
             unit="s",
@@ -72,6 +81,12 @@ class Telemetry:
         self._oldest = meter.create_gauge(
             "oneread.tasks.oldest", unit="s", description="How old the oldest change is that tasks still copy."
         )
+        self._behind = meter.create_gauge(
+            "oneread.behind", unit="s", description="Age of the oldest change that views, copies or totals may lack."
+        )
+        self._lost = meter.create_counter(
+            "oneread.lost_swaps", unit="{swap}", description="Compare-and-sets that others' changes came before."
+        )
         self._batches = meter.create_counter(
             "oneread.worker.batches", unit="{batch}", description="Batches of tasks that this program has done."
         )
@@ -86,6 +101,16 @@ class Telemetry:
             self._waiting.set(waiting, about)
             self._oldest.set(oldest, about)
 
+    def note_behind(self, seconds: float) -> None:
+        """Records how far views, copies and totals may be behind."""
+        if self._tracer is not None:
+            self._behind.set(seconds, self._common)
+
+    def note_lost(self, declared: str, kind: str) -> None:
+        """Records a compare-and-set that was lost, of a row that a declaration causes."""
+        if self._tracer is not None:
+            self._lost.add(1, self._common | {"oneread.declared": declared, "oneread.row.kind": kind})
+
     def note_batches(self, batches: int) -> None:
         """Records batches of tasks that the worker has done."""
         if self._tracer is not None:
@@ -95,6 +120,17 @@ class Telemetry:
         """Records a step of the worker that failed."""
         if self._tracer is not None:
             self._failures.add(1, self._common | {"error.type": type(error).__name__})
+
+    def watch_cache(self, use: Callable[[], CacheUse | None]) -> None:
+        """Records, whenever metrics are collected, what the program's reads have had of its cache."""
+        if self._tracer is None:
+            return
+        for name, text in _CACHE_COUNTERS.items():
+
+            def look(_options: object, name: str = name) -> list[Any]:
+                return [_METRICS.Observation(getattr(use(), name), self._common)]
+
+            self._meter.create_observable_counter(f"oneread.cache.{name}", [look], unit="{request}", description=text)
 
     @contextmanager
     def verb(self, name: str, collection: str | None) -> Generator[None]:

@@ -1,17 +1,19 @@
 """The parts of row keys: the only module that knows how many bytes each has.
 
 A root key is a kind and the key of an entity; a derived row's key is a view's number and generation and the view's own
-part. Pointers (back-references and holds) have a view's number only, then the root keys of source and holder; a
-back-reference has a selection between them. Row keys come from engines as bytes, so the functions here take bytes. See
-docs/formats/rows.md.
+part. Of models and indexes that are spread, one byte is before the key or the own part. Pointers (back-references and
+holds) have a view's number only, then the root keys of source and holder; a back-reference has a selection between
+them. Row keys come from engines as bytes, so the functions here take bytes. See docs/formats/rows.md.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Final, NewType, TypeAlias
 
+from oneread.store.limits import MOST_SPREAD
 from oneread.store.rows import Table
 
 RootKey = NewType("RootKey", bytes)
@@ -22,6 +24,8 @@ KeyPart: TypeAlias = Callable[[bytes], bytes]
 
 KIND_BYTES: Final = 2
 VIEW_BYTES: Final = 4
+SPREAD_BYTES: Final = 1
+"""Of models and indexes that are spread: which of their ranges a row is in."""
 _NUMBER_BYTES: Final = 2
 SELECTION_BYTES: Final = 4
 
@@ -31,12 +35,31 @@ PREFIX_BYTES: Final[Mapping[Table, int]] = {"roots": KIND_BYTES, "views": VIEW_B
 kind_part: Final[KeyPart] = itemgetter(slice(KIND_BYTES))
 """The kind that a root key begins with."""
 
-entity_part: Final[KeyPart] = itemgetter(slice(KIND_BYTES, None))
-"""The entity's own key in a root key."""
+_RANGES: Final = tuple(bytes([0x80 + number]) for number in range(MOST_SPREAD))
+"""What the ranges begin with. No element of a model's key begins with such a byte, so a key says whether it has one."""
+
+_FIRST_RANGE: Final = _RANGES[0]
+_BEHIND_SPREAD: Final = KIND_BYTES + SPREAD_BYTES
 
 
-def root_key(kind: bytes, entity: bytes) -> RootKey:
-    return RootKey(kind + entity)
+def entity_part(key: bytes) -> bytes:
+    """The entity's own key in a root key."""
+    return key[_BEHIND_SPREAD:] if key[KIND_BYTES:_BEHIND_SPREAD] >= _FIRST_RANGE else key[KIND_BYTES:]
+
+
+def root_key(kind: bytes, entity: bytes, ranges: int = 1) -> RootKey:
+    """The key of the root row of an entity with this key."""
+    return RootKey(kind + spread_part(entity, ranges) + entity)
+
+
+def spread_part(key: bytes, ranges: int) -> bytes:
+    """The byte before the rows of an entity or a group with this key, of so many ranges; none where there is one."""
+    return b"" if ranges == 1 else _RANGES[zlib.crc32(key) % ranges]
+
+
+def spread_parts(ranges: int) -> tuple[bytes, ...]:
+    """Every value of `spread_part`, in their order."""
+    return (b"",) if ranges == 1 else _RANGES[:ranges]
 
 
 def view_prefix(number: int, generation: int) -> bytes:

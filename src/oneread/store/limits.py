@@ -19,6 +19,12 @@ MOST_NEWEST: Final = 100
 BODY_BYTES: Final = 1_000_000
 """Bytes of an entity's document, on every engine."""
 
+MOST_SPREAD: Final = 100
+"""Ranges that the rows of a model or index are spread over, at most."""
+
+MOST_RANGES: Final = 300
+"""Ranges that one page merges, at most: the values of `any_of`, each in as many ranges as its list is spread over."""
+
 LAST_NUMBER: Final = 0x7FFF
 """The last number of a model, view or layout: two bytes, of which the top bit marks wide layouts."""
 

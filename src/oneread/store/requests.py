@@ -106,3 +106,6 @@ class Replace(Request[None], frozen=True, gc=False):
 
 REQUESTS: Final[frozenset[type]] = frozenset({Read, Scan, Mutate, CheckAndMutate, Increment, Replace})
 """Every class of request. Drivers look the class up here, which is faster than `isinstance`."""
+
+CHANGES: Final[frozenset[type]] = frozenset({Mutate, CheckAndMutate})
+"""The requests by which stores that change one row at a time are written to."""

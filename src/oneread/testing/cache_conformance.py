@@ -18,7 +18,21 @@ from typing import Final, TypeAlias
 import pytest
 
 from oneread.errors import Closed
-from oneread.store.cache import LONGEST_KEY, MOST, Cache, CacheAdd, CacheIncrement, CachePlace, CacheRead, CacheSwap
+from oneread.store.cache import (
+    LONGEST_KEY,
+    LONGEST_VALUE,
+    MOST,
+    Cache,
+    CacheAdd,
+    CacheEntry,
+    CacheFetch,
+    CacheFill,
+    CacheIncrement,
+    CachePlace,
+    CacheRead,
+    CacheReplace,
+    CacheSwap,
+)
 
 OpenCache: TypeAlias = Callable[[str], Cache]
 """Opens a cache of a scope."""
@@ -27,6 +41,9 @@ SMALL: Final = 5
 GREAT: Final = 1 << 40
 THREADS: Final = 6
 ADDS: Final = 200
+SECONDS: Final = 60
+MANY: Final = 1_500
+VALUES: Final = (b"", b"\0", b"\r\nEND\r\n", b"123", bytes(range(256)), b"x" * LONGEST_VALUE)
 KEYS: Final = (
     "plain",
     "with spaces",
@@ -107,6 +124,69 @@ class CacheConformance:
         assert same.answer(CacheIncrement("a", 1)) == SMALL + 1
         other.close()
         same.close()
+
+    def test_any_bytes_are_a_value(self, cache: Cache) -> None:
+        keys = [f"v{number}" for number in range(len(VALUES))]
+        entries = [CacheEntry(key, value) for key, value in zip(keys, VALUES, strict=True)]
+        assert cache.answer(CacheFill(entries, SECONDS)) == [True] * len(keys)
+        found = cache.answer(CacheFetch([*keys, "absent", keys[0]]))
+        assert [None if each is None else each.value for each in found] == [*VALUES, None, VALUES[0]]
+
+    def test_a_value_is_put_only_where_there_is_none_or_the_one_that_was_read(self, cache: Cache) -> None:
+        def fill(value: bytes, token: bytes | None) -> bool:
+            (was_put,) = cache.answer(CacheFill([CacheEntry("a", value, token)], SECONDS))
+            return bool(was_put)
+
+        def fetch() -> tuple[bytes, bytes]:
+            (found,) = cache.answer(CacheFetch(["a"]))
+            return found.value, found.token
+
+        assert not fill(b"one", b"1"), "nothing was read"
+        assert fill(b"one", None)
+        assert not fill(b"two", None)
+        value, token = fetch()
+        assert value == b"one"
+        assert fill(b"two", token)
+        assert not fill(b"three", token)
+        cache.answer(CacheReplace({"a": b"four", "b": b"five"}, SECONDS))
+        value, token = fetch()
+        assert value == b"four"
+        cache.answer(CacheReplace({"a": b"six"}, SECONDS))
+        assert not fill(b"seven", token)
+        assert fetch()[0] == b"six"
+
+    def test_of_several_values_each_is_put_by_itself(self, cache: Cache) -> None:
+        cache.answer(CacheReplace({"b": b"here"}, SECONDS))
+        entries = [CacheEntry("a", b"1"), CacheEntry("b", b"2"), CacheEntry("c", b"3")]
+        assert cache.answer(CacheFill(entries, SECONDS)) == [True, False, True]
+        assert [each.value for each in cache.answer(CacheFetch(["a", "b", "c"]))] == [b"1", b"here", b"3"]
+
+    def test_values_of_two_scopes_are_apart(self, cache: Cache, open_cache: OpenCache) -> None:
+        other = open_cache("second")
+        cache.answer(CacheReplace({"a": b"1"}, SECONDS))
+        assert other.answer(CacheFetch(["a"])) == [None]
+        other.close()
+
+    def test_many_values_are_fetched_and_put_at_once(self, cache: Cache) -> None:
+        values = {f"{number}{'x' * 40}": str(number).encode() for number in range(MANY)}
+        cache.answer(CacheReplace(values, SECONDS))
+        assert [each.value for each in cache.answer(CacheFetch([*values]))] == [*values.values()]
+
+    def test_of_many_threads_that_read_one_value_one_puts_the_next(self, cache: Cache) -> None:
+        cache.answer(CacheReplace({"a": b"0"}, SECONDS))
+
+        def put(thread: int) -> int:
+            done = 0
+            for number in range(ADDS):
+                (found,) = cache.answer(CacheFetch(["a"]))
+                value = f"{int(found.value.split()[0]) + 1} {thread} {number}".encode()
+                done += cache.answer(CacheFill([CacheEntry("a", value, found.token)], SECONDS))[0]
+            return done
+
+        with ThreadPoolExecutor(THREADS) as threads:
+            done = sum(threads.map(put, range(THREADS)))
+        (found,) = cache.answer(CacheFetch(["a"]))
+        assert int(found.value.split()[0]) == done > 0
 
     def test_increments_of_many_threads_are_all_counted(self, cache: Cache) -> None:
         cache.answer(CacheAdd("a", 0))

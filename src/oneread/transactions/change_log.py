@@ -53,6 +53,11 @@ def log_of(prefix: bytes, epoch: int) -> bytes:
     return LOGS.start + prefix + epoch.to_bytes(_EPOCH_BYTES, "big")
 
 
+def logged_view(key: bytes) -> bytes:
+    """The prefix of the view whose log, or an entry of it, has this key."""
+    return key[len(LOGS.start) : len(LOGS.start) + VIEW_BYTES]
+
+
 def epoch_of(log: bytes) -> int:
     """The version of the schema since which the view of a log is watched."""
     return int.from_bytes(log[-_EPOCH_BYTES:], "big")

@@ -9,7 +9,7 @@ row. See rules 1-8 of the commit protocol.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -25,6 +25,9 @@ from oneread.transactions.root_rows import RowCache
 from oneread.transactions.sequences import NumberSequence, TakenNumber
 from oneread.transactions.system_rows import Swap
 from oneread.transactions.unit_of_work import DerivedWrites, Group, UnitOfWork, ViewFollower
+
+if TYPE_CHECKING:
+    from oneread.transactions.known_commits import KnownCommit
 
 T = TypeVar("T")
 
@@ -68,6 +71,9 @@ class Change(Protocol):
         The row of the group's root is among the hints.
         """
         ...
+
+    known: KnownCommit | None
+    """The id of its commit where that is known, on a store that changes one row at a time."""
 
     def take_number(self, number: int) -> None:
         """Takes the next number of the sequence: the key is complete. After a lost race there may be another."""
@@ -120,6 +126,8 @@ class Change(Protocol):
 
 class PlainChange:
     """The part of a `Change` that says nothing in advance: what most changes share."""
+
+    known: KnownCommit | None = None
 
     @property
     def likely_derives(self) -> bool:

@@ -47,7 +47,7 @@ MARKED: Final = b"d:m"
 
 _SHARED: Final = (VERSION, BODY, EMITTED)
 _PENDING: Final = b"pending:"
-_BUCKETS: Final = 64
+MARKER_BUCKETS: Final = 64
 _MINUTE: Final = 60_000
 _MINUTE_BYTES: Final = 6
 
@@ -261,7 +261,7 @@ def fence_cells(seen: SeenRow, version: int, commit: bytes = FENCED) -> Row:
 def journal_key(root: bytes, version: int) -> bytes:
     """The key of the marker of a commit: the bucket, the minute of its version, the root row."""
     minute = (version // _MINUTE).to_bytes(_MINUTE_BYTES, "big")
-    return JOURNAL.start + bytes([zlib.crc32(root) % _BUCKETS]) + minute + root
+    return JOURNAL.start + bytes([zlib.crc32(root) % MARKER_BUCKETS]) + minute + root
 
 
 def pending_key(root: bytes, version: int) -> bytes:

@@ -15,6 +15,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
+from oneread.store.rows import Row
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.leases import Lease, LeaseHolder, decode_lease, encode_lease
 from oneread.transactions.system_rows import LEASES, Swap
@@ -37,61 +38,75 @@ class PeriodicJob(Protocol):
         ...
 
 
+class JobLease:
+    """The lease of one job, a row of `system`; `key` is the row's."""
+
+    def __init__(self, system: SystemCommitter, leases: LeaseHolder, job: str) -> None:
+        self.key = LEASES.start + job.encode()
+        self._system = system
+        self._leases = leases
+
+    def take(self) -> Plan[bool]:
+        """Takes or renews it; False when another worker has it. A read and a swap."""
+        return (yield from self.take_from((yield from self._read())))
+
+    def take_from(self, row: Row | None) -> Plan[bool]:
+        """Takes or renews it as it is in its row, which was read; False when another worker has it. A swap."""
+        lease, stored = _decoded(row)
+        now = yield from Now()
+        if not self._leases.may_take(self.key, lease, now):
+            return False
+        return (yield from self._swap(stored, self._leases.renew(self.key, lease, now)))
+
+    def free(self) -> Plan[None]:
+        """Lets others take it at once, if this worker has it. A read and a swap; nothing if it cannot have it."""
+        if self.key not in self._leases.held:
+            return
+        lease, stored = _decoded((yield from self._read()))
+        freed = self._leases.freed(self.key, lease)
+        if freed is not None:
+            yield from self._swap(stored, freed)
+
+    def _read(self) -> Plan[Row | None]:
+        return (yield from Read("system", [self.key]))[0]
+
+    def _swap(self, stored: bytes | None, lease: Lease) -> Plan[bool]:
+        lost = Conflict("another worker has taken this job", job=self.key)
+        try:
+            yield from self._system.together(_nothing, [Swap(self.key, stored, encode_lease(lease), lambda: lost)])
+        except Conflict:
+            self._leases.forget(self.key)
+            return False
+        return True
+
+
 class JobRunner:
     """Does the jobs of one open database, each in its turn; one that fails lets the others go first."""
 
     def __init__(self, system: SystemCommitter, jobs: Sequence[PeriodicJob], leases: LeaseHolder) -> None:
-        self._system = system
-        self._jobs = list(jobs)
-        self._leases = leases
+        self._jobs = [(each, JobLease(system, leases, each.name)) for each in jobs]
         self._turn = 0
 
     def step(self) -> Plan[bool]:
         """One step of each job; whether there is more to do at once. A read and a swap more for a job that has more."""
         more = False
         for _ in self._jobs:
-            job = self._jobs[self._turn]
+            job, lease = self._jobs[self._turn]
             self._turn = (self._turn + 1) % len(self._jobs)
-            key = LEASES.start + job.name.encode()
             if (yield from job.step()):
-                more = (yield from self._take(key)) or more
-            elif key in self._leases.held:
-                yield from self._free(key)
+                more = (yield from lease.take()) or more
+            else:
+                yield from lease.free()
         return more
 
     def free(self) -> Plan[None]:
         """Frees the leases of this worker: a read and a swap for each."""
-        for key in self._leases.held:
-            if key.startswith(LEASES.start):
-                yield from self._free(key)
-
-    def _take(self, key: bytes) -> Plan[bool]:
-        """Takes or renews the lease of a job; False when another worker has it."""
-        lease, stored = yield from _read(key)
-        now = yield from Now()
-        if not self._leases.may_take(key, lease, now):
-            return False
-        return (yield from self._swap(key, stored, self._leases.renew(key, lease, now)))
-
-    def _free(self, key: bytes) -> Plan[None]:
-        lease, stored = yield from _read(key)
-        freed = self._leases.freed(key, lease)
-        if freed is not None:
-            yield from self._swap(key, stored, freed)
-
-    def _swap(self, key: bytes, stored: bytes | None, lease: Lease) -> Plan[bool]:
-        lost = Conflict("another worker has taken this job", job=key)
-        try:
-            yield from self._system.together(_nothing, [Swap(key, stored, encode_lease(lease), lambda: lost)])
-        except Conflict:
-            self._leases.forget(key)
-            return False
-        return True
+        for _job, lease in self._jobs:
+            yield from lease.free()
 
 
-def _read(key: bytes) -> Plan[tuple[Lease | None, bytes | None]]:
-    """The lease of a job, and its bytes."""
-    (row,) = yield from Read("system", [key])
+def _decoded(row: Row | None) -> tuple[Lease | None, bytes | None]:
+    """The lease in the row of a job, and its bytes."""
     cell = None if row is None else row.get(VALUE)
     stored = None if cell is None else cell.value
     return decode_lease(stored), stored

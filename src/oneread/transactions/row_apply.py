@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from oneread.errors import OutcomeUnknown, SchemaMismatch, StoreError, Unavailable
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
-from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Request
+from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.commit import WriteLease
@@ -32,23 +32,16 @@ from oneread.transactions.intents import (
     pending_key,
     read_root,
 )
+from oneread.transactions.lost_answers import LOOKS, pause_for_answer, until_answered
 from oneread.transactions.outbox import Task
 from oneread.transactions.root import NO_ROOT, VERSION, Root, next_version
 from oneread.transactions.row_log import RowLogs
 from oneread.transactions.row_system import WRITES, RowSystem
 from oneread.transactions.unit_of_work import VALUE
 
-T = TypeVar("T")
-
-LOOKS: Final = 30
-"""Times that a root row is read for the outcome of a commit whose answer was lost."""
-
 _TOKEN: Final = b"m:t:"
 _TOKENS: Final = 10_000
 """Rows of `counts` whose tokens are remembered until the next change of the row removes them."""
-
-_TRIES: Final = 3
-"""Times that a request is made whose answer is lost, where making it twice does no harm."""
 
 
 class Committed(NamedTuple):
@@ -154,7 +147,7 @@ class RowApplier(RowSystem):
             yield from Mutate("system", tasks)
         cleared = [_cleared(key, intents.version) for key, intents, *_rest in done if intents]
         if cleared:
-            yield from _until_answered(Mutate("roots", cleared))
+            yield from until_answered(Mutate("roots", cleared))
             self._note_spent(tokens)
         markers = [
             RowMutation(place, deletes={MARKED: intents.version})
@@ -185,7 +178,7 @@ class RowApplier(RowSystem):
         `before` has the row if it was read before the commit points: no delta can have been added before that.
         """
         shard, rest = several[0].shard, several
-        is_known, row = shard in before, before.get(shard)
+        is_known, row, lost = shard in before, before.get(shard), 0
         while rest:
             if not is_known:
                 (row,) = yield from Read("counts", [shard], "dm")
@@ -205,7 +198,8 @@ class RowApplier(RowSystem):
                     self._forget_spent(shard, spent)
                     return
             except OutcomeUnknown:
-                continue
+                lost += 1
+                yield from pause_for_answer(lost)
 
     def _still_intended(self, several: Sequence[_AddedDelta]) -> Plan[list[_AddedDelta]]:
         """The deltas that the intents of their root rows hold."""
@@ -283,16 +277,6 @@ def new_commit() -> Plan[bytes]:
     return int(first * 2**53).to_bytes(7, "big") + int(second * 2**53).to_bytes(7, "big")
 
 
-def _until_answered(request: Request[T]) -> Plan[T]:
-    """A request that does no harm when it is made twice. Raises Unavailable: its answers are lost."""
-    for number in range(LOOKS):
-        try:
-            return (yield from request)
-        except OutcomeUnknown:
-            yield from Sleep(backoff(number, (yield from Random())))
-    raise Unavailable("the store does not answer; what is left is done later")
-
-
 def left_tasks(done: Committed) -> list[bytes]:
     """What a commit that is not applied yet leaves: itself, and the tasks of its holders and of groups."""
     key, intents = done.key, done.intents
@@ -320,23 +304,6 @@ def reserve(key: bytes, intents: Intents, markers: Collection[int]) -> Reserve:
         1 + bool(rows) + bool(children) + sums + logs + bool(tasks) + after + bool(markers),
         1 + rows + children + sums + logs + tasks + after + len(markers),
     )
-
-
-def surely(request: Request[T]) -> Plan[T]:
-    """A request before the commit point, which may be made twice.
-
-    Raises:
-        Unavailable: its answers are lost. Nothing is committed.
-    """
-    for _ in range(_TRIES - 1):
-        try:
-            return (yield from request)
-        except OutcomeUnknown:
-            continue
-    try:
-        return (yield from request)
-    except OutcomeUnknown as failure:
-        raise Unavailable("the store does not answer; nothing was written; try again") from failure
 
 
 def _cleared(key: bytes, version: int) -> RowMutation:

@@ -37,6 +37,7 @@ from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.intents import (
     INTENTS,
     MARK,
+    REMEMBERED,
     ChildRow,
     Intents,
     SeenRow,
@@ -48,10 +49,12 @@ from oneread.transactions.intents import (
     read_root,
     root_row,
 )
+from oneread.transactions.known_commits import KnownCommit
 from oneread.transactions.loading import still_referenced
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.outbox import SetAside, is_group_root
 from oneread.transactions.root import BODY, VERSION, Root, next_version
-from oneread.transactions.row_apply import Committed, check_sums, group_tasks, left_tasks, new_commit, reserve, surely
+from oneread.transactions.row_apply import Committed, check_sums, group_tasks, left_tasks, new_commit, reserve
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
 from oneread.transactions.row_holds import HeldRows, RecordedKeys
 from oneread.transactions.row_pointers import put_pointers, refers, taken, taken_by
@@ -104,6 +107,7 @@ class Ready(NamedTuple):
     markers: Sequence[int]
     shards: Mapping[bytes, Row | None]
     group: GroupPart = GroupPart()
+    known: KnownCommit | None = None
 
 
 class Prepared(NamedTuple):
@@ -127,7 +131,7 @@ class Finished(LostRace):
     """The row had intents, which are applied now."""
 
 
-class _Unfollowed(Exception):
+class Unfollowed(Exception):
     """The entity has not followed deleted sources, and this attempt would move its back-references to them."""
 
     def __init__(self, pointers: Sequence[tuple[bytes, bytes]]) -> None:
@@ -191,7 +195,7 @@ class RowCommitter(HeldRows):
                 continue
             except LostRace:
                 yield from Sleep(backoff(number, (yield from Random())))
-            except _Unfollowed as left:
+            except Unfollowed as left:
                 has_caught_up = True  # or is set aside
                 for source, place in left.pointers:
                     yield from self.follow_pointer(source, place, 0)
@@ -240,6 +244,8 @@ class RowCommitter(HeldRows):
         if seen.intents is not None:
             yield from self.finish(seen)
             raise Finished
+        if follows is None and was_made(change, seen):
+            return None
         version = next_version(now, seen.version)
         put = {*self._recorded.pointers(key, seen.root), *(pointers if version == now else ())}
         if follows is not None and not refers(put, follows):
@@ -261,7 +267,7 @@ class RowCommitter(HeldRows):
                 return None
             decision = Decision(Root(version, seen.root.body, seen.root.emitted, seen.root.own))
         used = self._used(seen, decision.root, sources, taken_by([change], follows))
-        ready = Ready(seen, decision, used, markers, shards)
+        ready = Ready(seen, decision, used, markers, shards, known=None if follows else change.known)
         return (yield from self._write(ready))
 
     def _sources(
@@ -316,7 +322,7 @@ class RowCommitter(HeldRows):
         return None if row is None else self._cells.lay(key, row)
 
     def _check_followed(self, change: Change, seen: SeenRow, sources: RowsAndGroups) -> None:
-        """Raises _Unfollowed where a back-reference to a source moves: it is under another selection of fields now.
+        """Raises Unfollowed where a back-reference to a source moves: it is under another selection of fields now.
 
         What follows the source may have seen neither place. Where a program of other declarations wrote the entity,
         this one takes all values of the source, by a commit before this one; and those of a deleted one, which no
@@ -329,7 +335,7 @@ class RowCommitter(HeldRows):
         moved.update(each for each in deleted if not self._has_followed(change, each, seen, sources))
         left = [(source, place) for source in moved for place in before if refers([place], source)]
         if left:
-            raise _Unfollowed(left)
+            raise Unfollowed(left)
 
     def _has_followed(self, change: Change, source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
         """Whether a holder has the values that a source has now, and by the selections that this program declares."""
@@ -384,7 +390,7 @@ class RowCommitter(HeldRows):
         added = {self.shards.row_of(group, key): encode_amounts(each) for group, each in amounts.items()}
         changed = [each.key for each in ready.decision.groups if each.key in amounts or has_extrema(each)]
         intents = noted(_intents(ready, added, changed), self.feeds)
-        commit = yield from new_commit()
+        commit = (yield from new_commit()) if ready.known is None else ready.known.id
         cells = committed_cells(ready.seen, root, intents, ready.used, commit) | dict(ready.group.counts)
         size = len(cells[INTENTS].value)
         if size > INTENTS_BYTES:
@@ -395,7 +401,7 @@ class RowCommitter(HeldRows):
 
     def _write(self, ready: Ready) -> Plan[Committed]:
         """What must be there before the commit point, and the commit point."""
-        seen, decision, _used, markers, known, _group = ready
+        seen, decision, markers, known = ready.seen, ready.decision, ready.markers, ready.shards
         key = seen.key
         root, intents, cells, commit, announced = yield from self._prepare(ready)
         claims = [self._claim(each, owner, root.version) for each, owner in decision.operations.claimed.items()]
@@ -534,6 +540,11 @@ class RowCommitter(HeldRows):
     def follow_pointer(self, source: bytes, place: bytes, stamp: int) -> Plan[list[bytes]]:
         """Lets the holder of a back-reference follow its source; who has no followers leaves it to the task."""
         raise NotImplementedError
+
+
+def was_made(change: Change, seen: SeenRow) -> bool:
+    """Whether a program before this one has made a change. Raises Conflict where that cannot be seen."""
+    return change.known is not None and change.known.was_made(seen.history, REMEMBERED)
 
 
 def _intents(ready: Ready, added: dict[bytes, bytes], groups: list[bytes]) -> Intents:

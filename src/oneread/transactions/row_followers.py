@@ -2,16 +2,16 @@
 
 All holders of a page are read in one request, the source after them, and what follows from all is written together;
 only the commit point of each is a request of its own. A holder that cannot go with the others - its row has intents, or
-another commit of it comes first - is done alone. See rule 14 of the commit protocol and docs/decisions/0082.
+another commit of it comes first - is done alone. See rule 14 of the commit protocol and docs/decisions/0080.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from oneread.errors import Corrupt, OnereadError, StoreError
+from oneread.errors import OnereadError, StoreError
 from oneread.plans.effects import Now, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
@@ -22,8 +22,9 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import INTENTS, Intents, SeenRow, marker_row, read_root, root_row
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import Root, next_version
-from oneread.transactions.row_apply import Committed, check_sums, surely
+from oneread.transactions.row_apply import Committed, check_sums
 from oneread.transactions.row_commits import Prepared, Ready, RowCommitter
 from oneread.transactions.row_feeds import follow_all
 from oneread.transactions.row_pointers import taken_by
@@ -166,7 +167,15 @@ class FollowingCommitter(RowCommitter):
                 page.alone[each.place] = None
             else:
                 ready.append((each, prepared))
-        return (yield from self._swap_all(ready, page))
+        outcomes = yield from self.swap_all([(each.seen, prepared) for each, prepared in ready])
+        done = [each for each in outcomes if isinstance(each, Committed)]
+        lost = [
+            each.place
+            for (each, _made), outcome in zip(ready, outcomes, strict=True)
+            if not isinstance(outcome, Committed)
+        ]
+        page.alone.update(dict.fromkeys(lost))  # alone, an error is met again
+        return done
 
     def _read_holders(self, source: bytes, page: _Page) -> Plan[list[_Holder]]:
         """The holders that refer to the source; back-references of others are removed."""
@@ -234,55 +243,55 @@ class FollowingCommitter(RowCommitter):
         used = self._used(seen, decision.root, sources, taken_by([holder.change], source))
         return Ready(seen, decision, used, (), {})
 
-    def _swap_all(self, ready: Sequence[tuple[_Holder, Prepared]], page: _Page) -> Plan[list[Committed]]:
-        """The commit points of holders, and before them all markers and a read of the sums that they add to."""
+    def swap_all(
+        self, ready: Sequence[tuple[SeenRow, Prepared]], there: Collection[bytes] = ()
+    ) -> Plan[list[Committed | StoreError | None]]:
+        """The commit points of several rows, and before them all markers and a read of the sums that they add to.
+
+        Answers of each what is committed, None where another commit came first, or the error of the commit point.
+        `there` are the rows whose markers are put already.
+        """
         before: list[Request[Any]] = []
-        marked = {
-            holder.seen.key for holder, made in ready if made.intents or self._may_lack(holder.seen.root, made.root)
-        }
+        marked = {seen.key for seen, made in ready if made.intents or self._may_lack(seen.root, made.root)}
         markers = [
-            marker_row(holder.seen.key, made.root.version) for holder, made in ready if holder.seen.key in marked
+            marker_row(seen.key, made.root.version)
+            for seen, made in ready
+            if seen.key in marked and seen.key not in there
         ]
         if markers:
             before.append(Mutate("system", markers))
-        announced = list({each.key: each for _holder, made in ready for each in made.announced}.values())
+        announced = list({each.key: each for _seen, made in ready for each in made.announced}.values())
         if announced:
             before.append(Mutate("counts", announced))
-        sums = list(dict.fromkeys(shard for _holder, made in ready for shard in made.intents.deltas))
+        sums = list(dict.fromkeys(shard for _seen, made in ready for shard in made.intents.deltas))
         if sums:
             before.append(Read("counts", sums, "dm"))
         answers = (yield from Together([surely(each) for each in before])) if before else []
         self.shards.note_announced(announced)
         shards: dict[bytes, Row | None] = dict(zip(sums, answers[-1], strict=True)) if sums else {}
-        ready = [each for each in ready if self._can_add(each, shards, page)]
-        swaps = [self._has_swapped(holder.seen, made) for holder, made in ready]
+        swaps = [self._has_swapped(seen, made, shards) for seen, made in ready]
         swapped = (yield from Together(swaps)) if swaps else []
-        done: list[Committed] = []
-        for (holder, made), was_first in zip(ready, swapped, strict=True):
-            if was_first:
-                versions = [made.root.version] if holder.seen.key in marked else []
+        done: list[Committed | StoreError | None] = []
+        for (seen, made), was_first in zip(ready, swapped, strict=True):
+            if isinstance(was_first, StoreError):
+                done.append(was_first)
+            elif was_first:
+                versions = [made.root.version] if seen.key in marked or seen.key in there else []
                 intents = made.intents or Intents(made.root.version)
-                done.append(Committed(holder.seen.key, intents, shards, versions, made.root))
+                done.append(Committed(seen.key, intents, shards, versions, made.root))
             else:
-                page.alone[holder.place] = None
+                done.append(None)
         return done
 
-    def _can_add(self, ready: tuple[_Holder, Prepared], shards: Mapping[bytes, Row | None], page: _Page) -> bool:
-        """Whether the sums that a holder adds to can be read; alone, the error is raised."""
-        holder, made = ready
+    def _has_swapped(
+        self, seen: SeenRow, made: Prepared, shards: Mapping[bytes, Row | None]
+    ) -> Plan[bool | StoreError]:
+        """The commit point of one row, unless a sum that it adds to cannot be read."""
         try:
             check_sums(made.intents.deltas, shards)
-        except Corrupt:
-            page.alone[holder.place] = None
-            return False
-        return True
-
-    def _has_swapped(self, seen: SeenRow, made: Prepared) -> Plan[bool]:
-        """The commit point of one holder: an error of it is met again when the holder is done alone."""
-        try:
             return (yield from self._swap_root(seen, made.cells, made.commit))
-        except StoreError:
-            return False
+        except StoreError as error:
+            return error
 
     def follow_rows(self, keys: Sequence[bytes], swaps: Sequence[Swap]) -> Plan[None]:
         """One row after the other, in pages. A removed one removes its cells: older code has left no task of it."""
@@ -313,6 +322,11 @@ class FollowingCommitter(RowCommitter):
             yield from self.set_aside(source, holder, error)
             return []
         return [] if done is None else (yield from self._apply_now(done))
+
+    def take_again(self, source: bytes, holder: bytes) -> Plan[None]:
+        """Commits a holder with its source's values, whatever it says to have taken of it. Raises what refuses them."""
+        change = self._followers.of_source(source, holder)
+        yield from in_time(self._commit_now(partial(self._attempt, change, None), change.key), self.clock, OPERATION)
 
     def set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
         """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""

@@ -28,14 +28,16 @@ from oneread.transactions.intents import (
     read_root,
     root_row,
 )
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import NO_ROOT, VERSION, Root, encode_root, next_version
-from oneread.transactions.row_apply import Committed, surely
+from oneread.transactions.row_apply import Committed
 from oneread.transactions.row_commits import (
     SEVERAL,
     Finished,
     GroupPart,
     LostRace,
     Ready,
+    was_made,
 )
 from oneread.transactions.row_followers import FollowingCommitter
 from oneread.transactions.row_pointers import put_pointers, refers, taken_by
@@ -256,6 +258,10 @@ class GroupCommitter(FollowingCommitter):
             raise Finished
         if basis is not None and seen.version != _version_of(basis, group):
             raise Conflict(_CHANGED, group=self.name_of(group))
+        if follows is None:
+            changes = [each for each in changes if not was_made(each, seen)]
+            if not changes:
+                return None
         draft = GroupDraft(seen, row, now, now)
         put = set(pointers if draft.version == now else ())
         shards = yield from self.load(draft, _first_of_each(changes), put)
@@ -271,7 +277,9 @@ class GroupCommitter(FollowingCommitter):
             if follows is None or draft.root_of(changes[0]).body is None:
                 return None
             draft.write_again(changes[0].key)
-        return (yield from self._write(self._ready(draft, taken_by(changes, follows), markers)._replace(shards=shards)))
+        ready = self._ready(draft, taken_by(changes, follows), markers)
+        known = changes[-1].known if follows is None else None
+        return (yield from self._write(ready._replace(shards=shards, known=known)))
 
     def load(
         self, draft: GroupDraft, changes: Sequence[Change], put: set[bytes] | None

@@ -15,6 +15,7 @@ from oneread.store.keys import holder_part
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.transactions.intents import SeenRow, decode_version, encode_version, read_root
+from oneread.transactions.lost_answers import NOT_COMMITTED, pause_for_answer
 from oneread.transactions.root import Root
 from oneread.transactions.row_recovery import PAGE, RowRecovery
 from oneread.transactions.unit_of_work import VALUE, ClaimFacts, later
@@ -95,12 +96,18 @@ class HeldRows(RowRecovery):
 
     # Unique values.
 
+    def claim(self, claim: bytes, key: bytes, version: int) -> Plan[None]:
+        """Takes a unique value for an entity that has it since a version. Raises NotUnique: another one has it too."""
+        return self._claim(claim, key, version)
+
     def _claim(self, claim: bytes, key: bytes, version: int) -> Plan[None]:
         """Takes a unique value for a commit at a version; never given back, but taken over.
 
         Raises:
             NotUnique: another entity has it.
+            Unavailable: too many answers were lost.
         """
+        lost = 0
         while True:
             (row,) = yield from Read("counts", [claim], "dm")
             held = None if row is None else row[VALUE].value
@@ -116,7 +123,8 @@ class HeldRows(RowRecovery):
                 if (yield from CheckAndMutate("counts", VALUE, held, mutation)):
                     return
             except OutcomeUnknown:
-                continue
+                lost += 1
+                yield from pause_for_answer(lost, NOT_COMMITTED)
 
     def _refuse_held(self, claim: bytes, owner: bytes, since: int) -> Plan[None]:
         """Raises NotUnique when the owner of a claim has the value; else ends its attempts to get it."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oneread.errors import OutcomeUnknown
 from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read
 from oneread.store.rows import Cell, RowMutation
 from oneread.transactions.change_log import COLUMN, KEYS_OF_ENTRY, entry_key, last_entry, number_cell, packed_keys
+from oneread.transactions.lost_answers import until_answered
 
 
 class RowLogs:
@@ -34,9 +34,9 @@ class RowLogs:
         for start in range(0, len(keys), KEYS_OF_ENTRY):
             entry = Cell(packed_keys(keys[start : start + KEYS_OF_ENTRY]), (yield from Now()))
             number += 1
-            while not (yield from _put_absent(entry_key(log, number), entry)):
+            while not (yield from until_answered(_put_absent(entry_key(log, number), entry))):
                 number = max(number, (yield from _last_number(log))) + 1
-        yield from _until_put(RowMutation(log, {COLUMN: number_cell(number)}))
+        yield from until_answered(Mutate("system", [RowMutation(log, {COLUMN: number_cell(number)})]))
         self._last[log] = max(number, self._last.get(log, 0))
 
 
@@ -45,19 +45,6 @@ def _last_number(log: bytes) -> Plan[int]:
     return last_entry(log, (yield from Read("system", [log]))[0])
 
 
-def _put_absent(key: bytes, entry: Cell) -> Plan[bool]:
+def _put_absent(key: bytes, entry: Cell) -> CheckAndMutate:
     """Puts an entry unless the number is taken, also by this entry: a change that is logged twice does no harm."""
-    while True:
-        try:
-            return (yield from CheckAndMutate("system", COLUMN, ABSENT, RowMutation(key, {COLUMN: entry})))
-        except OutcomeUnknown:
-            continue
-
-
-def _until_put(row: RowMutation) -> Plan[None]:
-    while True:
-        try:
-            yield from Mutate("system", [row])
-        except OutcomeUnknown:
-            continue
-        return
+    return CheckAndMutate("system", COLUMN, ABSENT, RowMutation(key, {COLUMN: entry}))

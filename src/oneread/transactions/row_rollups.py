@@ -23,9 +23,10 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision, GroupRefused
 from oneread.transactions.intents import SeenRow, read_pending, read_root
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder, encode_lease, lease_in
+from oneread.transactions.lost_answers import surely
 from oneread.transactions.outbox import group_of_root, group_root, is_group_root
 from oneread.transactions.root import NO_ROOT, Root, next_version
-from oneread.transactions.row_apply import Committed, surely
+from oneread.transactions.row_apply import Committed
 from oneread.transactions.row_commits import Finished, LostRace, Ready
 from oneread.transactions.row_groups import GroupCommitter, GroupDraft
 from oneread.transactions.row_pointers import taken_by
@@ -101,13 +102,16 @@ class TotalsCommitter(GroupCommitter):
             if cells:
                 waiting.setdefault(task, {}).update(cells)
 
-    def _do(self, waiting: Waiting, changes: Sequence[Change]) -> Plan[list[bytes]]:
-        """Does tasks of groups, of the lowest rank first, and what they leave; returns the tasks that are left."""
+    def _do(self, waiting: Waiting, changes: Sequence[Change], commits: int = 1) -> Plan[list[bytes]]:
+        """Does tasks of groups, of the lowest rank first, and what they leave; returns the tasks that are left.
+
+        Those that many commits have left may be as many times more.
+        """
         left: list[bytes] = []
         cells: Waiting = {}
         while waiting:
             known = {task: self.group_at(outbox.group_of_task(task)) for task in waiting}
-            groups = _of_lowest_rank(known, self._inline - len(cells))
+            groups = _of_lowest_rank(known, commits * self._inline - len(cells))
             if not groups:
                 left += waiting
                 break

@@ -24,6 +24,7 @@ from oneread.store.rows import (
     living,
 )
 from oneread.transactions.intents import encode_version
+from oneread.transactions.lost_answers import pause_for_answer
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE, later
 
@@ -167,6 +168,7 @@ def _replace(table: Table, key: bytes, seen: Row | None, wanted: Row | None) -> 
 
     Raises:
         OutcomeUnknown: the answer was lost, and others changed the row since.
+        Unavailable: too many answers were lost.
     """
     gone = {column: REMOVED for column in (seen or {}) if wanted is None or column not in wanted}
     values = gone | {column: cell.value for column, cell in (wanted or {}).items()}
@@ -175,6 +177,7 @@ def _replace(table: Table, key: bytes, seen: Row | None, wanted: Row | None) -> 
     cells[WRITES] = Cell(encode_version(stamp), stamp)
     expected = ABSENT if seen is None or WRITES not in seen else seen[WRITES].value
     swap = CheckAndMutate(table, WRITES, expected, RowMutation(key, cells))
+    lost = 0
     while True:
         try:
             return (yield from swap)
@@ -184,3 +187,5 @@ def _replace(table: Table, key: bytes, seen: Row | None, wanted: Row | None) -> 
                 return True
             if row != seen:
                 raise
+            lost += 1
+            yield from pause_for_answer(lost)

@@ -46,7 +46,7 @@ class _Expected(NamedTuple):
     """The source was deleted, and holders go with it."""
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
     """One reference of a holder to a source."""
 
     key: bytes
@@ -76,7 +76,7 @@ class CopyCheck:
     def check(self, holders: Sequence[tuple[bytes, ExpectedRows]]) -> Plan[None]:
         """Compares the copies of some entities; one read for the sources that are not in memory."""
         held = [
-            _Held(key, rows, reference, source)
+            Held(key, rows, reference, source)
             for key, rows in holders
             if rows.entity is not None
             for reference in self._checked[type(rows.entity)]
@@ -145,7 +145,7 @@ class CopyCheck:
             self._one_form[copy] = known
         return known
 
-    def _report(self, differing: list[_Held]) -> Plan[None]:
+    def _report(self, differing: list[Held]) -> Plan[None]:
         """Reports stale copies, but for those that wait for the source's task."""
         sources = sorted({each.source for each in differing})
         rows = yield from self._scanner.read("system", [task_key(source) for source in sources])
@@ -159,21 +159,25 @@ class CopyCheck:
         ]
         rows = yield from self._scanner.read("system", [aside_key(source, key) for key, source in waiting])
         excused = {each for each, row in zip(waiting, rows, strict=True) if row is None}
-        for key, holder, reference, source in differing:
-            if (key, source) in excused or source in self._unreadable:
-                continue
-            if not self._sources[source].existed:
-                self._absent.add(kind_part(source))
-            expected = self._expected[reference.name, type(holder.entity), source]
-            name, held = reference.name, getattr(holder.entity, reference.name)
-            if expected.goes:
-                gone = ValueDifference(name, "deleted with its source", "still there")
-                self._reporter.copy(key, name, source, (gone,))
-                continue
-            if expected.keeps_last:
-                self._reporter.copy(key, name, source, (ValueDifference(f"{name}.deleted", "True", "False"),))
-                continue
-            wanted, found = {name: expected.copy}, {name: held}
-            if reference.copy is None or stored_form(astuple(held)) == stored_form(astuple(expected.copy)):
-                wanted, found = dict(expected.hidden), {each: holder.hidden.get(each) for each in expected.hidden}
-            self._reporter.copy(key, name, source, differences_of(flat_values(wanted), flat_values(found)))
+        for held in differing:
+            if (held.key, held.source) not in excused and held.source not in self._unreadable:
+                if not self._sources[held.source].existed:
+                    self._absent.add(kind_part(held.source))
+                self._describe(held)
+
+    def _describe(self, differing: Held) -> None:
+        """Reports one stale copy."""
+        key, holder, reference, source = differing
+        expected = self._expected[reference.name, type(holder.entity), source]
+        name, held = reference.name, getattr(holder.entity, reference.name)
+        if expected.goes:
+            gone = ValueDifference(name, "deleted with its source", "still there")
+            self._reporter.copy(key, name, source, (gone,))
+            return
+        if expected.keeps_last:
+            self._reporter.copy(key, name, source, (ValueDifference(f"{name}.deleted", "True", "False"),))
+            return
+        wanted, found = {name: expected.copy}, {name: held}
+        if reference.copy is None or stored_form(astuple(held)) == stored_form(astuple(expected.copy)):
+            wanted, found = dict(expected.hidden), {each: holder.hidden.get(each) for each in expected.hidden}
+        self._reporter.copy(key, name, source, differences_of(flat_values(wanted), flat_values(found)))

@@ -102,6 +102,24 @@ class Digests:
         return {bucket for bucket, digest in enumerate(self._sums) if digest % _PRIME} | self._unreadable
 
 
+class SeenAhead:
+    """Entities that were written under a clock that was ahead, which is not a fault."""
+
+    def __init__(self) -> None:
+        self.first: list[Ahead] = []
+        self.count = 0
+        self.until = 0
+        """The latest version that is not ahead."""
+
+    def look(self, keyspaces: StoreKeyspaces, key: bytes, version: int) -> None:
+        """Notes an entity of this version, if it is ahead."""
+        if version > self.until:
+            self.count += 1
+            if len(self.first) < NAMED_AHEAD:
+                ahead = version - self.until + AHEAD_MILLISECONDS
+                self.first.append(Ahead(keyspaces.name_of(key), version, ahead))
+
+
 class DigestPass:
     """Reads everything of one kind once, in one snapshot: its entities, what is derived from them, what they copy."""
 
@@ -117,9 +135,7 @@ class DigestPass:
         self.entities = 0
         self.unknown = 0
         """Entities whose rows are not known, because neither body nor record can be read."""
-        self.ahead: list[Ahead] = []
-        self.ahead_count = 0
-        self._ahead_of = 0
+        self.seen_ahead = SeenAhead()
         self._copies = CopyCheck(keyspaces, kind, scanner, reporter) if keyspaces.covers_kind(kind) else None
         self._sequences = SequenceCheck(keyspaces, kind, scanner, reporter)
 
@@ -132,7 +148,7 @@ class DigestPass:
     def run(self) -> Plan[None]:
         """Computes the digests, and reports faults of root rows and copies."""
         name = self.kind.cls.__name__
-        self._ahead_of = (yield from Now()) + AHEAD_MILLISECONDS
+        self.seen_ahead.until = (yield from Now()) + AHEAD_MILLISECONDS
         self.scanner.phase(f"{name}: entities")
         yield from self.scanner.scan_all("roots", RowRange.under(self.kind.prefix), self._expect)
         for keyspace in self.keyspaces:
@@ -155,8 +171,8 @@ class DigestPass:
                 self.reporter.entity(key, fault)
             if expected.stale_total is not None:
                 self.reporter.stale_totals.append((key, expected.stale_total))
-            if VERSION in row and row[VERSION].stamp > self._ahead_of and not expected.faults:
-                self._note_ahead(key, row[VERSION].stamp)
+            if VERSION in row and not expected.faults:
+                self.seen_ahead.look(self.store, key, row[VERSION].stamp)
             self.unknown += not expected.is_known
             writes = expected.writes
             digests.expect(writes.puts.items())
@@ -169,13 +185,6 @@ class DigestPass:
         yield from self._sequences.check(found)
         if self._copies is not None:
             yield from self._copies.check(checked)
-
-    def _note_ahead(self, key: bytes, version: int) -> None:
-        """Notes an entity that was written under a clock that was ahead; that is not a fault."""
-        self.ahead_count += 1
-        if len(self.ahead) < NAMED_AHEAD:
-            ahead = version - self._ahead_of + AHEAD_MILLISECONDS
-            self.ahead.append(Ahead(self.store.name_of(key), version, ahead))
 
     def _subtract(self, found: list[Found]) -> None:
         self.digests.find([(key, row[VALUE].value if VALUE in row and len(row) == 1 else None) for key, row in found])

@@ -23,6 +23,15 @@ from oneread.verify.mend import Mender
 from oneread.verify.scanner import Scanner
 
 
+def check_droppable(faults: Sequence[Fault]) -> None:
+    """Raises UsageError for what is not a fault that can be dropped."""
+    for fault in faults:
+        if not isinstance(fault, Fault):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise UsageError("expected a fault, as verify returns them", given=fault)
+        if not fault.droppable:
+            raise UsageError("only a fault with droppable=True can be dropped; repair mends others", fault=fault.text)
+
+
 def drop(catalog: Catalog, committer: Committer, faults: Sequence[Fault]) -> Plan[tuple[Fault, ...]]:
     """Removes what these faults are about; returns those of which something was removed.
 
@@ -30,11 +39,7 @@ def drop(catalog: Catalog, committer: Committer, faults: Sequence[Fault]) -> Pla
         UsageError: a fault is not droppable; nothing was removed.
         SchemaMismatch: the schema has changed; what was removed before stays removed.
     """
-    for fault in faults:
-        if not isinstance(fault, Fault):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise UsageError("expected a fault, as verify returns them", given=fault)
-        if not fault.droppable:
-            raise UsageError("only a fault with droppable=True can be dropped; repair mends others", fault=fault.text)
+    check_droppable(faults)
     keyspaces = StoreKeyspaces(catalog, (yield from stored_schema()), now=(yield from Now()))
     (fence,) = yield from Read("system", [FENCE_ROW])
     mender = Mender(keyspaces, Scanner(None, MAX_AGE, no_progress), committer, fence)

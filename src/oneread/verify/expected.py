@@ -287,6 +287,8 @@ class RowReader:
     def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner) -> None:
         self._keyspaces = keyspaces
         self._scanner = scanner
+        self.kinds = {kind.prefix: kind for kind in keyspaces.kinds}
+        """Those whose rows it computes, by prefix."""
         self._examiners = {kind.prefix: RowExaminer(keyspaces, kind) for kind in keyspaces.kinds}
 
     def examiner(self, kind: EntityKind) -> RowExaminer:

@@ -21,7 +21,7 @@ from oneread.feeds.feed_view import FeedView
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
-from oneread.store.keys import KIND_BYTES, holder_part, kind_part, pointed_part, pointer_part, root_key, view_part
+from oneread.store.keys import KIND_BYTES, holder_part, kind_part, pointed_part, pointer_part, view_part
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
@@ -167,8 +167,7 @@ class StoreKeyspaces:
     def source_of(self, key: bytes) -> bytes:
         """The source's key of a back-reference or hold; raises Corrupt where the bytes do not begin with a key."""
         pointed = pointed_part(key)
-        _parts, end = self.catalog.kind_of(pointed).codec.decode_prefix(pointed, KIND_BYTES)
-        return pointed[:end]
+        return pointed[: self.catalog.kind_of(pointed).end_of(pointed)]
 
     def owner_of(self, table: Table, key: bytes, shown: bytes | None) -> bytes | None:
         """The entity that a derived row comes from, by its key or its value; None where that cannot be read."""
@@ -178,7 +177,7 @@ class StoreKeyspaces:
                 return holder_part(pointed_part(key)[len(self.source_of(key)) :])
             if keyspace.offset is None:
                 return shown if shown and kind_part(shown) == keyspace.kind.prefix else None
-            return root_key(keyspace.kind.prefix, key[keyspace.offset(key) :])
+            return keyspace.kind.root_of(key[keyspace.offset(key) :])
         except (Corrupt, ValueError, IndexError):
             return None
 

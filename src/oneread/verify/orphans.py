@@ -17,6 +17,7 @@ from oneread.store.keys import PREFIX_BYTES, pointer_part
 from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
 from oneread.transactions import outbox
+from oneread.transactions.outbox import Task
 from oneread.transactions.system_rows import RANGES, SINGLE_ROWS
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter
@@ -26,10 +27,22 @@ from oneread.verify.scanner import Scanner
 class Orphans:
     """Reports rows without an entity, view or source, and broken tasks and counters."""
 
+    _ranges: tuple[RowRange, ...] = RANGES
+
     def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner, reporter: FaultReporter) -> None:
         self._keyspaces = keyspaces
         self._scanner = scanner
         self._reporter = reporter
+        self._known: frozenset[bytes] = frozenset()
+
+    def _tasks_among(self, found: list[Found]) -> list[Found]:
+        return found
+
+    def _source_of(self, key: bytes) -> bytes:
+        return outbox.source_of(key)
+
+    def _is_task_of(self, key: bytes, task: Task) -> bool:
+        return outbox.is_task_of(key, task)
 
     def run(self) -> Plan[None]:
         """One request for each view and kind, and one for each batch of orphans and of rows of counters."""
@@ -45,7 +58,8 @@ class Orphans:
             yield from self._scan_unknown(table, width)
 
     def _check_tasks(self, found: list[Found]) -> Plan[None]:
-        sources = [outbox.source_of(key) for key, _row in found]
+        found = self._tasks_among(found)
+        sources = [self._source_of(key) for key, _row in found]
         rows = yield from self._scanner.read("roots", [source or b"\x00" for source in sources])
         for (key, row), source, root in zip(found, sources, rows, strict=True):
             try:
@@ -55,7 +69,7 @@ class Orphans:
                 continue
             if root is None and outbox.kind_of(source) == outbox.FOLLOW:
                 self._reporter.task("dangling", key, source, "")
-            elif not outbox.is_task_of(key, task):
+            elif not self._is_task_of(key, task):
                 self._reporter.task("different", key, source, f"it names {self._keyspaces.name_of(task.source)}")
 
     def _check_set_aside(self, found: list[Found]) -> None:
@@ -69,7 +83,7 @@ class Orphans:
 
     def _check_system(self, found: list[Found]) -> None:
         for key, row in found:
-            if key not in SINGLE_ROWS and not any(each.start <= key < each.stop for each in RANGES):
+            if key not in SINGLE_ROWS and not any(each.start <= key < each.stop for each in self._ranges):
                 self._reporter.stray("system", key, row)
 
     def _check_counters(self, found: list[Found]) -> None:
@@ -81,7 +95,7 @@ class Orphans:
 
     def _scan_unknown(self, table: Table, width: int) -> Plan[None]:
         """Steps from one prefix to the next, and reports each row under an unknown one."""
-        known = self._keyspaces.known_prefixes(table)
+        self._known = self._keyspaces.known_prefixes(table)
         start: bytes | None = b""
         while start is not None:
             found = yield from self._first_key(table, start)
@@ -93,8 +107,13 @@ class Orphans:
             is_pointer = table == "views" and pointer_part(prefix) in (outbox.BACK_REFERENCES, outbox.HOLDS)
             # Rows of counters, those of kinds that a later release may add included, were reported and stay.
             is_counter = table == "counts" and prefix.startswith(counters.ALL.start)
-            if prefix not in known and not is_counter and not (is_pointer and self._keyspaces.backfill_running):
+            may_be_former = is_pointer and self._keyspaces.backfill_running
+            if not (self._is_known(table, prefix) or is_counter or may_be_former):
                 yield from self._scanner.scan_all(table, RowRange(within, start or b""), partial(self._report, table))
+
+    def _is_known(self, table: Table, prefix: bytes) -> bool:  # noqa: ARG002 - for other stores
+        """Whether the schema has rows under a prefix."""
+        return prefix in self._known
 
     def _first_key(self, table: Table, start: bytes) -> Plan[bytes | None]:
         try:

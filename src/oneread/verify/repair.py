@@ -83,11 +83,14 @@ class Repairer:
         while True:
             rounds += 1
             self._found = []
-            verification = yield from Verifier(self._catalog, self._options, self._collect).plan()
+            verification = yield from self._verify()
             todo = self._findings_to_mend()
             if not todo or rounds == ROUNDS:
                 return Repaired(self._mended, verification.faults, rounds, tuple(self._reasons), verification)
             yield from self._mend(todo)
+
+    def _verify(self) -> Plan[Verification]:
+        return Verifier(self._catalog, self._options, self._collect).plan()
 
     def _collect(self, finding: Finding) -> None:
         if finding.fault.mendable and _name(finding) not in self._hopeless and len(self._found) < MENDED_FINDINGS:
@@ -125,7 +128,11 @@ class Repairer:
         for finding, mended in zip(batch, right, strict=True):
             self._mended += mended
             if not mended and not _is_sum(finding):
-                self._hopeless.add(_name(finding))
+                self._note_hopeless(finding)
+
+    def _note_hopeless(self, finding: Finding) -> None:
+        """Notes what cannot be mended, in no round."""
+        self._hopeless.add(_name(finding))
 
     def _note_failure(self, finding: Finding, failure: OnereadError) -> None:
         """Data that are refused now are refused in every round; what the store could not do is tried again."""

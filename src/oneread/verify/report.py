@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from oneread.plans.progress import Fault, FaultKind, ValueDifference
 from oneread.store.keys import pointer_part
+from oneread.store.requests import Found
 from oneread.store.rows import Row, Table
 from oneread.transactions.deltas import Number
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
@@ -42,6 +43,8 @@ class Finding(NamedTuple):
 
     membership: bytes = b""
     """Of an entry of a feed: the group and the membership that must show it."""
+    state: tuple[Found, ...] | None = None
+    """Of a group on a store that changes one row at a time: its rows as they were judged."""
 
 
 Report: TypeAlias = Callable[[Finding], None]

@@ -33,6 +33,8 @@ class TooOld(Exception):
 class Scanner:
     """Reads many rows: at most `pace` a second, and raises `TooOld` when one snapshot takes `max_age` seconds."""
 
+    batch = BATCH
+
     def __init__(self, pace: float | None, max_age: float, progress: Reporter) -> None:
         self._pace = pace
         self._max_age = max_age
@@ -61,12 +63,16 @@ class Scanner:
             if not found:
                 return
             yield from self._check_reads(table, found)
-            more = take(found)
+            more = take(self._meanings(table, found))
             if more is not None:
                 yield from more
             yield from self._advance(len(found))
 
-        return scan_all(table, within, check_and_take, BATCH, self._fetch)
+        return scan_all(table, within, check_and_take, self.batch, self._fetch)
+
+    def _meanings(self, table: Table, found: list[Found]) -> list[Found]:  # noqa: ARG002 - for other stores
+        """What rows of a scan say to those who compare them."""
+        return found
 
     def _check_reads(self, table: Table, found: list[Found]) -> Plan[None]:
         """Scans and reads take different paths through the pages of a file, and a damaged page may mislead either."""

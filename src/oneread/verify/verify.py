@@ -20,7 +20,7 @@ from oneread.plans.effects import Now, Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import KEEP, MAX_AGE, Ahead, Fault, FaultKind, OnFault, Reporter, no_progress
 from oneread.store.rows import Table
-from oneread.verify.digest_pass import DigestPass
+from oneread.verify.digest_pass import DigestPass, SeenAhead
 from oneread.verify.expected import StaleTotal
 from oneread.verify.feed_entries import EntriesCheck
 from oneread.verify.group_rows import FaultyRows, GroupRowsCheck
@@ -106,7 +106,7 @@ class Verifier:
         self._catalog = catalog
         self._options = options
         self._report = report
-        self._scanner = Scanner(options.pace, options.max_age, options.progress)
+        self._scanner = self._new_scanner()
         self._done = _Done() if options.resume is None else _decode_cursor(options.resume)
         self._scanner.cursor = "" if options.resume is None else options.resume
         self._faults: list[Fault] = []
@@ -115,10 +115,15 @@ class Verifier:
         self._stale_totals: list[tuple[bytes, StaleTotal]] = []
         self._faulty: list[tuple[Table, bytes]] = []
 
+    def _new_scanner(self) -> Scanner:
+        options = self._options
+        return Scanner(options.pace, options.max_age, options.progress)
+
     def plan(self) -> Plan[Verification]:
         """Compares each kind, and looks for orphans, in a snapshot of its own; raises what `Database.verify` does."""
         stored, now = (yield from stored_schema()), (yield from Now())
         keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
+        self._check_scope(keyspaces)
         kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
         parts = [*kinds, *[_FEED + name for name in keyspaces.feeds]]
         parts += [] if self._options.wanted else [_ORPHANS]
@@ -131,6 +136,9 @@ class Verifier:
         faults, skipped, ahead = tuple(self._faults), tuple(self._skipped), tuple(self._ahead)
         found = Verification(faults, done.found, done.entities, done.rows, skipped, cursor, ahead, done.ahead)
         return msgspec.structs.replace(found, building=keyspaces.building)
+
+    def _check_scope(self, keyspaces: StoreKeyspaces) -> None:
+        """Raises Unsupported for what cannot be compared."""
 
     def _report_totals(self, keyspaces: StoreKeyspaces) -> None:
         """Reports totals that differ from their groups, unless the groups are wrong: those were reported."""
@@ -146,12 +154,18 @@ class Verifier:
         except TooOld:
             self._skipped.append(name or "orphans")
             return
+        if digested is not None:
+            self._count_entities(digested.entities, digested.seen_ahead)
+        self._end_part(name)
+
+    def _count_entities(self, entities: int, ahead: SeenAhead) -> None:
+        self._done.entities += entities
+        self._done.ahead += ahead.count
+        self._ahead.extend(ahead.first)
+
+    def _end_part(self, name: str) -> None:
         done = self._done
         done.parts.append(name)
-        if digested is not None:
-            done.entities += digested.entities
-            done.ahead += digested.ahead_count
-            self._ahead.extend(digested.ahead)
         done.rows += self._scanner.rows
         self._scanner.rows = 0
         self._scanner.cursor = _encode_cursor(done)

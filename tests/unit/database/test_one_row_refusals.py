@@ -66,21 +66,6 @@ def db():
     opened.close()
 
 
-VERBS = {
-    "verify": lambda db: db.verify(),
-    "repair": lambda db: db.repair(),
-    "drop": lambda db: db.drop(),
-}
-
-
-@pytest.mark.parametrize("verb", sorted(VERBS))
-def test_a_verb_that_it_does_not_have(db, verb):
-    with pytest.raises(Unsupported, match="does not have this verb") as refused:
-        VERBS[verb](db)
-    assert refused.value.facts["verb"] == verb
-    assert refused.value.facts["instead"]
-
-
 def test_a_copy_of_the_store(db):
     with pytest.raises(Unsupported, match="dump the entities instead"):
         db.backup("/nowhere")

@@ -188,7 +188,7 @@ def test_the_items_and_memberships_of_feeds_stay():
 def jobs_of(url):
     with connect(url, SHOP, workers=0) as db:
         operations: Operations = db.operations
-        return operations.grace, [job.name for job in operations.jobs._jobs]
+        return operations.grace, [job.name for job, _lease in operations.jobs._jobs]
 
 
 def test_workers_purge_stores_that_change_one_row_at_a_time():

@@ -1,5 +1,7 @@
 """Commits that are not finished are counted, with their age, and the entities whose views are not right yet."""
 
+import msgspec
+
 from oneread import Index, Key, Model, Schema, by, connect
 from oneread.cli import stat
 from oneread.database import unfinished_commits
@@ -38,6 +40,41 @@ def test_few_entities_are_looked_at(monkeypatch):
     monkeypatch.setattr(unfinished_commits, "LOOKED_AT", 3)
     with fill(Clock()) as db:
         assert db.survey().commits == UnfinishedCommits(5, 50.0, 3)
+
+
+def test_views_are_behind_by_the_oldest_commit():
+    with fill(Clock()) as db:
+        assert (db.survey().behind, db.survey().are_all) == (50.0, True)
+        assert db.run(db.operations.behind({})) == 50.0
+        assert stat._behind(db.survey()) == "views, copies and totals may lack changes of the last 50.0 s"
+        db.drain()
+        assert db.survey().behind == 0.0
+        assert stat._behind(db.survey()) == "views, copies and totals show every change"
+
+
+def test_of_many_markers_the_first_are_counted_and_the_oldest_is_known(monkeypatch):
+    """The oldest is in any bucket: the first entry of each is read."""
+    monkeypatch.setattr(unfinished_commits, "MOST_MARKERS", 2)
+    asked = []
+    with fill(Clock()) as db:
+        plan, answer = unfinished_commits.unfinished_commits(2), None
+        while True:
+            try:
+                request = plan.send(answer)
+            except StopIteration as ended:
+                found = ended.value
+                break
+            asked.append(type(request).__name__)
+            answer = db.run(iter_of(request))
+        assert (found.markers, found.oldest, found.are_all) == (2, 50.0, False)
+        assert asked == ["Now", "Scan", "Together", "Read"]
+        survey = db.survey()
+        assert (survey.behind, survey.are_all) == (50.0, True)  # fewer than a batch are all counted
+        assert stat._behind(msgspec.structs.replace(survey, are_all=False)).endswith("last at least 50.0 s")
+
+
+def iter_of(request):
+    return (yield request)
 
 
 def test_where_transactions_span_rows_there_are_none():

@@ -178,10 +178,12 @@ class Refusing:
         self.steps = 0
         self.meter = None
         self.second = threading.Event()
-        self.outbox, self.counters, self.copies = self, Idle(), Idle()
+        self.outbox, self.jobs, self.copies = self, Idle(), Idle()
+        self.recoverer = None
 
-    def refresh(self) -> Plan[None]:
+    def look(self) -> Plan[bool]:
         yield from ()
+        return False
 
     def step(self, _batch: int) -> Plan[bool]:
         self.steps += 1

@@ -10,6 +10,7 @@ import pytest
 
 from oneread.encoding import framing
 from oneread.encoding.values import TAGS
+from oneread.store.keys import spread_part, spread_parts
 from tests.unit.encoding.plain import decode, encode
 
 PAGE = (Path(__file__).parents[3] / "docs" / "formats" / "keys.md").read_text(encoding="utf-8")
@@ -41,6 +42,19 @@ def test_a_descending_vector_is_what_the_code_writes_and_reads(source, key):
     values = eval(source, NAMES)
     assert encode(values, descending=(0,)).hex() == key
     assert decode(bytes.fromhex(key)) == values
+
+
+SPREAD = [[cell.strip("`") for cell in row] for row in rows("key | N | spread byte")]
+
+
+@pytest.mark.parametrize(("key", "ranges", "byte"), SPREAD)
+def test_a_spread_byte_is_what_the_code_puts_before_a_key(key, ranges, byte):
+    assert spread_part(bytes.fromhex(key), int(ranges)).hex() == byte
+    assert spread_parts(int(ranges)) == tuple(bytes([0x80 + number]) for number in range(int(ranges)))
+
+
+def test_no_element_of_a_models_key_begins_like_a_spread_byte():
+    assert max(frozenset().union(*TAGS.values())) < spread_parts(2)[0][0]
 
 
 def test_the_page_and_the_code_know_the_same_tags():

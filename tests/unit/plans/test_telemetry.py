@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 import time
+from uuid import uuid4
 
 import pytest
 from opentelemetry import metrics, trace
@@ -19,6 +20,8 @@ from oneread.database import worker
 from oneread.errors import NotFound, Unavailable, UsageError
 from oneread.plans import telemetry
 from oneread.plans.telemetry import Telemetry
+from oneread.store.requests import CheckAndMutate
+from oneread.store.rows import RowMutation
 from tests.unit.counters.handles import handle
 from tests.unit.database.faces import FACES
 from tests.unit.database.shop import SCHEMA, SHOP, Customer, Product, PurchasesOfBuyer, SalesOfBuyer, customer, fill
@@ -179,8 +182,19 @@ def test_a_worker_records_what_waits_what_it_did_and_what_failed(told, monkeypat
         thread.stop()
         assert value_of(told, "oneread.tasks.waiting") == 0
         assert value_of(told, "oneread.tasks.oldest") == 0
+        assert value_of(told, "oneread.behind") == 0
         (failed,) = told.points()["oneread.worker.failures"]
         assert (failed.value, failed.attributes["error.type"]) == (1, "Unavailable")
+
+
+def test_a_lost_compare_and_set_names_its_declaration_and_no_key(told):
+    with connect("memory://?span=row", SCHEMA, telemetry=True, workers=0) as db:
+        key = db.operations.root(Customer, (1,))
+        for table, place in (("roots", key), ("system", b"lease:expired")):
+            db._driver.hot.note(CheckAndMutate(table, b"d:v", None, RowMutation(place)), False)
+        (lost,) = told.points()["oneread.lost_swaps"]
+        assert lost.value == 1
+        assert (lost.attributes["oneread.declared"], lost.attributes["oneread.row.kind"]) == ("Customer", "entity")
 
 
 def value_of(told, name):
@@ -194,6 +208,21 @@ def until(holds):
     while not holds():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_what_reads_had_of_a_cache_is_recorded(face, told):
+    url = f"memory://{uuid4()}"
+    db = face(f"{url}?span=row", Schema(Customer), cache=url, max_age=60, workers=0, telemetry=True)
+    db.save(customer(1))
+    for _ in range(3):
+        db.get(Customer, 1)
+    points = told.points()
+    found = {name: points[f"oneread.cache.{name}"][0] for name in ("hits", "misses", "failures")}
+    assert {name: point.value for name, point in found.items()} == {"hits": 2, "misses": 1, "failures": 0}
+    assert all(point.attributes["db.namespace"] == url for point in found.values())
+    assert db.survey().cache == db.cache_use
+    db.close()
 
 
 @pytest.mark.parametrize(

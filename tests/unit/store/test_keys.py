@@ -19,3 +19,13 @@ def test_a_pointer_names_source_and_holder():
     for made, sort in ((back_reference_key, BACK_REFERENCES), (hold_key, HOLDS)):
         key = made(source, holder)
         assert (keys.pointer_part(key), keys.pointed_part(key)) == (sort, source + holder)
+
+
+def test_a_spread_root_key_says_so_by_itself():
+    for ranges in (2, 100):
+        key = keys.root_key(b"\x00\x07", b"\x15\x01", ranges)
+        assert key == b"\x00\x07" + keys.spread_part(b"\x15\x01", ranges) + b"\x15\x01"
+        assert keys.kind_part(key) == b"\x00\x07"
+        assert keys.entity_part(key) == b"\x15\x01"
+    assert keys.entity_part(keys.root_key(b"\x00\x07", b"\x33\x14")) == b"\x33\x14"
+    assert keys.entity_part(b"\x00\x07") == b""  # cut off

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from oneread import Copy, Key, Model, Schema, connect, connect_async
+from oneread.derivations import pending_tasks
 from oneread.errors import Closed, Unavailable
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Read, Replace, Scan
@@ -345,6 +346,28 @@ def test_the_age_of_a_task_is_counted_from_the_last_change(store, seconds):
     assert store.db.survey().lag["follow"].begun == 0
     store.db.patch(Maker, 1, name="newer")
     assert store.db.survey().lag["follow"].oldest < 1
+
+
+def test_views_are_behind_by_the_oldest_task(store):
+    assert store.db.survey().behind == 0.0
+    store.rename(1)
+    store.now += 7_000
+    store.rename(2)
+    store.now += 1_000
+    assert store.db.survey().behind == pytest.approx(8, abs=0.1)
+    store.db.drain()
+    assert store.db.survey().behind == 0.0
+
+
+def test_of_many_tasks_the_first_are_counted(store, monkeypatch):
+    monkeypatch.setattr(pending_tasks, "BATCH", 1)
+    monkeypatch.setattr(pending_tasks, "MOST_TASKS", 1)
+    assert store.db.survey().are_all
+    store.rename(1, 2)
+    store.requests.clear()
+    survey = store.db.survey()
+    assert (survey.tasks, survey.are_all) == (1, False)
+    assert [each.limit for each in store.requests if getattr(each, "range", None) == outbox.TASKS] == [1]
 
 
 def test_a_clock_ahead_of_ours_gives_no_negative_age(store):

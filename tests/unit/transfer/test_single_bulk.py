@@ -1,13 +1,16 @@
 """Bulk writing on a store that changes one row at a time: refusals, checkpoints, and a program that is killed."""
 
 import asyncio
+import contextlib
 from uuid import uuid4
 
 import pytest
 
-from oneread import add, connect, connect_async
-from oneread.errors import Conflict, MissingReference, NotFound, Unsupported, UsageError
-from tests.unit.database.shop import SCHEMA, Purchase, SalesOfBuyer, fill, purchase
+from oneread import GENERATED, Aggregate, Key, Model, Schema, add, by, connect, connect_async, count
+from oneread.errors import Conflict, MissingReference, NotFound, UsageError
+from oneread.store.requests import CheckAndMutate, Mutate
+from oneread.transactions.intents import REMEMBERED
+from tests.unit.database.shop import SCHEMA, Purchase, fill, purchase
 
 
 @pytest.fixture
@@ -71,50 +74,141 @@ class Killed(BaseException):
     """The program ends."""
 
 
-def load(url, numbers, kill_at=None):
-    """Loads lines under a checkpoint from where it is; dies behind a commit of a change."""
-    with connect(url, SCHEMA, workers=0) as db, db.bulk(batch=3, checkpoint="lines") as bulk:
-        commit, made = db.operations.committer.commit, []
+class Thread(Model[int]):
+    thread: Key[int]
+    title: str
 
-        def dying(given):
-            tasks = yield from commit(given)
-            made.append(given)
+
+class Message(Model[int, int]):
+    child_of = "Thread"
+
+    thread: Key[int]
+    number: Key[int] = GENERATED
+    text: str
+
+
+class Author(Model[str]):
+    name: Key[str]
+    written: int = 0
+
+
+class Lengths(Aggregate[Message]):
+    thread: int = by(Message.thread)
+    messages: int = count()
+
+
+FORUM = Schema(Thread, Message, Author, Lengths)
+THREADS, MESSAGES = 2, 12
+EXPECTED = {
+    thread: [str(number) for number in range(MESSAGES) if number % THREADS == thread] for thread in range(THREADS)
+}
+
+
+def give(bulk, number):
+    """One message, numbered by its thread, and one more of its author: a reader of the source gives both as one."""
+    bulk.save(Message(thread=number % THREADS, text=str(number)))
+    bulk.patch(Author, "Ada", written=add(1))
+    if number % 10 == 0:
+        bulk.create(Author(name=str(number)))
+    bulk.reached(number)
+
+
+def write(url, kill_at=None, batch=7):
+    """Writes what is not there; dies behind a request. Returns how many requests it made."""
+    made = []
+
+    def dying(request, _answer):
+        if isinstance(request, (Mutate, CheckAndMutate)):
+            made.append(request)
             if len(made) == kill_at:
                 raise Killed
-            return tasks
 
-        db.operations.committer.commit = dying
-        for number in numbers:
+    with connect(url, FORUM, workers=0, observers=(dying,)) as db, db.bulk(batch=batch, checkpoint="forum") as bulk:
+        for number in range(MESSAGES):
             if bulk.position is None or number > bulk.position:
-                bulk.save(purchase(number), position=number)
-    return bulk
+                give(bulk, number)
+    return len(made)
 
 
-@pytest.mark.parametrize("kill_at", range(1, 13))
-def test_a_load_that_is_killed_anywhere_ends_as_one_that_is_not(db, url, kill_at):
-    """Changes of the last batch are made again, which leaves the same rows and totals."""
-    before, sales = lines(db), db.get(SalesOfBuyer, 1).orders
+def written(db):
+    db.run(db.operations.committer.recover(patience=0.0))
+    messages = {thread: [each.text for each in db.page(Message, thread, limit=100)] for thread in range(THREADS)}
+    assert [db.get(Lengths, thread).messages for thread in range(THREADS)] == [len(each) for each in messages.values()]
+    return messages, {each.name: each.written for each in db.page(Author)}
+
+
+@pytest.fixture
+def new_forum(url):
+    """Makes forums without messages, each in a store of its own."""
+
+    def made(name):
+        with connect(f"{url}&deletes=remove".replace("memory://", f"memory://{name}"), FORUM, workers=0) as db:
+            db.save_all([Thread(thread=number, title=f"{number}") for number in range(THREADS)])
+            db.save(Author(name="Ada"))
+        return f"{url}&deletes=remove".replace("memory://", f"memory://{name}")
+
+    return made
+
+
+def test_a_bulk_writer_that_is_killed_behind_any_write_makes_every_change_once(new_forum):
+    whole = new_forum("whole")
+    writes = write(whole)
+    with connect(whole, FORUM, workers=0) as db:
+        right = written(db)
+    assert right == (EXPECTED, {"0": 0, "10": 0, "Ada": MESSAGES})
+    for kill_at in range(1, writes + 1):
+        store = new_forum(f"killed {kill_at}")
+        with contextlib.suppress(Killed):
+            write(store, kill_at)
+        write(store, batch=5 if kill_at % 2 else 11)
+        with connect(store, FORUM, workers=0) as db:
+            assert written(db) == right, f"killed behind write {kill_at}"
+
+
+def test_one_that_is_killed_twice_makes_every_change_once(new_forum):
+    for first, second in ((9, 4), (14, 14), (20, 3)):
+        store = new_forum(f"twice {first} {second}")
+        for kill_at in (first, second):
+            with pytest.raises(Killed):
+                write(store, kill_at)
+        write(store)
+        with connect(store, FORUM, workers=0) as db:
+            assert written(db)[0] == EXPECTED
+
+
+def test_what_cannot_be_known_to_be_made_is_refused(new_forum):
+    """A program is killed, and others change the row so often that its history does not reach back."""
+    store, refused = new_forum("forgotten"), []
     with pytest.raises(Killed):
-        load(url, range(100, 109), kill_at)
-    bulk = load(url, range(100, 109))
-    assert bulk.finished
-    assert bulk.position == 108
-    assert lines(db) == [*before, *range(100, 109)]
-    assert db.get(SalesOfBuyer, 1).orders == sales + 9
+        write(store, 12)
+    with connect(store, FORUM, workers=0) as db:
+        for _ in range(REMEMBERED):
+            db.patch(Author, "Ada", written=add(1000))
+        with db.bulk(batch=7, checkpoint="forum", on_refused=refused.append) as bulk:
+            for number in range(0 if bulk.position is None else bulk.position + 1, MESSAGES):
+                give(bulk, number)
+        assert written(db)[0] == EXPECTED
+    assert {type(each.error) for each in refused} == {Conflict}
+    assert {each.given[0][0] for each in refused} == {"patch"}
 
 
-def test_what_must_not_be_done_twice_is_refused_under_a_checkpoint(db):
-    with db.bulk(checkpoint="changes") as bulk:
-        for verb in (
-            lambda: bulk.create(purchase(100), position=1),
-            lambda: bulk.patch(Purchase, "o", 1, quantity=add(1)),
+def test_work_that_begins_again_makes_its_changes_again(new_forum):
+    """The end of the work, or `restart`, changes the ids: what was made before is not taken for it."""
+    store = new_forum("again")
+    for restart in (False, True):
+        with (
+            connect(store, FORUM, workers=0) as db,
+            db.bulk(checkpoint="forum", restart=restart, on_refused=[].append) as bulk,
         ):
-            with pytest.raises(Unsupported, match="must not be done twice"):
-                verb()
-        bulk.patch(Purchase, "o", 1, quantity=7)
-        bulk.delete(Purchase, "o", 2, position=1)
-    assert db.get(Purchase, "o", 1).quantity == 7
-    assert db.find(Purchase, "o", 2) is None
+            for number in range(3):
+                give(bulk, number)
+    with connect(store, FORUM, workers=0) as db:
+        assert [each.text for each in db.page(Message, 0)] == ["0", "2", "0", "2"]
+        assert db.get(Author, "Ada").written == 6
+        for _ in range(2):
+            with db.bulk(checkpoint="no positions") as bulk:
+                bulk.patch(Author, "Ada", written=add(1))
+        assert db.get(Author, "Ada").written == 8
 
 
 def test_two_programs_under_one_checkpoint_meet_a_conflict(db, url):

@@ -88,7 +88,7 @@ class BigtableEngine:
 
 
 def _refuse_writes(_asked: Request[Any]) -> Steps[None]:
-    raise Unsupported("the store was opened with read_only")
+    raise Unsupported(embedded.READ_ONLY)
 
 
 def _refuse(_asked: Replace) -> Steps[None]:

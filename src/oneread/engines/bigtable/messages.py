@@ -81,7 +81,8 @@ FIELDS: Final[Mapping[str, str]] = {
     "ColumnFamily": "GcRule gc_rule=1",
     "FamilyEntry": "string key=1, ColumnFamily value=2",  # of a map, which is this on the wire
     "Table": "string name=1, many FamilyEntry column_families=3",
-    "CreateTableRequest": "string parent=1, string table_id=2, Table table=3",
+    "Split": "bytes key=1",
+    "CreateTableRequest": "string parent=1, string table_id=2, Table table=3, many Split initial_splits=4",
     "GetTableRequest": "string name=1, int32 view=2",
     "FamilyModification": "string id=1, ColumnFamily create=2 in mod",
     "ModifyColumnFamiliesRequest": "string name=1, many FamilyModification modifications=2",

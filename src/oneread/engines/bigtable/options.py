@@ -9,6 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from oneread.errors import InvalidUrl
+from oneread.store.rows import Table
+from oneread.store.splits import splits_from_url
 
 POOL: Final = 32
 LARGEST_POOL: Final = 256
@@ -39,6 +41,8 @@ class BigtableOptions(msgspec.Struct, frozen=True):
     """Seconds that one request may take, retries included."""
     read_only: bool = False
     """Never writes; the store must exist."""
+    splits: Mapping[Table, tuple[bytes, ...]] = {}
+    """Where tables that are made are split."""
 
     @property
     def parent(self) -> str:
@@ -105,5 +109,6 @@ _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
     "prefix": _prefix,
     "profile": _profile,
     "read_only": _truth,
+    "splits": splits_from_url,
     "timeout": _timeout,
 }

@@ -17,9 +17,8 @@ from oneread.engines.bigtable.calls import Attempts, Call, CallPlace, Steps, pla
 from oneread.engines.bigtable.chunks import ChunkMerger, found_rows
 from oneread.engines.bigtable.messages import MESSAGES
 from oneread.engines.bigtable.options import BigtableOptions
-from oneread.engines.bigtable.tables import NO_STORE
 from oneread.engines.bigtable.translate import Failed
-from oneread.engines.embedded import check_column, check_row, keys_to_ask
+from oneread.engines.embedded import NO_STORE, check_column, check_row, keys_to_ask
 from oneread.errors import Closed, InvalidUrl, LimitExceeded, Unavailable
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Scan
 from oneread.store.rows import TABLES, Cell, Row, RowMutation, RowRange, Table

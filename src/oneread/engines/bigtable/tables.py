@@ -15,10 +15,9 @@ from oneread.engines.bigtable import calls, wire
 from oneread.engines.bigtable.calls import Attempts, Call, CallPlace, Method, Steps
 from oneread.engines.bigtable.messages import MESSAGES
 from oneread.engines.bigtable.options import BigtableOptions
+from oneread.engines.embedded import NO_STORE
 from oneread.errors import InvalidUrl, StoreReplaced, Unavailable
 from oneread.store.rows import TABLES
-
-NO_STORE: Final = "there is no store here, and opening for reading does not make one; correct the URL"
 
 _ROUNDS: Final = 10
 _SCHEMA_VIEW: Final = 2
@@ -37,10 +36,10 @@ def make_tables(options: BigtableOptions) -> Steps[None]:
         Unavailable: it did not work in time.
     """
     for table in TABLES:
-        yield from _make_table(options, options.prefix + table)
+        yield from _make_table(options, options.prefix + table, options.splits.get(table, ()))
 
 
-def _make_table(options: BigtableOptions, table: str) -> Steps[None]:
+def _make_table(options: BigtableOptions, table: str, splits: Collection[bytes]) -> Steps[None]:
     asked = _Administration(options, table)
     for _ in range(_ROUNDS):
         families = yield from asked.families()
@@ -49,7 +48,7 @@ def _make_table(options: BigtableOptions, table: str) -> Steps[None]:
             return
         if options.read_only:
             raise InvalidUrl(NO_STORE, store=options.parent, table=table)
-        yield from asked.create() if families is None else asked.add(missing)
+        yield from asked.create(splits) if families is None else asked.add(missing)
     raise Unavailable("other programs change the tables of this store; open it again", table=table)
 
 
@@ -67,10 +66,13 @@ class _Administration:
         found = yield from self._ask(calls.GET_TABLE, message, self._of_table(), _MISSING)
         return None if found is None else {each.key for each in found.column_families}
 
-    def create(self) -> Steps[None]:
+    def create(self, splits: Collection[bytes]) -> Steps[None]:
         families = [MESSAGES["FamilyEntry"](key=each, value=_FAMILY) for each in wire.ALL_FAMILIES]
         message = calls.CREATE_TABLE.asked(
-            parent=self._parent, table_id=self._table, table=MESSAGES["Table"](column_families=families)
+            parent=self._parent,
+            table_id=self._table,
+            table=MESSAGES["Table"](column_families=families),
+            initial_splits=[MESSAGES["Split"](key=key) for key in splits],
         )
         try:
             yield from self._change(calls.CREATE_TABLE, message, f"parent={quote(self._parent, safe='')}")

@@ -22,7 +22,7 @@ from oneread.engines.hbase.pool import ThriftPool
 from oneread.engines.hbase.rows import MAX_VALUE, Batch, batches, check_mutations, found_of, get_of, row_of, scan_of
 from oneread.engines.hbase.tables import open_tables
 from oneread.engines.hbase.thrift2 import EQUAL, service
-from oneread.errors import LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
+from oneread.errors import InvalidUrl, LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
 from oneread.store.engine import Capabilities, RowTransaction
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import TABLES, Row, RowRange, living
@@ -63,6 +63,7 @@ class HbaseEngine:
         self._options = options
         self._tables = {table: options.table(table) for table in TABLES}
         self._pool = ThriftPool(options)
+        self._answers = _READS if options.read_only else _ANSWERS
         self._cursor_key: bytes | None = None
         self.capabilities = msgspec.structs.replace(CAPABILITIES, in_flight=options.pool, grace=options.grace)
         try:
@@ -76,7 +77,7 @@ class HbaseEngine:
         return f"HbaseEngine({servers}/{self._options.namespace}, prefix={self._options.prefix!r})"
 
     def answer(self, request: Request[Any]) -> Any:
-        return _ANSWERS[type(request)](self, request, monotonic() + self._pool.timeout)
+        return self._answers[type(request)](self, request, monotonic() + self._pool.timeout)
 
     def transaction(self, run: Callable[[RowTransaction], T], timeout: float) -> T:  # noqa: ARG002 - of the contract
         raise Unsupported("this store changes one row at a time: it has no transactions over several rows")
@@ -93,6 +94,8 @@ class HbaseEngine:
             if found.columnValues:
                 key: bytes = found.columnValues[0].value
                 return key
+            if self._options.read_only:
+                raise InvalidUrl(embedded.NO_STORE, store=repr(self))
             self._make_cursor_key()
         raise Unavailable("the cursor key was put and is not there; was it deleted by hand? Try again in a minute")
 
@@ -215,6 +218,9 @@ class HbaseEngine:
     def _refuse(self, asked: Replace, deadline: float) -> None:  # noqa: ARG002 - as the others
         raise Unsupported(embedded.NEEDS_TRANSACTION, table=asked.table)
 
+    def _refuse_write(self, asked: Request[Any], deadline: float) -> None:  # noqa: ARG002 - as the others
+        raise Unsupported(embedded.READ_ONLY, store=repr(self))
+
 
 _KEY_GET: Final = service.TGet(
     row=_KEY_ROW, columns=[service.TColumn(family=_KEY_FAMILY, qualifier=_KEY_QUALIFIER)], maxVersions=1
@@ -226,4 +232,8 @@ _ANSWERS: Final[dict[type[Request[Any]], Callable[[HbaseEngine, Any, float], Any
     CheckAndMutate: HbaseEngine._check_and_mutate,  # noqa: SLF001 - likewise
     Increment: HbaseEngine._increment,  # noqa: SLF001 - likewise
     Replace: HbaseEngine._refuse,  # noqa: SLF001 - likewise
+}
+_READS: Final[dict[type[Request[Any]], Callable[[HbaseEngine, Any, float], Any]]] = {
+    **dict.fromkeys(_ANSWERS, HbaseEngine._refuse_write),  # noqa: SLF001 - likewise
+    **{kind: _ANSWERS[kind] for kind in (Read, Scan)},
 }

@@ -11,7 +11,8 @@ import msgspec
 from oneread.engines.hbase.thrift2 import COMPRESSIONS
 from oneread.errors import InvalidUrl
 from oneread.store.limits import GRACE
-from oneread.store.rows import TABLES, Table
+from oneread.store.rows import Table
+from oneread.store.splits import splits_from_url
 
 ThriftPlace: TypeAlias = tuple[str, int]
 """Host and port of one Thrift2 server."""
@@ -31,7 +32,7 @@ class HbaseOptions(msgspec.Struct, frozen=True):
 
     `servers` are the Thrift2 servers, of which any can answer. `tls` is empty without, `true` for the system's
     authorities, else the path of a file of them. An empty `compression` is the first of zstd, snappy and none that
-    HBase has.
+    HBase has. With `read_only` nothing is written, and the store must exist.
     """
 
     servers: tuple[ThriftPlace, ...]
@@ -44,6 +45,7 @@ class HbaseOptions(msgspec.Struct, frozen=True):
     compression: str = ""
     splits: Mapping[Table, tuple[bytes, ...]] = {}
     grace: int = GRACE
+    read_only: bool = False
 
     def table(self, table: Table) -> bytes:
         """The name of a table in HBase."""
@@ -124,27 +126,16 @@ def _tls(name: str, value: str) -> str:
     return value
 
 
+def _truth(name: str, value: str) -> bool:
+    if value not in ("true", "false"):
+        raise InvalidUrl("this option is true or false", option=name, value=value)
+    return value == "true"
+
+
 def _compression(name: str, value: str) -> str:
     if value not in COMPRESSIONS:
         raise InvalidUrl("HBase does not know this compression", **{name: value}, known=sorted(COMPRESSIONS))
     return value
-
-
-def _splits(name: str, value: str) -> dict[Table, tuple[bytes, ...]]:
-    """`roots:0001,0002;views:0003`: of each table the keys that a new region begins with, in hexadecimal."""
-    splits: dict[Table, tuple[bytes, ...]] = {}
-    for part in value.split(";"):
-        named, colon, keys = part.partition(":")
-        table: Table | None = next((each for each in TABLES if each == named), None)
-        if table is None or table in splits or not colon or not _KEYS(keys):
-            raise InvalidUrl(
-                "splits are tables with keys in hexadecimal: roots:0001,0002;views:0003",
-                option=name,
-                part=part,
-                tables=TABLES,
-            )
-        splits[table] = tuple(sorted({bytes.fromhex(key) for key in keys.split(",")}))
-    return splits
 
 
 _NAMESPACE: Final = re.compile(r"[A-Za-z0-9_]{1,64}").fullmatch
@@ -152,7 +143,6 @@ _HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]+").fullmatch
 _NUMBER: Final = re.compile(r"[0-9]{1,5}").fullmatch
 _PREFIX: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?").fullmatch
 _SECONDS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?").fullmatch
-_KEYS: Final = re.compile(r"([0-9a-fA-F]{2}){1,32}(,([0-9a-fA-F]{2}){1,32})*").fullmatch
 _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
     "prefix": _prefix,
     "pool": _pool,
@@ -160,5 +150,6 @@ _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
     "transport": _transport,
     "tls": _tls,
     "compression": _compression,
-    "splits": _splits,
+    "splits": splits_from_url,
+    "read_only": _truth,
 }

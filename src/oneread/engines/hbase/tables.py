@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import Any, Final
 
+from oneread.engines.embedded import NO_STORE
 from oneread.engines.hbase.options import HbaseOptions
 from oneread.engines.hbase.pool import ThriftPool
 from oneread.engines.hbase.thrift2 import COMPRESSIONS, FOREVER, service
@@ -29,7 +30,7 @@ def open_tables(pool: ThriftPool, options: HbaseOptions) -> None:
     """Makes the tables that are missing, and checks the others.
 
     Raises:
-        InvalidUrl: the namespace is missing, or a table is not one of oneread's.
+        InvalidUrl: the namespace is missing, a table is not one of oneread's, or missing where it is only to be read.
         Unavailable: HBase did not make them in time.
     """
     wanted = [options.compression] if options.compression else [*PREFERRED]
@@ -37,7 +38,9 @@ def open_tables(pool: ThriftPool, options: HbaseOptions) -> None:
         name = service.TTableName(ns=options.namespace.encode(), qualifier=f"{options.prefix}{table}".encode())
         try:
             found = pool.call("getTableDescriptor", repeats=True, table=name)
-        except StoreReplaced:
+        except StoreReplaced as missing:
+            if options.read_only:
+                raise InvalidUrl(NO_STORE, table=options.table(table).decode()) from missing
             wanted = _make(pool, options, table, name, wanted)
             found = pool.call("getTableDescriptor", repeats=True, table=name)
         else:

@@ -129,7 +129,7 @@ class LmdbEngine:
         environment, tables = self._opened()
         writer = environment.writer
         if writer is None:
-            raise Unsupported("the store was opened with read_only", path=self._path)
+            raise Unsupported(embedded.READ_ONLY, path=self._path)
         result: T = writer.transaction(JobWork(run, tables), timeout)
         return result
 

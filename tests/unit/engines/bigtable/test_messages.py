@@ -22,6 +22,7 @@ NAMED = {
     "CellChunk": bigtable.ReadRowsResponse.CellChunk,
     "MutateEntry": bigtable.MutateRowsRequest.Entry,
     "MutatedEntry": bigtable.MutateRowsResponse.Entry,
+    "Split": bigtable_table_admin.CreateTableRequest.Split,
     "FamilyModification": bigtable_table_admin.ModifyColumnFamiliesRequest.Modification,
 }
 """The official messages that have another name, or another's inside."""

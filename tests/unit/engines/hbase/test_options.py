@@ -23,13 +23,13 @@ def test_every_option_is_taken():
         "a:1,[::1]:2,b/shop",
         {
             "prefix": "x_", "pool": "7", "timeout": "2.5", "transport": "framed", "tls": "/etc/ca.pem",
-            "compression": "gz", "splits": "views:0002,0001;system:aa",
+            "compression": "gz", "splits": "views:0002,0001;system:aa", "read_only": "true",
         },
     )  # fmt: skip
     assert options.servers == (("a", 1), ("::1", 2), ("b", 9090))
     assert options.table("views") == b"shop:x_views"
     assert (options.pool, options.timeout, options.transport, options.tls) == (7, 2.5, "framed", "/etc/ca.pem")
-    assert options.compression == "gz"
+    assert (options.compression, options.read_only) == ("gz", True)
     assert options.splits == {"views": (b"\x00\x01", b"\x00\x02"), "system": (b"\xaa",)}
 
 
@@ -87,6 +87,7 @@ def test_a_request_takes_no_longer_than_the_database_allows(given, taken):
         "hbase://a?grace_s=1",
         "hbase://a?grace_s=x",
         "hbase://a?depth=1",
+        "hbase://a?read_only=1",
         "hbase://a?pool=1&pool=2",
     ],
 )

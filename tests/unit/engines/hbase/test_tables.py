@@ -6,8 +6,9 @@ from contextlib import closing
 import msgspec
 import pytest
 
+from oneread import Key, Model, Schema, connect
 from oneread.engines.hbase import HbaseEngine, tables
-from oneread.errors import InvalidUrl, OutcomeUnknown, StoreError, StoreReplaced, Unavailable
+from oneread.errors import InvalidUrl, OutcomeUnknown, StoreError, StoreReplaced, Unavailable, Unsupported
 from oneread.store.requests import Mutate, Read
 from oneread.store.rows import Cell, RowMutation
 from tests.failures.stores import until
@@ -16,6 +17,10 @@ from tests.hbase_admin import administrator, described, name_of, types
 ROW = {b"d:b": Cell(b"1", 5)}
 READ = Read("roots", [b"a"])
 PUT = Mutate("roots", [RowMutation(b"a", ROW)])
+
+
+class Note(Model[int]):
+    number: Key[int]
 
 
 @pytest.fixture
@@ -131,3 +136,16 @@ def answered(engine):
         return engine.answer(READ)
     except Unavailable:
         return None
+
+
+def test_a_store_is_opened_for_reading_where_it_is(hbase, worker_id):
+    url = f"hbase://{hbase.place}/default?prefix=reading_{worker_id}_&compression=none"
+    with pytest.raises(InvalidUrl, match="there is no store here"):
+        connect(f"{url}&read_only=true", Schema(Note))
+    with connect(url, Schema(Note), workers=0) as db:
+        db.save(Note(number=1))
+    with connect(f"{url}&read_only=true", Schema(Note)) as db:
+        assert db.get(Note, 1).number == 1
+        for write in (lambda: db.save(Note(number=2)), lambda: db.counter("seen").add(1)):
+            with pytest.raises(Unsupported, match="read_only"):
+                write()

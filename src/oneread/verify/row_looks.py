@@ -1,0 +1,249 @@
+"""Looks: whether what seemed wrong in a scan is wrong, on a store that changes one row at a time.
+
+A scan sees rows of different moments, so what differs in it is only suspected. A look reads the root row of the entity
+that the rows are of, the rows, and the root row again: where its version is the same and its commit was applied both
+times, the rows belong to that version. A fault is what two looks find that are apart. See docs/decisions/
+0104-verify-one-row-at-a-time.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from oneread.derivations.catalog import Catalog
+from oneread.plans.effects import Sleep
+from oneread.plans.plan import Plan
+from oneread.store.keys import kind_part
+from oneread.store.rows import Row, Table
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
+from oneread.verify.expected import ExpectedRows, RowReader
+from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
+from oneread.verify.report import DerivedRow, FaultReporter, Finding
+from oneread.verify.row_copies import StaleCopies, set_aside_among, sources_that_wait
+from oneread.verify.row_scanner import LogicalScanner, settled_roots
+from oneread.verify.sequence_check import SequenceCheck
+
+APART: Final = 0.5
+"""Seconds between two looks at what seems wrong."""
+
+LOOKS: Final = 16
+"""Times that something is looked at which others are changing: longer than recovery leaves a commit alone."""
+
+OWNERS: Final = 100
+"""Entities of one look."""
+
+Suspects: TypeAlias = dict[bytes, set[tuple[Table, bytes]]]
+"""Root rows whose rows seemed wrong, each with further rows that name it; empty for rows that name none."""
+
+Place: TypeAlias = "tuple[str, bytes, str, str, str]"
+
+NOTHING: Final = ExpectedRows(None, {}, {}, NO_DERIVED_WRITES)
+
+
+def place_of(finding: Finding) -> Place:
+    """What makes two findings of two looks the same one."""
+    fault = finding.fault
+    return fault.table, fault.key, fault.view, fault.kind, fault.expected
+
+
+class Seen(NamedTuple):
+    """One look: what is wrong, by root row, and which root rows are being changed."""
+
+    found: Mapping[bytes, list[Finding]]
+    unsettled: set[bytes]
+
+
+class Looker:
+    """Looks at suspects of one store."""
+
+    def __init__(self, keyspaces: StoreKeyspaces, scanner: LogicalScanner) -> None:
+        self._keyspaces = keyspaces
+        self._catalog: Catalog = keyspaces.catalog
+        self._scanner = scanner
+        self._reader = RowReader(keyspaces, scanner)
+
+    def confirm(self, suspects: Suspects) -> Plan[tuple[list[Finding], set[bytes]]]:
+        """What is wrong by two looks, and the root rows that were being changed whenever they were looked at."""
+        found: list[Finding] = []
+        unsettled: set[bytes] = set()
+        keys = list(suspects)
+        for first in range(0, len(keys), OWNERS):
+            some = {key: suspects[key] for key in keys[first : first + OWNERS]}
+            more, left = yield from self._confirm(some)
+            found += more
+            unsettled |= left
+        return found, unsettled
+
+    def _confirm(self, suspects: Suspects) -> Plan[tuple[list[Finding], set[bytes]]]:
+        found: list[Finding] = []
+        before: dict[bytes, set[Place]] = {}
+        rest = dict(suspects)
+        for number in range(LOOKS):
+            if number:
+                yield from Sleep(APART)
+            seen = yield from self.look(rest)
+            again: set[bytes] = set(seen.unsettled)
+            for key, findings in seen.found.items():
+                known = before.get(key, set())
+                sure = [each for each in findings if place_of(each) in known]
+                found += sure
+                if len(sure) < len(findings):
+                    again.add(key)
+                    before[key] = {place_of(each) for each in findings}
+                    found = [each for each in found if each not in sure]
+            rest = {key: places for key, places in rest.items() if key in again}
+            if not rest:
+                break
+        return found, set(rest)
+
+    def look(self, suspects: Suspects) -> Plan[Seen]:
+        """One look at some entities."""
+        owners = [key for key in suspects if key]
+        groups = {key: self._group(key) for key in owners}
+        roots = list(dict.fromkeys(groups.values()))
+        before = dict(zip(roots, (yield from self._scanner.read_stored("roots", roots)), strict=True))
+        rows = yield from self._rows(groups, before)
+        expected: dict[bytes, ExpectedRows] = {b"": NOTHING}
+        for key in owners:
+            expected[key] = yield from self._expect(key, rows[key])
+        found: dict[bytes, list[Finding]] = {key: [] for key in suspects}
+        yield from self._compare(suspects, expected, found)
+        yield from self._check_sequences(rows, expected, found)
+        doubtful = yield from self._check_copies(groups, expected, found)
+        after = dict(zip(roots, (yield from self._scanner.read_stored("roots", roots)), strict=True))
+        settled = settled_roots(before, after)
+        unsettled = {key for key in owners if groups[key] not in settled} | doubtful
+        return Seen({key: each for key, each in found.items() if each and key not in unsettled}, unsettled)
+
+    def _group(self, key: bytes) -> bytes:
+        try:
+            return self._catalog.group_of(key)
+        except DAMAGED:
+            return key
+
+    def _rows(self, groups: Mapping[bytes, bytes], roots: Mapping[bytes, Row | None]) -> Plan[dict[bytes, Row | None]]:
+        """The rows of entities as they are meant: those of children are read after their roots (rule G1)."""
+        children = [key for key, root in groups.items() if key != root]
+        found = yield from self._scanner.read("roots", children)
+        rows = dict(zip(children, found, strict=True))
+        rows |= {key: self._scanner.meaning_of_root(key, roots[key]) for key, root in groups.items() if key == root}
+        return rows
+
+    def _expect(self, key: bytes, row: Row | None) -> Plan[ExpectedRows]:
+        if row is None or kind_part(key) not in self._reader.kinds:
+            return NOTHING
+        return (yield from self._reader.expected_rows(key, row))
+
+    def _reporter(self, found: dict[bytes, list[Finding]], key: bytes) -> FaultReporter:
+        return FaultReporter(self._keyspaces, found[key].append)
+
+    def _compare(
+        self, suspects: Suspects, expected: Mapping[bytes, ExpectedRows], found: dict[bytes, list[Finding]]
+    ) -> Plan[None]:
+        """Compares derived rows with what their entities say, and reports what is wrong with root rows themselves."""
+        wanted: dict[Table, set[bytes]] = {"views": set(), "counts": set()}
+        for key, places in suspects.items():
+            writes = expected[key].writes
+            wanted["views"].update(writes.puts)
+            wanted["counts"].update(writes.claimed)
+            for table, place in places:
+                wanted[table].add(place)
+        stored: dict[tuple[Table, bytes], Row | None] = {}
+        for table, some in wanted.items():
+            keys = sorted(some)
+            rows = yield from self._scanner.read(table, keys)
+            stored.update({(table, key): row for key, row in zip(keys, rows, strict=True)})
+        for key, places in suspects.items():
+            reporter = self._reporter(found, key)
+            for fault in expected[key].faults:
+                reporter.entity(key, fault)
+            if expected[key].is_known:
+                yield from self._compare_rows(reporter, key, expected[key], places, stored)
+
+    def _compare_rows(
+        self,
+        reporter: FaultReporter,
+        owner: bytes,
+        expected: ExpectedRows,
+        places: Iterable[tuple[Table, bytes]],
+        stored: Mapping[tuple[Table, bytes], Row | None],
+    ) -> Plan[None]:
+        writes = expected.writes
+        for place, shown in writes.puts.items():
+            row = stored["views", place]
+            if row is None or shown_of(row) != shown:
+                reporter.differing(DerivedRow("views", place, owner), shown, row)
+        for place in writes.claimed:
+            row = stored["counts", place]
+            holder = None if row is None else shown_of(row)
+            if holder == owner:
+                continue
+            claim = DerivedRow("counts", place, owner)
+            if holder and (yield from self._reader.is_owned_by(holder, place)) is not False:
+                reporter.claimed_twice(claim, row)
+            else:
+                reporter.differing(claim, owner, row)
+        for table, place in sorted(places):
+            row = stored[table, place]
+            if row is not None and place not in writes.puts and place not in writes.claimed:
+                reporter.dangling(DerivedRow(table, place, owner), row)
+
+    def _check_sequences(
+        self,
+        rows: Mapping[bytes, Row | None],
+        expected: Mapping[bytes, ExpectedRows],  # noqa: ARG002 - rows that cannot be read have counts too
+        found: dict[bytes, list[Finding]],
+    ) -> Plan[None]:
+        """Compares numbers of children with the counts of their roots, which are read after them."""
+        for key, row in rows.items():
+            kind = self._reader.kinds.get(kind_part(key))
+            if row and kind is not None:
+                check = SequenceCheck(self._keyspaces, kind, self._scanner, self._reporter(found, key))
+                yield from check.check([(key, row)])
+
+    # Copies.
+
+    def _check_copies(
+        self,
+        groups: Mapping[bytes, bytes],
+        expected: Mapping[bytes, ExpectedRows],
+        found: dict[bytes, list[Finding]],
+    ) -> Plan[set[bytes]]:
+        """Reports copies that differ and wait for no task; returns the holders whose sources are being changed."""
+        stale: dict[bytes, set[bytes]] = {}
+        for key in groups:
+            check = self._copies(key, found)
+            if check is not None:
+                yield from check.check([(key, expected[key])])
+                if check.stale:
+                    stale[key] = {each.source for each in check.stale}
+        if not stale:
+            return set()
+        sources = {source: self._group(source) for each in stale.values() for source in each}
+        roots = list(dict.fromkeys(sources.values()))
+        before = dict(zip(roots, (yield from self._scanner.read_stored("roots", roots)), strict=True))
+        tasks = yield from sources_that_wait(self._scanner, sources)
+        for key, some in stale.items():
+            yield from self._look_at_copies(key, found, some, tasks)
+        after = dict(zip(roots, (yield from self._scanner.read_stored("roots", roots)), strict=True))
+        settled = settled_roots(before, after)
+        return {key for key, each in stale.items() if any(sources[one] not in settled for one in each)}
+
+    def _copies(self, key: bytes, found: dict[bytes, list[Finding]]) -> StaleCopies | None:
+        kind = self._reader.kinds.get(kind_part(key))
+        if kind is None or not self._keyspaces.covers_kind(kind):
+            return None
+        return StaleCopies(self._keyspaces, kind, self._scanner, self._reporter(found, key))
+
+    def _look_at_copies(
+        self, key: bytes, found: dict[bytes, list[Finding]], sources: set[bytes], tasks: set[bytes]
+    ) -> Plan[None]:
+        """Reads a holder after the tasks of these sources, and reports what none of them will make right."""
+        check = self._copies(key, found)
+        assert check is not None, "only holders have copies"
+        (row,) = yield from self._scanner.read("roots", [key])
+        yield from check.check([(key, (yield from self._expect(key, row)))])
+        stale = [each for each in check.stale if each.source in sources]
+        aside = yield from set_aside_among(self._scanner, stale)
+        check.describe(each for each in stale if each.source not in tasks or (key, each.source) in aside)

@@ -1,0 +1,338 @@
+"""Mending on a store that changes one row at a time: by a compare-and-set of each entity and each sum.
+
+Derived rows are written again behind a commit of the entity's root row, which changes nothing of it: as its intents, at
+its new version, so that they win over what is there, and recovery does what is left. A sum gains what it is off by
+where its row is as it was judged. An entity's own fields never change. See
+docs/decisions/0104-verify-one-row-at-a-time.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from oneread.derivations import emitted_record
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.emitted_record import COPIED
+from oneread.errors import Conflict
+from oneread.plans.effects import Now
+from oneread.plans.plan import Plan
+from oneread.plans.progress import Fault
+from oneread.store.keys import kind_part
+from oneread.store.requests import ABSENT, CheckAndMutate, Mutate
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation, Table
+from oneread.transactions import outbox
+from oneread.transactions.copy_cells import COPY_CELL
+from oneread.transactions.deltas import Delta, Number, amounts_by_row, encode_amounts
+from oneread.transactions.group_shards import SHARDS
+from oneread.transactions.intents import (
+    ChildRow,
+    Intents,
+    SeenRow,
+    committed_cells,
+    encode_version,
+    put_mark,
+    read_root,
+)
+from oneread.transactions.lost_answers import surely
+from oneread.transactions.outbox import Task
+from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
+from oneread.transactions.row_apply import Committed, new_commit
+from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_system import WRITES
+from oneread.transactions.sequences import counted, without_unreadable
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE
+from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
+from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
+from oneread.verify.report import Finding
+from oneread.verify.row_scanner import LogicalScanner, is_settled
+
+ATTEMPTS: Final = 10
+"""Times that a root row is committed again while others commit it."""
+
+_VERSION_BYTES: Final = 8
+_OURS: Final = (VALUE, SHARDS)
+
+
+class _Held(NamedTuple):
+    """An entity as it is stored, with the root row of its group; `row` is what it says."""
+
+    group: bytes
+    stored: Row
+    own: Row
+    row: Row
+    expected: ExpectedRows
+
+
+class RowMender:
+    """Mends findings of one store, each by itself."""
+
+    def __init__(self, keyspaces: StoreKeyspaces, scanner: LogicalScanner, committer: TotalsCommitter) -> None:
+        self._keyspaces = keyspaces
+        self._catalog: Catalog = keyspaces.catalog
+        self._scanner = scanner
+        self._committer = committer
+        self._reader = RowReader(keyspaces, scanner)
+
+    def mend(self, findings: Sequence[Finding]) -> Plan[bool]:
+        """Mends what is wrong with one entity or group, or one row of none; whether it is right now.
+
+        Raises:
+            OnereadError: the store refused it, or answered no more: what is left is found by the next verification.
+        """
+        yield from self._committer.renew_lease()
+        first = findings[0]
+        view = first.fault.view
+        if first.fault.table == "system":
+            return (yield from self._restart_task(first))
+        if first.state is not None:
+            return (yield from self._correct_group(first))
+        if view == "stray" or kind_part(first.owner) not in self._reader.kinds:
+            return (yield from self._delete([(each.fault.table, each.fault.key) for each in findings]))
+        right = yield from self._write_again(first.owner, findings)
+        for each in findings:
+            if each.fault.view == "copy":
+                right = (yield from self._follow_source(each)) and right
+        return right
+
+    def _delete(self, places: Iterable[tuple[Table, bytes]]) -> Plan[bool]:
+        """Deletes rows at their own stamps: what is put later stays."""
+        for table, key in places:
+            (row,) = yield from self._scanner.read_stored(table, [key])
+            if row:
+                gone = {column: cell.stamp for column, cell in row.items()}
+                yield from Mutate(table, [RowMutation(key, deletes=gone)])
+        return True
+
+    def drop(self, fault: Fault) -> Plan[bool]:
+        """Removes a row of no model, or deletes an entity that cannot be read, if that is still so; whether it did.
+
+        What its record lists goes with it, and a task tells its holders.
+        """
+        yield from self._committer.renew_lease()
+        (row,) = yield from self._scanner.read_stored("roots", [fault.key])
+        if row is None:
+            return False
+        if kind_part(fault.key) not in self._reader.kinds:
+            if kind_part(fault.key) in self._keyspaces.known_prefixes("roots"):
+                return False
+            return (yield from self._delete([("roots", fault.key)]))
+        for _ in range(ATTEMPTS):
+            held = yield from self._hold(fault.key)
+            if held is None or not any(each.what == "entity" and not each.mendable for each in held.expected.faults):
+                return False
+            if (yield from self._commit_delete(fault.key, held)):
+                return True
+        raise Conflict("others change this entity all the time; try again", key=self._catalog.name_of(fault.key))
+
+    def _commit_delete(self, key: bytes, held: _Held) -> Plan[bool]:
+        """Deletes an entity; False where another commit came first."""
+        record = held.row.get(EMITTED)
+        entity_type = self._catalog.any_type_of(key)
+        deleted = deleted_record(entity_type, record)
+        try:
+            taken = emitted_record.record_diff(key, recorded_in(record), {}, {})
+        except DAMAGED:
+            taken = NO_DERIVED_WRITES
+        stamps = [cell.stamp for row in (held.stored, held.own) for cell in _written_by_commits(row)]
+        version, groups = (
+            next_version((yield from Now()), max(stamps)),
+            entity_type.touched(recorded_in(record), deleted),
+        )
+        seen, emitted = _seen(held.group, held.stored), emitted_record.encode_record(deleted)
+        is_child = key != held.group
+        children = [ChildRow(key, None, emitted, 0, {}, fans_out=True)] if is_child else []
+        shards, amounts = self._committer.shards, amounts_by_row(taken.deltas)
+        deltas = {shards.row_of(group, held.group): encode_amounts(each) for group, each in amounts.items()}
+        intents = Intents(
+            version, {}, taken.deletes, deltas, not is_child, children=children, groups=[each.key for each in groups]
+        )
+        root = replace(seen.root, version=version) if is_child else Root(version, None, emitted)
+        return (yield from self._swap(held, seen, root, intents))
+
+    # What an entity says.
+
+    def _write_again(self, owner: bytes, findings: Sequence[Finding]) -> Plan[bool]:
+        """Commits an entity as it is, and writes what is wrong of its rows behind that."""
+        places = [each.fault.key for each in findings if each.fault.table == "views"]
+        claims = [each.fault.key for each in findings if each.fault.table == "counts"]
+        for _ in range(ATTEMPTS):
+            held = yield from self._hold(owner)
+            if held is None:  # no commit has made this entity
+                return (yield from self._delete([(each.fault.table, each.fault.key) for each in findings]))
+            if not held.expected.is_known or not is_settled(held.stored):
+                return False
+            if (yield from self._commit(owner, held, places)):
+                break
+        else:
+            raise Conflict("others change this entity all the time; try again", key=self._catalog.name_of(owner))
+        for claim in claims:
+            yield from self._claim(owner, claim, is_wanted=claim in held.expected.writes.claimed)
+        return True
+
+    def _hold(self, owner: bytes) -> Plan[_Held | None]:
+        """An entity, with everything that its group's last commit wrote."""
+        group = self._committer.group_of(owner)
+        (stored,) = yield from self._scanner.read_stored("roots", [group])
+        if stored and not is_settled(stored) and VERSION in stored:
+            yield from self._committer.finish(read_root(group, stored))
+            (stored,) = yield from self._scanner.read_stored("roots", [group])
+        own = stored
+        if owner != group:
+            (own,) = yield from self._scanner.read_stored("roots", [owner])
+        row = self._scanner.meaning_of_root(owner, own)
+        if not stored or not own or not row:
+            return None
+        return _Held(group, stored, own, row, (yield from self._reader.expected_rows(owner, row)))
+
+    def _commit(self, owner: bytes, held: _Held, places: Sequence[bytes]) -> Plan[bool]:
+        """One commit of an entity; False where another one came first."""
+        there = yield from self._scanner.read_stored("views", places)
+        stamps = [cell.stamp for row in (held.stored, held.own, *there) for cell in _written_by_commits(row)]
+        version = next_version((yield from Now()), max(stamps))
+        yield from self._strip(places, there)
+        seen = _seen(held.group, held.stored)
+        root, intents = self._again(owner, held, places, replace(seen.root, version=version))
+        return (yield from self._swap(held, seen, root, intents, self._counts(owner, held, version)))
+
+    def _swap(self, held: _Held, seen: SeenRow, root: Root, intents: Intents, counts: Row = {}) -> Plan[bool]:  # noqa: B006 - never changed
+        """The commit point of a group as it was read, and what follows from it."""
+        yield from surely(put_mark(held.group, root.version))
+        cells = committed_cells(seen, root, intents, seen.used, (yield from new_commit())) | counts
+        expected = held.stored[VERSION].value if VERSION in held.stored else ABSENT
+        if not (yield from CheckAndMutate("roots", VERSION, expected, RowMutation(held.group, cells))):
+            return False
+        yield from self._committer.apply(Committed(held.group, intents, {}, [root.version]))
+        return True
+
+    def _again(self, owner: bytes, held: _Held, places: Sequence[bytes], root: Root) -> tuple[Root, Intents]:
+        """The root row of the group with this entity as it is, and what is to be written behind it."""
+        version = root.version
+        puts = held.expected.writes.puts
+        removed = [place for place in places if place not in puts]
+        record, body = self._record(owner, held), held.row.get(BODY)
+        fans_out = recorded_in(held.row.get(EMITTED)).get(COPIED) != recorded_in(Cell(record, 0)).get(COPIED)
+        own = _seen(owner, held.own)
+        children: list[ChildRow] = []
+        value, since = (None, 0) if body is None else (body.value, min(body.stamp, version))
+        if owner == held.group:
+            root = Root(version, value, record, since)
+        else:
+            children = [ChildRow(owner, value, record, since, dict(own.used), fans_out)]
+        task = fans_out and not children
+        shown = {place: puts[place] for place in places if place in puts}
+        return root, Intents(version, shown, removed, task=task, children=children)
+
+    def _record(self, owner: bytes, held: _Held) -> bytes:
+        """What the entity emits; of one that cannot be read, what its record says."""
+        record, expected = held.row.get(EMITTED), held.expected
+        if BODY not in held.row:
+            made = deleted_record(self._catalog.any_type_of(owner), record)
+        elif expected.entity is None:
+            return b"" if record is None else record.value
+        else:
+            entity_type = self._catalog.type_of(expected.entity)
+            given = StoredEntity(entity_type, expected.entity, expected.refs, expected.hidden)
+            made = emit_again(self._keyspaces, owner, given, record).record
+        return emitted_record.encode_record(made)
+
+    def _counts(self, owner: bytes, held: _Held, version: int) -> Row:
+        """The counts of the group's sequences that are behind the number of this entity, or cannot be read."""
+        readable = without_unreadable(held.stored)
+        counts = {column: Cell(bytes(8), version) for column in held.stored if column not in readable}
+        taken = self._catalog.taken_number(owner)
+        return counts if taken is None else counts | counted(readable, taken, version)
+
+    def _strip(self, places: Sequence[bytes], rows: Iterable[Row | None]) -> Plan[None]:
+        """Deletes cells that no view writes, at their own stamps."""
+        for place, row in zip(places, rows, strict=True):
+            gone = {column: cell.stamp for column, cell in (row or {}).items() if column != VALUE}
+            if gone:
+                yield from Mutate("views", [RowMutation(place, deletes=gone)])
+
+    def _claim(self, owner: bytes, claim: bytes, *, is_wanted: bool) -> Plan[None]:
+        """Takes a unique value for an entity that has it, as a commit does; removes a claim of no entity first."""
+        (row,) = yield from self._scanner.read("counts", [claim])
+        holder = None if row is None else shown_of(row)
+        if row is not None and self._keyspaces.owner_of("counts", claim, holder) is None:
+            yield from self._delete([("counts", claim)])
+        if is_wanted:
+            (stored,) = yield from self._scanner.read_stored("roots", [self._committer.group_of(owner)])
+            assert stored is not None, "it was committed just now"
+            yield from self._committer.claim(claim, owner, stored[VERSION].stamp)
+
+    def _follow_source(self, finding: Finding) -> Plan[bool]:
+        """Gives a holder its source's values, with every derived row that follows from them."""
+        yield from self._committer.take_again(finding.source, finding.owner)
+        return True
+
+    # Groups.
+
+    def _correct_group(self, finding: Finding) -> Plan[bool]:
+        """Adds to a group what it was off by, where the row that it adds to is as it was judged.
+
+        A row that cannot be right by itself gets what the others lack. Whoever comes between changes its writes, and
+        the next verification says what is still wrong.
+        """
+        key, now = finding.fault.key, (yield from Now())
+        keyspace = self._keyspaces.keyspace_of("counts", key)
+        assert keyspace is not None, "a group that was judged"
+        assert finding.state is not None, "as above"
+        bad = [place for place, row in finding.state if _amounts(row, keyspace.width) is None]
+        if len(bad) > 1:
+            return (yield from self._delete([("counts", place) for place in bad]))
+        rest, rows = Delta(), dict(finding.state)
+        rest.add(list(finding.amounts) or [0] * keyspace.width, 1)
+        target = bad[0] if bad else next(iter(rows), key)
+        for place, row in rows.items():
+            if place != target:
+                rest.add(_amounts(row, keyspace.width) or [], -1)
+        row = rows.get(target, {})
+        stamp = max([now, *(cell.stamp + 1 for column, cell in row.items() if column in (VALUE, WRITES))])
+        gone = {column: cell.stamp for column, cell in row.items() if column.startswith(b"d:") and column not in _OURS}
+        value = encode_amounts(rest.amounts) if any(rest.amounts) else REMOVED
+        puts = {VALUE: Cell(value, stamp), WRITES: Cell(encode_version(stamp), stamp)}
+        expected = row[WRITES].value if WRITES in row else ABSENT
+        return (yield from CheckAndMutate("counts", WRITES, expected, RowMutation(target, puts, gone)))
+
+    # The outbox.
+
+    def _restart_task(self, finding: Finding) -> Plan[bool]:
+        """Deletes a task that cannot be done, and begins that of its source again where there is such an entity."""
+        source = finding.owner
+        yield from self._delete([("system", finding.fault.key)])
+        if outbox.kind_of(source) == outbox.FOLLOW:
+            (row,) = yield from self._scanner.read_stored("roots", [source or b"\x00"])
+            if row and VERSION in row:
+                version = row[VERSION].stamp
+                cell = Cell(outbox.encode_task(Task(source)), version)
+                yield from Mutate("system", [RowMutation(outbox.version_key(source, version), {VALUE: cell})])
+        return True
+
+
+def _written_by_commits(row: Row | None) -> list[Cell]:
+    """The cells whose stamps a new version must be above; those of copies are of other rows."""
+    return [cell for column, cell in (row or {}).items() if not column.startswith(COPY_CELL)]
+
+
+def _seen(key: bytes, row: Row) -> SeenRow:
+    """A root row as commits read it; what cannot be read counts as absent."""
+    version = row.get(VERSION)
+    if version is None or len(version.value) != _VERSION_BYTES:
+        stamp = max([0, *(cell.stamp for cell in _written_by_commits(row))])
+        row = {**row, VERSION: Cell(encode_version(stamp), stamp)}
+    try:
+        return read_root(key, row)
+    except DAMAGED:
+        return read_root(key, {column: cell for column, cell in row.items() if column in (VERSION, BODY, EMITTED)})
+
+
+def _amounts(row: Row, width: int) -> list[Number] | None:
+    """What one row of a group adds; None where it cannot be right by itself."""
+    said = {column: cell for column, cell in row.items() if column.startswith(b"d:") and column != SHARDS}
+    if not said:
+        return []
+    amounts = amounts_of(said)
+    return amounts if amounts is not None and len(amounts) == width and any(amounts) else None

@@ -1,0 +1,30 @@
+"""Orphans on a store that changes one row at a time: each task has a version in its key, and ends with a lease."""
+
+from __future__ import annotations
+
+from oneread.store.requests import Found
+from oneread.store.rows import Table
+from oneread.transactions import outbox
+from oneread.transactions.intents import JOURNAL
+from oneread.transactions.outbox import Task
+from oneread.transactions.system_rows import RANGES
+from oneread.transactions.unit_of_work import VALUE
+from oneread.verify.orphans import Orphans
+
+
+class RowOrphans(Orphans):
+    """Reports rows without an entity, view or source, and broken tasks and counters."""
+
+    _ranges = (*RANGES, JOURNAL, outbox.GROUP_TASKS)
+
+    def _tasks_among(self, found: list[Found]) -> list[Found]:
+        return [(key, row) for key, row in found if VALUE in row or not row]  # a lease may outlive its task
+
+    def _source_of(self, key: bytes) -> bytes:
+        return outbox.unversioned(outbox.source_of(key))
+
+    def _is_task_of(self, key: bytes, task: Task) -> bool:
+        return outbox.task_key(task.source) == outbox.unversioned(key)
+
+    def _is_known(self, table: Table, prefix: bytes) -> bool:
+        return super()._is_known(table, prefix) or (table == "roots" and outbox.is_group_root(prefix))

@@ -1,0 +1,138 @@
+"""What the rows of a store that changes one row at a time say to those who compare them.
+
+Removed cells are gone, a root row is without what commits add to it and has the newer values of its cells, a claim is
+its owner. So whatever compares rows of a store that spans rows compares these too. See docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from oneread.plans.plan import Plan
+from oneread.plans.progress import Reporter
+from oneread.store.keys import view_part
+from oneread.store.requests import Found
+from oneread.store.rows import REMOVED, Cell, Row, RowRange, Table, living
+from oneread.transactions.copy_cells import CopyCells
+from oneread.transactions.intents import HISTORY, INTENTS, root_row
+from oneread.transactions.outbox import is_group_root
+from oneread.transactions.root import BODY, EMITTED, VERSION
+from oneread.transactions.unit_of_work import VALUE
+from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
+from oneread.verify.scanner import Scanner
+
+AGELESS: Final = float("inf")
+"""Of scans that are not in a snapshot: they may take any time."""
+
+BATCH: Final = 1_000
+"""Rows of one scan: a request goes over a network."""
+
+READ: Final = 2_000
+"""Rows read by key in one request, at most."""
+
+_VERSION_BYTES: Final = 8
+_LACKING: Final = Cell(bytes(_VERSION_BYTES), 0)
+
+
+class LogicalScanner(Scanner):
+    """Reads rows as they are meant. `claims` are the prefixes of rows in `counts` that name an owner."""
+
+    batch = BATCH
+
+    def __init__(self, cells: CopyCells, pace: float | None, progress: Reporter) -> None:
+        super().__init__(pace, AGELESS, progress)
+        self._cells = cells
+        self.claims: Collection[bytes] = ()
+
+    def _meanings(self, table: Table, found: list[Found]) -> list[Found]:
+        meant = [(key, self._meaning(table, key, row)) for key, row in found]
+        return [(key, row) for key, row in meant if row is not None]
+
+    def _check_reads(self, table: Table, found: list[Found]) -> Plan[None]:  # noqa: ARG002 - of the contract
+        """Nothing: others may write between two reads."""
+        yield from ()
+
+    def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
+        """Reads rows by key, as they are meant."""
+        rows = yield from self.read_stored(table, keys)
+        return [None if row is None else self._meaning(table, key, row) for key, row in zip(keys, rows, strict=True)]
+
+    def read_stored(self, table: Table, keys: Sequence[bytes]) -> Plan[list[Row | None]]:
+        """Reads rows by key, as they are stored; one that cannot be read has no cells."""
+        self.rows += len(keys)
+        rows: list[Row | None] = []
+        for first in range(0, len(keys), READ):
+            rows += yield from self._read(table, list(keys[first : first + READ]))
+        return rows
+
+    def scan_stored(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
+        """The first rows of a range, as they are stored."""
+        found = yield from self._fetch(table, within, limit)
+        self.rows += len(found)
+        return found
+
+    def scan_meant(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
+        """The same rows as they are meant."""
+        return self._meanings(table, (yield from self.scan_stored(table, within, limit)))
+
+    def meaning_of_root(self, key: bytes, row: Row | None) -> Row | None:
+        """A root row that was read as it is stored."""
+        return None if row is None else self._entity(key, row)
+
+    def _meaning(self, table: Table, key: bytes, row: Row) -> Row | None:
+        if not row:  # it cannot be read
+            return row
+        if table == "roots":
+            return self._entity(key, row)
+        if table == "counts" and view_part(key) in self.claims and VALUE in row:
+            cell = row[VALUE]
+            return {**row, VALUE: Cell(cell.value[_VERSION_BYTES:], cell.stamp)}
+        return living(row)
+
+    def _entity(self, key: bytes, row: Row) -> Row | None:
+        """The cells that root rows of all stores have; None where no entity was ever committed.
+
+        Damage stays as it is: a row that lacks its version or its record has neither here.
+        """
+        if not row or is_group_root(key):
+            return row or None
+        body, record = row.get(BODY), row.get(EMITTED)
+        is_fence = body is None and record is None and (HISTORY in row or VERSION not in row)  # or copies came early
+        is_root_of_children = body is not None and body.value == REMOVED and record is not None and not record.value
+        if is_fence or is_root_of_children:
+            return None
+        try:
+            laid = self._cells.lay(key, row)
+        except DAMAGED:
+            laid = row
+        whole = {VERSION: _LACKING, EMITTED: _LACKING, **laid}
+        try:
+            shared = root_row(whole) or {}
+        except DAMAGED:
+            shared = dict(laid)
+        return {column: cell for column, cell in shared.items() if column in row}
+
+
+def claims_of(keyspaces: StoreKeyspaces) -> frozenset[bytes]:
+    """The prefixes of rows in `counts` that name the owner of a unique value."""
+    return frozenset(each.prefix for each in keyspaces.keyspaces.values() if each.table == "counts" and not each.width)
+
+
+def is_settled(row: Row | None) -> bool:
+    """Whether everything that follows from the commits of a root row is written."""
+    return not row or INTENTS not in row or row[INTENTS].value == REMOVED
+
+
+def version_in(row: Row | None) -> bytes | None:
+    """The bytes of a root row's version, which every commit of it changes."""
+    return row[VERSION].value if row and VERSION in row else None
+
+
+def settled_roots(before: Mapping[bytes, Row | None], after: Mapping[bytes, Row | None]) -> set[bytes]:
+    """The root rows that were not committed between two reads, and whose last commit was applied at both."""
+    return {
+        key
+        for key, row in before.items()
+        if is_settled(row) and is_settled(after[key]) and version_in(row) == version_in(after[key])
+    }
