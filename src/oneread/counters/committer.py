@@ -23,6 +23,7 @@ from oneread.counters.rows import (
     Generations,
     Sums,
     WindowSize,
+    encode_settings,
     encode_struct,
     encode_sums,
     generations_of,
@@ -43,7 +44,7 @@ from oneread.counters.rows import (
     windows_between,
     windows_of,
 )
-from oneread.counters.wanted import MOST_WINDOWS, Add
+from oneread.counters.wanted import MOST_WINDOWS, Add, check_kind, check_windows
 from oneread.errors import InvalidValue
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
@@ -210,8 +211,10 @@ class NativeCounters:
             before = kept(settings_of(work.rows[SETTINGS + name]), declared)
             many = before.shards if shards is None else shards
             windows = before.windows if keep is None else dict(keep)
-            settings = CounterSettings(before.epoch + (many != before.shards), many, windows, before.shown)
-            work.put(SETTINGS + name, encode_struct(settings))
+            check_windows(name, before, windows)
+            epoch = before.epoch + (many != before.shards)
+            settings = msgspec.structs.replace(before, epoch=epoch, shards=many, windows=windows)
+            work.put(SETTINGS + name, encode_settings(settings))
             for size in before.windows.keys() - windows.keys():
                 work.remove_windows(windows_of(name, size), MOST_WINDOWS * 2)
             store.replace("counts", work.written)
@@ -231,7 +234,7 @@ class NativeCounters:
             restored[shard_key(name, 0)] = sums
             work.load([SETTINGS + name, mark_key(name), *restored])
             shown = is_shown(work.rows[SETTINGS + name])
-            work.put(SETTINGS + name, encode_struct(msgspec.structs.replace(settings, shown=shown)))
+            work.put(SETTINGS + name, encode_settings(msgspec.structs.replace(settings, shown=shown)))
             if shown:
                 work.mark(name)
             for key, each in restored.items():
@@ -319,11 +322,12 @@ class _Adding:
         key = SETTINGS + wanted.name
         stored = settings_of(self.rows[key])
         settings = kept(stored, wanted.declared)
+        check_kind(wanted, settings)
         declared = wanted.declared.windows
         if declared and not declared.keys() <= settings.windows.keys():
             settings = msgspec.structs.replace(settings, windows={**declared, **settings.windows})
         if settings is not stored:
-            self.put(key, encode_struct(settings))
+            self.put(key, encode_settings(settings))
         return settings
 
     def mark(self, name: bytes) -> None:

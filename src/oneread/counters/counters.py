@@ -5,6 +5,7 @@ See docs/explanation/counters.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,11 +15,15 @@ from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import CounterCommitter, Once
 from oneread.counters.reading import Reading
-from oneread.counters.rows import SETTINGS, CounterSettings, Sums, WindowSize, kept
+from oneread.counters.rows import SETTINGS, CounterSettings, Sums, WindowSize, kept, text_of
 from oneread.counters.wanted import (
+    NO_TOKENS,
+    NO_WINDOWS,
+    NOT_SHOWN,
     Add,
     CounterRules,
     check_amount,
+    check_growth,
     check_keep,
     check_limit,
     check_moment,
@@ -27,7 +32,7 @@ from oneread.counters.wanted import (
     check_size,
     check_token,
 )
-from oneread.errors import InvalidQuery
+from oneread.errors import InvalidQuery, InvalidValue, UsageError
 from oneread.plans.plan import Plan
 from oneread.transactions.jobs import PeriodicJob
 
@@ -42,11 +47,13 @@ class CounterEntry(msgspec.Struct, frozen=True):
         name: of the counter.
         shards: rows that adds are spread over.
         windows: how many of each size are kept.
+        approximate: whether adds to it are increments of the store, which may be lost with their answers.
     """
 
     name: str
     shards: int
     windows: dict[WindowSize, int]
+    approximate: bool = False
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -80,24 +87,44 @@ class CounterWindow(msgspec.Struct, frozen=True):
 class CounterPlans:
     """The verbs of counters as plans; `declared` says how a counter is kept that is new.
 
-    `committer` changes them, and `sweeper` removes what is not needed any more.
+    `committer` changes them, and `sweeper` removes what is not needed any more. `showing` finds what entities show the
+    counter of a name.
     """
 
-    def __init__(self, committer: CounterCommitter, sweeper: PeriodicJob, rules: CounterRules) -> None:
+    def __init__(
+        self,
+        committer: CounterCommitter,
+        sweeper: PeriodicJob,
+        rules: CounterRules,
+        showing: Callable[[str], Sequence[object]],
+    ) -> None:
         self.committer = committer
         self.sweeper = sweeper
         self.rules = rules
+        self._showing = showing
         self.cache = CounterCache()
 
-    def declared(self, shards: object, keep: object) -> CounterSettings:
+    def declared(self, shards: object, keep: object, *, approximate: object = False) -> CounterSettings:
         many = self.rules.shards if shards is None else check_shards(shards)
-        return CounterSettings(0, many, check_keep(keep))
+        windows = check_keep(keep)
+        if type(approximate) is not bool:
+            raise InvalidValue("approximate is True or False", approximate=approximate)
+        if approximate and windows:
+            raise UsageError(NO_WINDOWS, keep=windows)
+        return CounterSettings(0, many, windows, approximate=approximate)
 
     def add(
         self, name: bytes, declared: CounterSettings, amount: object, token: object, at: object = None
     ) -> Plan[bool]:
+        if declared.approximate:
+            check_growth(amount)
+            text = text_of(name)
+            if token is not None:
+                raise UsageError(NO_TOKENS, counter=text, once=token)
+            if self._showing(text):
+                raise UsageError(NOT_SHOWN, counter=text)
         once = self.once(name, token)
-        return self.committer.add([self.wanted(name, declared, amount, at)], once)
+        return self.committer.add([self.wanted(name, declared, amount, at)._replace(checks_kind=True)], once)
 
     def wanted(self, name: bytes, declared: CounterSettings, amount: object, at: object) -> Add:
         """One add, in the windows of a moment unless that is None."""
@@ -153,4 +180,7 @@ class CounterPlans:
         found = yield from reading.list_counters(within, check_limit(limit))
         declared = self.declared(None, None)
         kept_as = [(name, kept(settings, declared)) for name, settings in found]
-        return [CounterEntry(name, settings.shards, dict(settings.windows)) for name, settings in kept_as]
+        return [
+            CounterEntry(name, settings.shards, dict(settings.windows), settings.approximate)
+            for name, settings in kept_as
+        ]

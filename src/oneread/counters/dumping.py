@@ -58,6 +58,7 @@ class CounterLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     shards: int
     keep: dict[WindowSize, int] = {}
     windows: dict[WindowSize, list[_DumpedWindow]] = {}
+    approximate: bool = False
 
 
 class CacheCounterLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -110,7 +111,9 @@ def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
         found |= windows_of_rows((yield from Scan("counts", shards_of(key), MOST_SHARDS + 1, families="dm")))
         for (size, start), (raised, lowered) in sorted(found.items()):
             windows.setdefault(size, []).append((start, raised, lowered))
-    return CounterLine(name, sums.raised, sums.lowered, settings.shards, settings.windows, windows)
+    return CounterLine(
+        name, sums.raised, sums.lowered, settings.shards, settings.windows, windows, settings.approximate
+    )
 
 
 class RestoreCounter:
@@ -128,7 +131,9 @@ class RestoreCounter:
             raise InvalidValue("the line is not of a counter: a number is out of bounds", counter=line.counter)
         if any(not 0 <= start <= _LAST_START or start % SECONDS[size] for size, start in windows):
             raise InvalidValue("the line is not of a counter: no window begins at this time", counter=line.counter)
-        self._settings = CounterSettings(0, line.shards, check_keep(line.keep))
+        if line.approximate and (line.keep or line.windows):
+            raise InvalidValue("the line is not of a counter: an approximate one has no windows", counter=line.counter)
+        self._settings = CounterSettings(0, line.shards, check_keep(line.keep), approximate=line.approximate)
         self._sums = sums
         self._windows = windows
 

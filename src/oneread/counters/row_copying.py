@@ -117,7 +117,7 @@ def show_counter(counter: CounterRows) -> Plan[tuple[GroupNumbers, int]]:
         row = read_shard_row(key, stored)
         if row.marked is None:
             row = yield from _set_unmarked(row)
-        raised, lowered = row.sums or NOTHING
+        raised, lowered = row.total
         sums = Sums(sums.raised + raised, sums.lowered + lowered)
-        state.update(row.key[-1:] + encode_version(row.writes or 0))
+        state.update(row.key[-1:] + encode_version(row.writes or 0) + encode_version(row.increments))
     return GroupNumbers(encode_sums(sums), ()), int.from_bytes(state.digest(), "big")

@@ -17,6 +17,7 @@ from oneread.counters.committer import Once, check_moment_ahead
 from oneread.counters.reading import windows_of_rows
 from oneread.counters.row_marks import mark_before
 from oneread.counters.rows import (
+    INCREMENTS,
     MOST_SHARDS,
     SETTINGS,
     CounterSettings,
@@ -38,14 +39,14 @@ from oneread.counters.shard_rows import (
     slot_row,
     window_column,
 )
-from oneread.counters.wanted import Add
+from oneread.counters.wanted import Add, check_kind, check_windows
 from oneread.errors import Conflict, OutcomeUnknown, StoreError, Unsupported
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
-from oneread.store.requests import CheckAndMutate, Read, Scan
+from oneread.store.requests import CheckAndMutate, Increment, Read, Scan
 from oneread.transactions.lost_answers import LOOKS, surely
 from oneread.transactions.row_apply import new_commit
 from oneread.transactions.row_system import ATTEMPTS
@@ -100,7 +101,24 @@ class RowCounters:
 
     def _add(self, wanted: Add, once: Once | None) -> Plan[bool]:
         check_moment_ahead(wanted, (yield from Now()))
+        if wanted.declared.approximate and (yield from self._increment(wanted)):
+            return True
         return (yield from (self._add_plainly(wanted) if once is None else self._add_once(wanted, once)))
+
+    def _increment(self, wanted: Add) -> Plan[bool]:
+        """Adds to any row by an increment of the store, which is never repeated: one request.
+
+        Not to a counter that entities show: a row has to mark it.
+
+        Raises:
+            OutcomeUnknown: the answer was lost.
+        """
+        found = yield from self._settings(wanted, 0.0)
+        if found.is_shown:
+            return False
+        shard = int((yield from Random()) * found.placing.shards)
+        yield from Increment("counts", shard_key(wanted.name, shard), INCREMENTS, wanted.amount)
+        return True
 
     # Without a token.
 
@@ -245,9 +263,12 @@ class RowCounters:
             and self.clock() - known.since < LASTING_SECONDS
             and known.row.fits(wanted.declared, seconds)
         ):
+            check_kind(wanted, _settings_of(known.row))
             return known.row
 
         def need(row: SettingsRow) -> SettingsRow:
+            if row.has_adds:
+                check_kind(wanted, _settings_of(row))
             is_deleted = not row.has_adds and row.placing.shards > 0
             if row.fits(wanted.declared, seconds) or (is_deleted and not revives):
                 return row
@@ -286,6 +307,7 @@ class RowCounters:
             before = kept(row.settings, declared)
             many = before.shards if shards is None else shards
             windows = before.windows if keep is None else dict(keep)
+            check_windows(name, before, windows)
             return row.changed(msgspec.structs.replace(before, shards=many, windows=windows))
 
         found = yield from change_settings(name, change)
@@ -304,7 +326,7 @@ class RowCounters:
     def delete(self, name: bytes) -> Plan[None]:
         """The settings first, then each row. Tokens, epochs and the rows themselves stay, since late adds may come."""
         yield from change_settings(name, lambda row: row.deleted())
-        yield from self._change_rows(name, lambda _row: {"sums": None, "windows": {}})
+        yield from self._change_rows(name, lambda row: {"sums": None, "windows": {}, "forgotten": row.increments})
         self._forget(name)
 
     def restore(
@@ -331,8 +353,11 @@ class RowCounters:
         for number in range(ATTEMPTS):
             made = ShardChange(row, (yield from Now()))
             wanted = row._replace(**change(row))
+            if wanted.forgotten != row.forgotten:
+                made.forget(wanted.forgotten)
             if wanted.sums != row.sums:
                 made.set_sums(wanted.sums)
+            if wanted.total != row.total or wanted.sums != row.sums:
                 yield from mark_before(made, shown=shown)
             made.set_windows(wanted.windows)
             if (yield from try_swap(made.request())):
@@ -358,7 +383,7 @@ class RowCounters:
 
 
 _RowEdit: TypeAlias = Callable[[ShardRow], Mapping[str, Any]]
-"""From a row, its new `sums` and `windows`; what is left out stays."""
+"""From a row, its new `sums`, `windows` and `forgotten` increments; what is left out stays."""
 
 
 def _windows_of_sizes(row: ShardRow, settings: CounterSettings) -> dict[bytes, Sums]:

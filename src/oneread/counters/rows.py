@@ -16,7 +16,7 @@ from oneread.encoding.ordered import encode
 from oneread.encoding.parts import KeyElement
 from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES, view_prefix
-from oneread.store.rows import Row, RowRange
+from oneread.store.rows import REMOVED, Row, RowRange
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.unit_of_work import COUNTER_ROWS, VALUE
 
@@ -58,6 +58,11 @@ KINDS: Final = {
 MOST_SHARDS: Final = COUNTER_ROWS
 GREATEST_VALUE: Final = (1 << 63) - 1
 """Of a cache-first counter."""
+INCREMENTS: Final = b"d:i"
+"""The column of a shard that the store increments: of approximate counters where it changes one row at a time."""
+FORGOTTEN: Final = b"d:j"
+"""The column of a shard that says which part of its increments was deleted, and does not count."""
+_NUMBER_BYTES: Final = 8
 _GENERATION_BYTES: Final = 4
 _START_BYTES: Final = 6
 """Of a window's start, in seconds since 1970: beyond the last instant that a clock may show."""
@@ -85,13 +90,22 @@ class CounterSettings(msgspec.Struct, frozen=True, array_like=True):
     """How a counter is kept: its configuration row.
 
     `epoch` counts the changes of `shards`, the rows that adds are spread over, 0 before the first add; `windows` are
-    how many of each size are kept. While an entity shows the counter, `shown`, adds mark it.
+    how many of each size are kept. While an entity shows the counter, `shown`, adds mark it. Adds to an
+    `approximate` counter are increments of the store where it changes one row at a time.
     """
 
     epoch: int
     shards: int
     windows: dict[WindowSize, int] = {}
     shown: bool = False
+    approximate: bool = False
+
+
+def encode_settings(settings: CounterSettings) -> bytes:
+    """The value of a configuration row: four elements, five for an approximate counter."""
+    if settings.approximate:
+        return encode_struct(settings)
+    return encode_struct((settings.epoch, settings.shards, settings.windows, settings.shown))
 
 
 def kept(stored: CounterSettings | None, declared: CounterSettings) -> CounterSettings:
@@ -226,7 +240,7 @@ def marked_since(row: Row) -> int:
     return since
 
 
-ONLY_SHOWN: Final = encode_struct(CounterSettings(0, 0, {}, shown=True))
+ONLY_SHOWN: Final = encode_settings(CounterSettings(0, 0, {}, shown=True))
 """The settings of a counter that an entity shows, and to which nothing was added."""
 
 
@@ -241,7 +255,7 @@ def show_in_settings(row: Row | None) -> bytes | None:
     settings = settings_of(row)
     if settings is None:
         return ONLY_SHOWN
-    return None if settings.shown else encode_struct(msgspec.structs.replace(settings, shown=True))
+    return None if settings.shown else encode_settings(msgspec.structs.replace(settings, shown=True))
 
 
 def no_longer_shown(row: Row | None) -> bytes | None:
@@ -249,7 +263,7 @@ def no_longer_shown(row: Row | None) -> bytes | None:
     settings = settings_of(row)
     if settings is None or not settings.shards:
         return None
-    return encode_struct(msgspec.structs.replace(settings, shown=False))
+    return encode_settings(msgspec.structs.replace(settings, shown=False))
 
 
 def token_key(generation: int, name: bytes, token: bytes) -> bytes:
@@ -334,7 +348,20 @@ def sums_of(row: Row | None) -> Sums:
     if row is None:
         return NOTHING
     cell = row.get(VALUE)
+    if INCREMENTS in row:
+        sums = NOTHING if cell is None or cell.value == REMOVED else sums_of_amounts(cell.value)
+        return sums.plus(number_of(row, INCREMENTS) - number_of(row, FORGOTTEN))
     return sums_of_amounts(b"\x90" if cell is None else cell.value)
+
+
+def number_of(row: Row, column: bytes) -> int:
+    """The number that the store's increments made in a column, or a copy of it; 0 without one. Raises Corrupt."""
+    cell = row.get(column)
+    if cell is None:
+        return 0
+    if len(cell.value) != _NUMBER_BYTES:
+        raise Corrupt(_UNREADABLE, column=column)
+    return int.from_bytes(cell.value, "big", signed=True)
 
 
 def sums_of_amounts(data: bytes | None) -> Sums:

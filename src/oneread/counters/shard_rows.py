@@ -14,14 +14,18 @@ import msgspec
 
 from oneread.counters.reading import WINDOW, first_kept, windows_in
 from oneread.counters.rows import (
+    FORGOTTEN,
+    INCREMENTS,
     NOTHING,
     SETTINGS,
     CounterSettings,
     Sums,
     WindowSize,
+    encode_settings,
     encode_struct,
     encode_sums,
     kept,
+    number_of,
     settings_of,
     start_of,
     sums_of_amounts,
@@ -155,7 +159,7 @@ class SettingsRow(NamedTuple):
     def request(self, wanted: SettingsRow, now: int) -> tuple[CheckAndMutate, SettingsRow]:
         """The compare-and-set that makes this row the wanted one, and the row as it is then."""
         stamp = next_stamp(self.writes, now)
-        settings = REMOVED if wanted.settings is None else encode_struct(wanted.settings)
+        settings = REMOVED if wanted.settings is None else encode_settings(wanted.settings)
         cells = {VALUE: settings, PLACING: encode_struct(wanted.placing)}
         return _swap(SETTINGS + self.name, self.writes, stamp, cells), wanted._replace(writes=stamp)
 
@@ -164,6 +168,7 @@ class ShardRow(NamedTuple):
     """A shard as it was read; `sums` is None where nothing was added since the counter was made.
 
     `marked` says whether it has marked the counter since the last copy, and is None where no entity shows the counter.
+    `increments` are those of the store, of which `forgotten` were deleted: they do not change `writes`.
     """
 
     key: bytes
@@ -174,6 +179,13 @@ class ShardRow(NamedTuple):
     windows: Mapping[bytes, Sums] = {}
     tokens: Mapping[bytes, Cell] = {}
     marked: bool | None = None
+    increments: int = 0
+    forgotten: int = 0
+
+    @property
+    def total(self) -> Sums:
+        """All that counts."""
+        return (self.sums or NOTHING).plus(self.increments - self.forgotten)
 
     def token(self, token: bytes) -> bytes | None:
         """The id of the add that counted a token in this row; None if none did."""
@@ -241,6 +253,11 @@ class ShardChange:
     def set_sums(self, sums: Sums | None) -> None:
         self.after = self.after._replace(sums=sums)
         self._cells[VALUE] = REMOVED if sums is None else encode_sums(sums)
+
+    def forget(self, increments: int) -> None:
+        """Says that so many of the store's increments do not count: those that come meanwhile do."""
+        self.after = self.after._replace(forgotten=increments)
+        self._cells[FORGOTTEN] = increments.to_bytes(8, "big", signed=True)
 
     def set_window(self, column: bytes, sums: Sums) -> None:
         self.after.windows[column] = sums  # type: ignore[index]
@@ -310,10 +327,12 @@ def read_shard_row(key: bytes, row: Row | None) -> ShardRow:
         _number(row, WRITES),
         None if value is None or value.value == REMOVED else sums_of_amounts(value.value),
         _number(row, SEALED) or 0,
-        _decode(row, HISTORY, _decode_history),
+        () if INCREMENTS in row and WRITES not in row else _decode(row, HISTORY, _decode_history),
         windows_in(row),
         {column: cell for column, cell in row.items() if column.startswith(TOKEN)},
         row[SHOWN].value != _UNMARKED if SHOWN in row else None,
+        number_of(row, INCREMENTS),
+        number_of(row, FORGOTTEN),
     )
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from oneread.counters.rows import MOST_SHARDS, SECONDS, TOKEN_BYTES, CounterSettings, WindowSize, name_key
-from oneread.errors import InvalidDeclaration, InvalidKey, InvalidQuery, InvalidValue
+from oneread.counters.rows import MOST_SHARDS, SECONDS, TOKEN_BYTES, CounterSettings, WindowSize, name_key, text_of
+from oneread.errors import InvalidDeclaration, InvalidKey, InvalidQuery, InvalidValue, UsageError
 from oneread.plans.performer import LAST_MILLISECOND
 from oneread.store.limits import KEY_BYTES
 
@@ -30,7 +30,7 @@ CHANCE: Final = 0.1
 """Of an add to a cache-first counter to be stored, unless it says otherwise."""
 LEAST_CHANCE: Final = 1e-6
 MOST_GROWTH: Final = 1 << 32
-"""Of a cache-first counter in one add: far below where a number of a cache begins again at 0."""
+"""Of a cache-first or an approximate counter in one add: far below where such a number begins again."""
 
 SOONEST_FLUSH: Final = 0.01
 LATEST_FLUSH: Final = 3600
@@ -40,6 +40,16 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 _AMOUNT: Final = 1 << 63
 _TOKEN: Final = 200
+
+NO_WINDOWS: Final = "an approximate counter has no windows: an increment of the store changes one number"
+NOT_SHOWN: Final = (
+    "entities show this counter, so an add has to mark it, which an increment of the store cannot: "
+    "use a counter without approximate=True"
+)
+NO_TOKENS: Final = (
+    "an add to an approximate counter takes no token: an increment of the store cannot compare it; "
+    "use a counter without approximate=True"
+)
 
 OnceToken: TypeAlias = str | bytes
 """What makes an add count once: a request's id, of 1 to 200 bytes."""
@@ -79,6 +89,26 @@ class Add(NamedTuple):
     amount: int
     declared: CounterSettings
     at: int | None = None
+    checks_kind: bool = False
+    """Whether it is refused by a counter that is approximate and not declared so, or the other way round."""
+
+
+def check_kind(wanted: Add, stored: CounterSettings) -> None:
+    """Raises UsageError for an add that is declared to be of another kind than the counter."""
+    check_windows(wanted.name, stored, wanted.declared.windows)
+    if wanted.checks_kind and wanted.declared.approximate != stored.approximate:
+        raise UsageError(
+            "one program adds to this counter approximately, another exactly: say the same in both, or delete it",
+            counter=text_of(wanted.name),
+            stored_approximate=stored.approximate,
+            approximate=wanted.declared.approximate,
+        )
+
+
+def check_windows(name: bytes, stored: CounterSettings, windows: Mapping[WindowSize, int]) -> None:
+    """Raises UsageError for windows of an approximate counter."""
+    if stored.approximate and windows:
+        raise UsageError(NO_WINDOWS, counter=text_of(name), keep=dict(windows))
 
 
 def is_shards(given: object) -> bool:
@@ -113,10 +143,10 @@ def check_amount(amount: object) -> int:
 
 
 def check_growth(amount: object) -> int:
-    """Raises InvalidValue unless a cache-first counter can grow by this."""
+    """Raises InvalidValue unless a cache-first counter can grow by this, or an approximate one."""
     if type(amount) is not int or not 1 <= amount <= MOST_GROWTH:
         raise InvalidValue(
-            "a cache-first counter only grows, by 1 to 2**32; db.counter(...) takes other amounts", amount=amount
+            "this kind of counter only grows, by 1 to 2**32; db.counter(name) takes other amounts", amount=amount
         )
     return amount
 

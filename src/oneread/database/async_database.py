@@ -655,8 +655,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             await db.delete(Purchase, "537626", 1)
             ```
         """
-        plan = self.operations.delete(model, key, if_version, children)
-        tasks = await self._driver.run(plan, self._trace())
+        tasks = await self._driver.run(self.operations.delete(model, key, if_version, children), self._trace())
         self._wake(tasks)
 
     async def save_all(self, entities: Iterable[M], *, batch: int = SAVE_BATCH) -> list[M]:
@@ -1104,7 +1103,12 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
         return AsyncBulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
     def counter(
-        self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None
+        self,
+        name: str,
+        *,
+        shards: int | None = None,
+        keep: Mapping[WindowSize, int] | None = None,
+        approximate: bool = False,
     ) -> AsyncCounter:
         """A named counter, made by its first add: `await db.counter("votes:42").add(1)`. No request.
 
@@ -1118,10 +1122,15 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             keep: how many windows to keep of each size: `{"minute": 60, "hour": 48, "day": 60}`, at most 1,000 of each.
                 Adds count in the current window of each size as well. Sizes that the counter has not kept so far are
                 kept from the next add on; what it keeps already is changed by `configure` alone.
+            approximate: adds are increments of the store where it changes one row at a time: one request, however many
+                programs add, but an add whose answer is lost may be counted or not. For page views. Such a counter only
+                grows, takes no tokens and has no windows. Every program says so for a counter, or none. On other stores
+                it is exact.
 
         Raises:
             InvalidKey: the name is not text, empty or too long.
             InvalidValue: a number is out of bounds.
+            UsageError: `keep` was given for an approximate counter.
 
         Examples:
             ```python
@@ -1131,7 +1140,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             ```
         """
         plans = self.operations.counters
-        return AsyncCounter(self, plans, name, plans.declared(shards, keep))
+        return AsyncCounter(self, plans, name, plans.declared(shards, keep, approximate=approximate))
 
     async def counters(self, prefix: str = "", *, limit: int = LISTED, after: str | None = None) -> list[CounterEntry]:
         """Counters in the order of their names, and how each is kept. One request, a row each.

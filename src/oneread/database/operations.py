@@ -110,7 +110,7 @@ class Operations:
             parts = row_parts(catalog, fence, self.inline, grace)
         self.committer, self.outbox, self.new_overlay = parts.committer, parts.outbox, parts.new_overlay
         self.own_writes, self.cells, self.apply_later = parts.own_writes, parts.cells, parts.apply_later
-        self.counters = CounterPlans(parts.counters, parts.counter_sweeper, schema.counters)
+        self.counters = CounterPlans(parts.counters, parts.counter_sweeper, schema.counters, catalog.counters.groups)
         self.cache_counters = CacheFirstPlans(parts.cache_counters, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
         jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper]

@@ -98,10 +98,11 @@ class Counter:
         so does the first one in a window, which removes expired windows. A token costs three or four rows more.
 
         On a store that changes one row at a time: one request, two with a token; up to five more for the first add of a
-        process to a counter or to a row of it.
+        process to a counter or to a row of it. To an approximate counter always one, but for the first in 30 seconds,
+        which reads the settings.
 
         Arguments:
-            amount: a whole number of 64 bits.
+            amount: a whole number of 64 bits; from 1 to 2**32 for an approximate counter.
             once: a token, such as a request's id: however often an add with it is tried, it is counted once. Kept for
                 `CounterRules.once_for`, an hour unless the schema says otherwise: give up trying well before. A token
                 belongs to one counter, and the first amount counts.
@@ -116,9 +117,12 @@ class Counter:
         Raises:
             InvalidValue: the amount is not a whole number of 64 bits, the token not text or bytes of 1 to 200 bytes, or
                 `at` not a datetime with a time zone, of 1970 or later, at most a day ahead of the clock.
+            UsageError: the counter is approximate and this handle does not say so, or the other way round; or an
+                approximate one was given a token, or is shown by a field of an entity.
             Unavailable: the store did not answer; nothing was added.
             OutcomeUnknown: it may be counted or not. With a token, add again with the same one, unless the call was
-                tried for half of the time that the token is kept.
+                tried for half of the time that the token is kept. An add to an approximate counter is never repeated
+                by the library; adding again may count it twice.
 
         Examples:
             ```python
@@ -227,4 +231,4 @@ class Counter:
         self._database.run(self._plans.delete(self._key))
 
     def _entry(self, settings: CounterSettings) -> CounterEntry:
-        return CounterEntry(self.name, settings.shards, dict(settings.windows))
+        return CounterEntry(self.name, settings.shards, dict(settings.windows), settings.approximate)
