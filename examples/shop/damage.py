@@ -7,7 +7,7 @@ only a person would know, so that `oneread repair` can mend them all. The same s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -21,10 +21,11 @@ from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.encoding.ranges import prefix_range
 from oneread.plans.counted import CountedStore
-from oneread.plans.effects import Atomically
+from oneread.plans.effects import Atomically, Separately
 from oneread.plans.plan import Plan
-from oneread.store.requests import Scan
-from oneread.store.rows import Cell, Row, RowRange, Table
+from oneread.store.engine import RowTransaction
+from oneread.store.requests import Found, Mutate, Scan
+from oneread.store.rows import Cell, Families, Row, RowMutation, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
@@ -55,11 +56,49 @@ class Purchased(msgspec.Struct):
 
 
 def damage(db: Database, faults: int, seed: int) -> list[Planted]:
-    """Plants that many faults in one transaction."""
-    planting = _Planting(db.operations.catalog, Random(seed))
+    """Plants that many faults, in one transaction where the store has such."""
+    spans_rows = db.operations.spans_rows
+    planting = _Planting(db.operations.catalog, Random(seed), spans_rows=spans_rows)
     db.run(planting.choose(faults))
-    plan: Plan[list[Planted]] = Atomically(lambda store: planting.plant(store, faults)).__iter__()
+    if spans_rows:
+        plan: Plan[list[Planted]] = Atomically(lambda store: planting.plant(store, faults)).__iter__()
+    else:
+        plan = Separately(lambda store: planting.plant(store.over(_Rows(store, db)), faults)).__iter__()
     return db.run(plan)
+
+
+class _Rows(RowTransaction):
+    """The rows of a store that changes one row at a time, each replaced by a request of its own.
+
+    Only what writers keep in a row stays, and cells that are not newer than what they replace are stamped anew.
+    """
+
+    def __init__(self, store: CountedStore, db: Database) -> None:
+        self._store = store
+        self._run = db.run
+
+    def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
+        return self._store.read(table, keys, families)
+
+    def scan(
+        self, table: Table, within: RowRange, limit: int, *, reverse: bool = False, families: Families = "d"
+    ) -> list[Found]:
+        return self._store.scan(table, within, limit, reverse=reverse, families=families)
+
+    def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
+        for key, row in rows.items():
+            before = self._store.read(table, [key], "dm")[0] or {}
+            gone = {each: cell.stamp for each, cell in before.items() if row is None or not _stays(each, row)}
+            puts = {each: _newer(cell, before.get(each)) for each, cell in (row or {}).items()}
+            self._run(Mutate(table, [RowMutation(key, puts, gone)]).__iter__())
+
+
+def _stays(column: bytes, row: Row) -> bool:
+    return column in row or (column.startswith(b"m:") and column != EMITTED)
+
+
+def _newer(cell: Cell, before: Cell | None) -> Cell:
+    return cell if before is None or cell.stamp >= before.stamp else Cell(cell.value, before.stamp)
 
 
 def summary(planted: list[Planted]) -> list[tuple[str, str, int]]:
@@ -82,8 +121,9 @@ class _Planting:
 
     _store: CountedStore
 
-    def __init__(self, catalog: Catalog, chance: Random) -> None:
+    def __init__(self, catalog: Catalog, chance: Random, *, spans_rows: bool) -> None:
         self.catalog = catalog
+        self._spans_rows = spans_rows
         self.chance = chance
         self._purchases: Iterator[bytes] = iter(())
         self._groups: Iterator[bytes] = iter(())
@@ -139,6 +179,10 @@ class _Planting:
             key,
             (row[VALUE].value),
         )
+
+    def task_key(self, source: bytes) -> bytes:
+        """The key of a task of a source; where each change leaves one of its own, of the first one."""
+        return outbox.task_key(source) if self._spans_rows else outbox.version_key(source, 1)
 
     def list_of(self, purchase: Purchased) -> tuple[str, bytes]:
         """One of the lists that a purchase stands in: the view and the row's key."""
@@ -351,14 +395,14 @@ def _copy_different(at: _Planting) -> Planted:
 
 def _task_unreadable(at: _Planting) -> Planted:
     source = at.catalog.kinds[Customer].key((at.number(),))
-    key = outbox.task_key(source)
-    at.show("system", key, b"\xc1")
+    key = at.task_key(source)
+    at.show("system", key, b"\xc0")
     return at.found("unreadable", "task", "system", key, source)
 
 
 def _task_without_source(at: _Planting) -> Planted:
     source = at.catalog.kinds[Customer].key((at.number(),))
-    key = outbox.task_key(source)
+    key = at.task_key(source)
     at.show("system", key, msgspec.msgpack.encode(outbox.Task(source)))
     return at.found("dangling", "task", "system", key, source)
 

@@ -6,6 +6,7 @@ import pytest
 from examples.shop import damage, loading, stores
 from examples.shop.mistakes import Mistake
 from oneread import connect
+from oneread.verify import row_looks, row_sums
 
 GENERATED, FAULTS = 3_000, 230
 
@@ -55,4 +56,19 @@ def test_more_faults_than_there_is_to_spoil_are_refused(url):
     with connect(url, stores.SHOP, workers=0) as db:  # its worker would do tasks that are planted as faults
         with pytest.raises(Mistake):
             damage.damage(db, GENERATED, 7)
+        assert db.verify().clean
+
+
+def test_the_same_on_a_store_that_changes_one_row_at_a_time(monkeypatch):
+    monkeypatch.setattr(row_looks, "APART", 0.0)
+    monkeypatch.setattr(row_sums, "APART", 0.0)
+    faults = 3 * len(damage.WAYS)
+    with connect("memory://?span=row", stores.SHOP, workers=0) as db:
+        loading.load(db, loading.Source(None, 1_000, 7))
+        assert db.verify().clean
+        planted = damage.damage(db, faults, 7)
+        assert len(set(planted)) == faults
+        assert found_in(db) == set(planted)
+        repaired = db.repair()
+        assert (repaired.mended, repaired.clean) == (faults, True)
         assert db.verify().clean

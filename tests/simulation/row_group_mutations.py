@@ -52,7 +52,7 @@ def numbers_come_from_a_row_of_their_own(patch):
 
 def a_number_is_taken_before_the_commit(patch):
     swap = "    if not (yield from self._swap_root"
-    taken = "    if _group.counts:\n        yield from Mutate('roots', [RowMutation(key, _group.counts)])\n"
+    taken = "    if ready.group.counts:\n        yield from Mutate('roots', [RowMutation(key, ready.group.counts)])\n"
     edit(patch, RowCommitter, "_write", (swap, f"{taken}{swap}"))
 
 

@@ -118,6 +118,7 @@ BY_SCHEDULE = {
     "totals": row_totals_mutations.BY_SWITCHES,
     "totals of groups": row_child_totals_mutations.BY_SWITCHES,
     "former groups": row_former_groups.BY_SCHEDULE,
+    "building of feeds": test_row_building.BY_SCHEDULE,
 }
 """The rules that no short search finds by seeds, and the schedules that find them."""
 

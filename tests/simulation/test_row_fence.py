@@ -64,7 +64,7 @@ def a_lease_counts_from_the_end_of_the_read(patch):
     edit(
         patch,
         LeasedFence,
-        "refresh",
+        "refresh_with",
         ("    self._read_at = max(read_at, self._read_at)", "    self._read_at = self.clock()"),
     )
 

@@ -60,6 +60,7 @@ class OneRowWrites(Writes):
     def __init__(self, costs: EntityCosts, inline: int) -> None:
         refuse_unsupported(costs.catalog)
         super().__init__(costs, min(inline, ROW_HOLDERS))
+        self._most_children = inline
         self._entries = RowEntries(costs, self._watched, self._inline)
 
     def bound(self, write: WriteCall, name: str) -> Bound:
@@ -114,7 +115,7 @@ class OneRowWrites(Writes):
         writes = [(self.bound(root._replace(cls=each), "delete"), children) for each in models if children]
         total = BoundBuilder()
         hold = hold_size(self._costs.key(self._catalog.kinds[root.cls]))
-        total.add("list", Rows("scan", "views", "children", CHILD_OF), self._inline + 1, hold)
+        total.add("list", Rows("scan", "views", "children", CHILD_OF), self._most_children + 1, hold)
         total.add_bound(shared_commit([*writes, (self.bound(root, "delete"), 1)]).bound(name, root.cls.__name__))
         # The holds of children on the root, and on each other, are there until the commit is applied.
         gone = Rows("scan", "views", "holds of children that go", CHILD_OF)

@@ -52,14 +52,7 @@ from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import View
-from oneread.errors import (
-    InvalidQuery,
-    InvalidUrl,
-    NotFound,
-    OnereadError,
-    Unsupported,
-    UsageError,
-)
+from oneread.errors import InvalidQuery, InvalidUrl, NotFound, OnereadError, Unsupported, UsageError
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model

@@ -2,7 +2,7 @@
 
 A look is a scan of the journal and of the tasks, and whatever the periodic jobs read. Where hundreds of programs are
 at rest only the one with a lease does it; the others read the schema row and the lease, one request. A program does its
-own tasks whether it has the lease or not. See docs/decisions/0105-one-recoverer.md.
+own tasks whether it has the lease or not. See docs/decisions/0097-one-recoverer.md.
 """
 
 from __future__ import annotations

@@ -117,3 +117,9 @@ def test_a_write_beside_a_delete_reads_again_what_it_refers_to():
     parted = alone.requests + COSTS.delete(Comment, carriers=0).requests
     shared = {"row": 1, "marker": 1, "commit": 1, "views": 1, "children": 1, "clear": 1, "unmark": 1}
     assert beside.requests == parted + again - sum(shared.values())
+
+
+def test_children_are_listed_up_to_the_limit_of_the_schema():
+    """Fewer holders follow within a call there, but as many children are deleted at once as elsewhere."""
+    listed = COSTS.delete(User, children=0).terms[0]
+    assert (listed.what, listed.rows) == ("children", 1 + SCHEMA.inline)
