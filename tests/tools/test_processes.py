@@ -61,7 +61,8 @@ def test_servers_for_a_person_run_until_they_are_interrupted():
     with need("bigtable", bigtable_emulator):
         pass
     command = [sys.executable, "-m", "tools.servers", "bigtable"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as program:
+    ignoring = ["setsid", "sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]  # as in the background of a script
+    with subprocess.Popen(ignoring, stdout=subprocess.PIPE, cwd=ROOT, text=True) as program:
         said = [program.stdout.readline() for _ in range(4)]
         assert said[0].startswith("BIGTABLE_EMULATOR_HOST=127.0.0.1:")
         assert said[-1] == "running; Ctrl-C ends them\n"

@@ -73,7 +73,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no such server: {', '.join(unknown)}; there are {', '.join(SERVERS)}")
     if options.region_servers < 1 or options.thrift_servers < 1:
         parser.error("HBase needs a region server and a Thrift server")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the servers too
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell lets what it starts in the background ignore SIGINT
+        signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt), ExitStack() as stack:
         for name in names:
             try:
