@@ -64,7 +64,7 @@ def test_the_same_on_a_store_that_changes_one_row_at_a_time(monkeypatch):
     monkeypatch.setattr(row_sums, "APART", 0.0)
     faults = 3 * len(damage.WAYS)
     with connect("memory://?span=row", stores.SHOP, workers=0) as db:
-        loading.load(db, loading.Source(None, 1_000, 7))
+        loading.load(db, loading.Source(None, 400, 7))
         assert db.verify().clean
         planted = damage.damage(db, faults, 7)
         assert len(set(planted)) == faults

@@ -17,7 +17,7 @@ from oneread.testing import strategies
 from oneread.testing.proof import prove
 from oneread.transfer.load import DumpReader, parse_head
 from tests.hbase_admin import administrator
-from tests.properties.test_one_row import of_one_row
+from tests.properties.one_row import of_one_row
 from tests.rooms import RoomOfKeys
 from tests.simulation.row_spread import spread_over
 from tests.simulation.schema import WORLD

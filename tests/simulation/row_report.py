@@ -36,6 +36,7 @@ from tests.simulation import (
     row_spread,
     row_totals_mutations,
     row_trimming,
+    row_verifying,
     test_row_building,
     test_row_feeds,
     test_row_fence,
@@ -103,6 +104,7 @@ BY_OTHER_SEED = {
     "building of feeds": test_row_building.BROKEN,
     "watched views": test_row_watching.BY_SEED,
     "purge": row_purging.BY_SEED,
+    "verifications": row_verifying.BY_SEED,
 }
 """The same of simulations that are not run here; their own tests find them, or the schedules below."""
 
