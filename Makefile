@@ -30,9 +30,10 @@ $(BIN)/pip:
 	@echo "setting up $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 
-# $(call INSTALL,file): what the file pins, then the tree itself, built by the pinned hatchling. pip removes nothing, so
-# a later `make demo` leaves the developers' tools in place.
-INSTALL = $(PIP) install --require-hashes --requirement $(1) && \
+# $(call INSTALL,file): what the file pins, then the tree itself, built by the pinned hatchling. The file names all that
+# is needed; pip would look for extras of it (coverage[toml]) in newer versions than the pinned ones, and refuse them.
+# pip removes nothing, so a later `make demo` leaves the developers' tools in place.
+INSTALL = $(PIP) install --require-hashes --no-deps --requirement $(1) && \
 	$(PIP) install --no-deps --no-build-isolation --editable .
 
 # What running on the embedded store needs.
