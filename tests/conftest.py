@@ -1,5 +1,6 @@
 """What every test shares: how hypothesis searches, and what coverage measures."""
 
+import gc
 import os
 from pathlib import Path
 from uuid import uuid4
@@ -43,6 +44,8 @@ def forget_what_the_parent_ran():
 
 
 os.register_at_fork(after_in_child=forget_what_the_parent_ran)
+# What earlier tests of a parent left is not collected in its child: gRPC's objects crash there.
+os.register_at_fork(after_in_child=gc.freeze)
 
 
 def is_measured(item):

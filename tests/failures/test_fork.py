@@ -29,6 +29,7 @@ def in_child(work):
         status = 1
         try:
             work()
+            gc.unfreeze()
             gc.collect()
             status = 0
         finally:
