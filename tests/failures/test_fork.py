@@ -18,18 +18,12 @@ from tests.failures.stores import child, keys, put, row
 
 
 def in_child(work):
-    """Runs `work` in a forked child and answers its exit status; the child leaves as programs do, or by an error.
-
-    The child collects what it had of the store. What other tests of this process left is collected before: gRPC's
-    objects crash a child that collects them.
-    """
-    gc.collect()
+    """Runs `work` in a forked child and answers its exit status; the child leaves as programs do, or by an error."""
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
             work()
-            gc.unfreeze()
             gc.collect()
             status = 0
         finally:
