@@ -204,14 +204,24 @@ class OneRowWrites(Writes):
         return full_row(self._root(cls), sources + self._totals_of(cls))
 
     def _likely(self, cls: type) -> frozenset[str]:
-        """Aggregates whose groups are known before sources are read: they take nothing from behind a reference."""
+        """Aggregates whose groups are known before sources are read: they take nothing from behind a reference.
+
+        None is where a view takes a total: the entity is not emitted before its totals are known.
+        """
         cost, references = self._costs.of[cls], self._costs.of[cls].references
-        unknown = {
-            each.form.name.partition(".")[0]
+        routes = [
+            (each.form.name.partition(".")[0], route)
             for each in cost.views
             for route in (*each.form.place, *each.form.value, *each.where)
+        ]
+        unknown = {
+            name
+            for name, route in routes
             if (len(route) > 1 and references.keys() & {*route[:1]}) or cost.updated_fields & {*route[:1]}
         }
+        totals = {each.field for each in self._catalog.entity_types[cls].rollups}
+        if any(totals & {*route[:1]} for name, route in routes if name not in unknown):
+            return frozenset()
         return frozenset({each.form.name for each in cost.views if each.form.sort == "group"} - unknown)
 
     def _held_by(self, prefix: bytes, cls: type) -> list[str]:

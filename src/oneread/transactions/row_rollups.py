@@ -69,7 +69,7 @@ class TotalsCommitter(GroupCommitter):
         Nothing raises here: the commit is made. What could not be done is left to workers.
         """
         tasks = yield from self._apply_now(done)
-        if not any(map(outbox.is_group_task, tasks)):
+        if not self._inline or not any(map(outbox.is_group_task, tasks)):
             return tasks
         waiting: Waiting = {}
         try:
