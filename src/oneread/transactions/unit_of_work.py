@@ -15,16 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from oneread.errors import (
-    BudgetExceeded,
-    Closed,
-    Conflict,
-    LimitExceeded,
-    NotUnique,
-    OnereadError,
-    SchemaMismatch,
-    UsageError,
-)
+from oneread.errors import NotUnique, OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
@@ -144,17 +135,8 @@ def no_claim_facts(_key: bytes) -> Mapping[str, object]:
 
 _TAKEN: Final = "this value is declared unique, and another entity has it"
 
-_REFUSALS: Final = (UsageError, LimitExceeded, Conflict)
-NOT_REFUSALS: Final = (BudgetExceeded, Closed, SchemaMismatch)
-"""Errors that end the work instead, though some are a kind of those."""
-
 _ABSENT: Final = object()
 """What the log keeps of a key that a mapping did not have."""
-
-
-def is_refusal(error: BaseException) -> bool:
-    """Whether an error refuses the change that was being decided; any other ends the work."""
-    return isinstance(error, _REFUSALS) and not isinstance(error, NOT_REFUSALS)
 
 
 def _merged(stored: list[Found], changed: dict[bytes, Row | None]) -> list[Found]:
