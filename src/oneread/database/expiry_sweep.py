@@ -26,7 +26,7 @@ from oneread.store.keys import spread_parts
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.commit import Change
-from oneread.transactions.unit_of_work import is_refusal
+from oneread.transactions.refusals import is_refusal
 
 BATCH: Final = 100
 """Entities of one transaction."""

@@ -184,9 +184,9 @@ class AggregateView:
         sums, refuse_long = code.contributions(self.tokens[0]), code.name("refuse_long", self._refuse_long)
         shared = self._amounts(code)
         before = [*shared.lines, f"amounts, recorded = {shared.variable}"]
-        each = [f"{sums} += found, recorded", f"deltas.append(({self.prefix!r} + found, amounts, 1))"]
+        each = [self.key.adds(sums, "found, recorded"), f"deltas.append(({self.prefix!r} + found, amounts, 1))"]
         for extremum in self.extrema:
-            once, row = extremum.write(code, refuse_long)
+            once, row = extremum.write(code, refuse_long, self.key.adds)
             before += once
             each += row
         self.key.write(code, self._where, before, each)

@@ -100,8 +100,13 @@ class Extremum(NamedTuple):
         ordering = (self.field, self.order, encode)
         return [ordering] if self.order is self.value else [ordering, (self.field, self.value, self.pack)]
 
-    def write(self, code: EmissionCode, refuse_long: str) -> tuple[list[str], list[str]]:
-        """The statements before the groups of an entity, and those of each: the value's key, row and digest."""
+    def write(
+        self, code: EmissionCode, refuse_long: str, adds: Callable[[str, str], str]
+    ) -> tuple[list[str], list[str]]:
+        """The statements before the groups of an entity, and those of each: the value's key, row and digest.
+
+        `adds` is that of the aggregate's key.
+        """
         order, absent = "value", "value is None"
         if self.order is not self.value:
             order, absent = "at", f"value is None or (at := {self.order.code}) is None"
@@ -118,7 +123,7 @@ class Extremum(NamedTuple):
             f"element, doc, kept = {shared.variable}",
             f"if len(found) + len(element) > {VALUES_BYTES}: {refuse_long}({self.field!r})",
             "place = found + element",
-            f"{rows} += place, kept",
+            adds(rows, "place, kept"),
             f"shown[{self.prefix!r} + place + suffix] = doc",
         ]
         return shared.lines, [f"if {shared.variable}:", *indented(row)]
@@ -238,13 +243,13 @@ def _packed_in_digits(value: object) -> Packed:
 
     The key says the form that most values have. Of others the record keeps a digest.
     """
-    doc, _kept = _packed(value)
-    is_usual = bool(value) if isinstance(value, float) else isinstance(value, Decimal) and _is_shortest(str(value))
+    doc = _pack(value)
+    is_usual = _is_shortest(str(value)) if isinstance(value, Decimal) else isinstance(value, float) and bool(value)
     return doc, SAID_BY_KEY if is_usual else short_hash(doc)
 
 
 def _is_shortest(digits: str) -> bool:
     """Whether a Decimal's digits have no exponent, no sign of zero, and no zeros at the end of a fraction."""
     if "." in digits:
-        return digits[-1] != "0" and digits[-1].isdigit() and "E" not in digits.upper()
+        return "1" <= digits[-1] <= "9" and "E" not in digits and "e" not in digits
     return digits != "-0" and digits.removeprefix("-").isdigit()

@@ -18,8 +18,9 @@ from oneread.errors import OnereadError
 from oneread.models.paths import path_of
 from oneread.store.keys import row_part
 from oneread.transactions.first_rows import FirstRows
+from oneread.transactions.refusals import is_refusal
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.unit_of_work import DerivedWrites, is_refusal
+from oneread.transactions.unit_of_work import DerivedWrites
 
 
 class IndexedGroups:

@@ -111,7 +111,7 @@ class IndexView(ShownRows):
             refuse = code.name("refuse", self._refuse_long)
             most = VALUES_BYTES + KEY_BYTES + self.key.spread_bytes
             each.append(f"if len(place) > {most}: {refuse}(len(place))")
-        each += [f"{rows} += found, hashed(doc)", f"shown[{self.prefix!r} + place] = doc"]
+        each += [self.key.adds(rows, "found, hashed(doc)"), f"shown[{self.prefix!r} + place] = doc"]
         if self.unique:
             claimed = code.contributions(self.tokens[1])
             present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)

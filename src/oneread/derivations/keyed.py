@@ -265,6 +265,10 @@ class ViewKey:
             rows = ["for m in several:", *indented(rows)]
         code.add_view(self.view, [*lines, *before, *rows])
 
+    def adds(self, contributions: str, added: str) -> str:
+        """The statement that adds to the contributions of a token for each row; without each(...) there is one row."""
+        return f"{contributions} += {added}" if self._has_elements else f"{contributions} = [{added}]"
+
     def _refuse_long(self, values: bytes) -> NoReturn:
         raise InvalidKey(
             "the values of a view row are too long together",

@@ -39,8 +39,8 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _FIRST_INSTANT: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST_INSTANT: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _OFFSET: Final = 1 << 63  # instants before 1970 are negative; the offset makes them sort as unsigned
-_TAGGED_INSTANT: Final = Struct(">BQ")
-_DAY: Final = 86_400_000_000
+_pack_instant: Final = Struct(">BQ").pack
+_DAY_SECONDS: Final = 86_400
 
 _NONE_FIRST: Final = bytes((framing.NONE_FIRST,))
 _NONE_LAST: Final = bytes((framing.NONE_LAST,))
@@ -79,16 +79,18 @@ def _put_date(value: date, _field: str) -> bytes:
 
 
 def _microseconds(span: timedelta) -> int:
-    return span.days * _DAY + span.seconds * 1_000_000 + span.microseconds
+    return (span.days * _DAY_SECONDS + span.seconds) * 1_000_000 + span.microseconds
 
 
 def _put_datetime(value: datetime, field: str) -> bytes:
-    if value.tzinfo is not UTC and (value.tzinfo is None or value.utcoffset() is None):
+    zone = value.tzinfo
+    if zone is not UTC and (zone is None or value.utcoffset() is None):
         raise InvalidKey("a naive datetime is not an instant; give it a time zone", field=field, value=value)
-    instant = _microseconds(value - _EPOCH)
-    if not _FIRST_INSTANT <= instant <= _LAST_INSTANT:
+    span = value - _EPOCH
+    instant = (span.days * _DAY_SECONDS + span.seconds) * 1_000_000 + span.microseconds
+    if zone is not UTC and not _FIRST_INSTANT <= instant <= _LAST_INSTANT:
         raise InvalidKey("the instant is outside the years 1 to 9999 in UTC", field=field, value=value)
-    return _TAGGED_INSTANT.pack(framing.DATETIME, instant + _OFFSET)
+    return _pack_instant(framing.DATETIME, instant + _OFFSET)
 
 
 def _put_timedelta(value: timedelta, _field: str) -> bytes:

@@ -56,11 +56,12 @@ from oneread.transactions.commit import Change, Commit, Committer, GroupRefused
 from oneread.transactions.first_rows import first_values
 from oneread.transactions.intents import root_row
 from oneread.transactions.native import NativeCommitter
+from oneread.transactions.refusals import NOT_REFUSALS
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 from oneread.transactions.tasks import OutboxRunner
-from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE
+from oneread.transactions.unit_of_work import VALUE
 
 _MEMBERSHIPS: Final = 20
 """Memberships of one step that builds a feed: each is given the items of its group."""

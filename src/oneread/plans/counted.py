@@ -113,10 +113,7 @@ class CountedStore:
         trace = self._trace
         if trace.observers:
             trace.show(Replace(table, rows_of_values(values, stamp)), None)
-        size = sum(map(len, values))
-        for value in values.values():
-            if value is not None:
-                size += len(value)
+        size = sum(map(len, values)) + sum(map(len, filter(None, values.values())))
         trace.count(len(values), size)
 
 

@@ -8,7 +8,9 @@ docs/decisions/0075-commits-alone.md.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from oneread.plans.counted import CountedStore
 from oneread.store.rows import EntityRow, Row, later_than, rows_of_values
@@ -19,7 +21,7 @@ from oneread.transactions.root_rows import RowCache
 from oneread.transactions.sequences import keep_sequences
 
 
-class RowsAlone(NamedTuple):
+class RowsAlone(msgspec.Struct, frozen=True):
     """The rows that follow from one decision, by table.
 
     `version` is the stamp of the rows of views; each sum has a stamp of its own, since it is newer than the sum before.

@@ -22,14 +22,10 @@ from oneread.transactions.cascade import Cascade, RefusedHolders
 from oneread.transactions.commit import Change, Commit, FollowChanges, WriteFence
 from oneread.transactions.loading import check_unchanged, load_rows, wanted_rows
 from oneread.transactions.outbox import SetAside
+from oneread.transactions.refusals import is_refusal
 from oneread.transactions.root import next_version
 from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, Swap, swap
-from oneread.transactions.unit_of_work import (
-    Group,
-    HoldersRefused,
-    UnitOfWork,
-    is_refusal,
-)
+from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork
 
 T = TypeVar("T")
 

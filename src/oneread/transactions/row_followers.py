@@ -23,6 +23,7 @@ from oneread.transactions.commit import Change, Decision
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import INTENTS, Intents, SeenRow, marker_row, read_root, root_row
 from oneread.transactions.lost_answers import surely
+from oneread.transactions.refusals import NOT_REFUSALS
 from oneread.transactions.root import Root, next_version
 from oneread.transactions.row_apply import Committed, check_sums
 from oneread.transactions.row_commits import Prepared, Ready, RowCommitter
@@ -31,7 +32,7 @@ from oneread.transactions.row_pointers import taken_by
 from oneread.transactions.row_shown_groups import RowsAndGroups
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.system_rows import Swap
-from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, later
+from oneread.transactions.unit_of_work import VALUE, later
 
 PAGE: Final = 100
 """Holders that follow at once, at most."""

@@ -24,6 +24,7 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Commit
 from oneread.transactions.intents import INTENTS, SeenRow, marker_row, read_pending, read_root, root_row
 from oneread.transactions.lost_answers import surely
+from oneread.transactions.refusals import is_refusal
 from oneread.transactions.root import next_version
 from oneread.transactions.row_apply import Committed, group_tasks, left_tasks, reserve
 from oneread.transactions.row_commits import LATER, Prepared, Ready, Unfollowed, was_made
@@ -32,7 +33,7 @@ from oneread.transactions.row_pointers import put_cell, put_pointers, taken_by
 from oneread.transactions.row_rollups import TotalsCommitter, Waiting
 from oneread.transactions.row_shown_groups import RowsAndGroups, read_groups
 from oneread.transactions.row_time import OPERATION
-from oneread.transactions.unit_of_work import VALUE, is_refusal
+from oneread.transactions.unit_of_work import VALUE
 
 _log = logging.getLogger(__name__)
 

@@ -25,6 +25,7 @@ from oneread.transactions.intents import SeenRow, read_pending, read_root
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder, encode_lease, lease_in
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.outbox import group_of_root, group_root, is_group_root
+from oneread.transactions.refusals import NOT_REFUSALS
 from oneread.transactions.root import NO_ROOT, Root, next_version
 from oneread.transactions.row_apply import Committed
 from oneread.transactions.row_commits import Finished, LostRace, Ready
@@ -40,7 +41,7 @@ from oneread.transactions.row_shown_groups import (
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.system_rows import Swap
 from oneread.transactions.tasks import TaskStepResult
-from oneread.transactions.unit_of_work import NOT_REFUSALS, DerivedWrites, Group, GroupIndexes, later
+from oneread.transactions.unit_of_work import DerivedWrites, Group, GroupIndexes, later
 
 _log = logging.getLogger(__name__)
 

@@ -15,21 +15,12 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from oneread.errors import (
-    BudgetExceeded,
-    Closed,
-    Conflict,
-    LimitExceeded,
-    NotUnique,
-    OnereadError,
-    SchemaMismatch,
-    UsageError,
-)
+from oneread.errors import NotUnique, OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE as ROW_VALUE
-from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table, later_than, row_of_root
+from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table, later_than, row_of_root, rows_of_values
 from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries
 from oneread.transactions.deltas import Delta, Number
 from oneread.transactions.first_rows import FirstRows, values_of
@@ -144,17 +135,8 @@ def no_claim_facts(_key: bytes) -> Mapping[str, object]:
 
 _TAKEN: Final = "this value is declared unique, and another entity has it"
 
-_REFUSALS: Final = (UsageError, LimitExceeded, Conflict)
-NOT_REFUSALS: Final = (BudgetExceeded, Closed, SchemaMismatch)
-"""Errors that end the work instead, though some are a kind of those."""
-
 _ABSENT: Final = object()
 """What the log keeps of a key that a mapping did not have."""
-
-
-def is_refusal(error: BaseException) -> bool:
-    """Whether an error refuses the change that was being decided; any other ends the work."""
-    return isinstance(error, _REFUSALS) and not isinstance(error, NOT_REFUSALS)
 
 
 def _merged(stored: list[Found], changed: dict[bytes, Row | None]) -> list[Found]:
@@ -183,8 +165,8 @@ class UnitOfWork:
 
     __slots__ = (
         "_applied", "_changed", "_changed_roots", "_claim_facts", "_claimed", "_deltas", "_follower", "_indexed",
-        "_known", "_log", "_logs", "_released", "_sums_before", "followed", "is_consistent", "loaded", "name_of",
-        "only_followed", "roots", "showing", "store", "tasks", "unfollowed",
+        "_keeps_values", "_known", "_log", "_logs", "_released", "_stamp", "_sums_before", "_values", "followed",
+        "is_consistent", "loaded", "name_of", "only_followed", "roots", "showing", "store", "tasks", "unfollowed",
     )  # fmt: skip
 
     store: CountedStore
@@ -219,6 +201,9 @@ class UnitOfWork:
         }
         self._changed: dict[Table, dict[bytes, Row | None]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
         self._changed_roots: dict[bytes, EntityRow] = {}
+        self._values: dict[bytes, bytes | None] = {}  # changed rows of views, while all of them have one stamp
+        self._stamp = 0
+        self._keeps_values = follower is None and not logs  # no mark was made either
         self._deltas: dict[bytes, Delta] = {}
         self._released: dict[bytes, bytes] = {}
         self._claimed: dict[bytes, tuple[bytes, ...]] = {}  # several may claim a value until the unit is settled
@@ -237,6 +222,7 @@ class UnitOfWork:
         """Begins to log changes, so that `restore` can return to this moment; marks nest."""
         if self._log is None:  # a commit without marks pays nothing
             self._log = []
+            self._keeps_values = False
         return Mark(len(self._log), len(self._applied), len(self.tasks), len(self.followed))
 
     def restore(self, mark: Mark) -> None:
@@ -358,10 +344,11 @@ class UnitOfWork:
 
     def put_all(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         """Stores and removes many rows; not of `roots`."""
+        changed = self._rows(table)
         self._log_values(self._known[table], rows)
-        self._log_values(self._changed[table], rows)
+        self._log_values(changed, rows)
         self._known[table].update(rows)
-        self._changed[table].update(rows)
+        changed.update(rows)
 
     def remove(self, table: Table, key: bytes) -> None:
         """Removes a row."""
@@ -369,7 +356,7 @@ class UnitOfWork:
 
     def put(self, table: Table, key: bytes, row: Row | None) -> None:
         """Stores a row, replacing the one before; None removes it."""
-        known, changed = self._known[table], self._changed[table]
+        known, changed = self._known[table], self._rows(table)
         if self._log is not None:
             self._log += ((known, key, known.get(key, _ABSENT)), (changed, key, changed.get(key, _ABSENT)))
         known[key] = changed[key] = row
@@ -394,10 +381,16 @@ class UnitOfWork:
 
     def has_put(self, table: Table, key: bytes) -> bool:
         """Whether this unit stores or removes a row."""
-        return key in self._changed[table]
+        return key in self._rows(table)
 
     def changed(self, table: Table) -> Mapping[bytes, Row | None]:
         """The rows of a table that this unit stores, and None for those that it removes."""
+        return self._rows(table)
+
+    def _rows(self, table: Table) -> dict[bytes, Row | None]:
+        """The changed rows of a table as cells; from then on the unit keeps those of views so."""
+        if self._values and table == "views":
+            self._changed["views"], self._values = rows_of_values(self._values, self._stamp), {}
         return self._changed[table]
 
     def known(self, table: Table) -> dict[bytes, Row | None]:
@@ -415,7 +408,7 @@ class UnitOfWork:
 
     def _changed_in(self, table: Table, within: RowRange, places: Sequence[bytes] | None) -> dict[bytes, Row | None]:
         """This unit's changes in a range."""
-        changed = self._changed[table]
+        changed = self._rows(table)
         if places is None:
             return {
                 key: row
@@ -427,17 +420,21 @@ class UnitOfWork:
 
     def apply(self, operations: DerivedWrites, version: int, owner: bytes = b"") -> None:
         """Applies the derived operations of one commit of root row `owner`; rows they put get its version as stamp."""
-        views = self._changed["views"]  # not through `put`: no code reads them by key
-        if self._log is not None:
+        values = self._values
+        if self._keeps_values and (version == self._stamp if values else not self._changed["views"]):
+            self._stamp = version
+            values.update(dict.fromkeys(operations.deletes))
+            values.update(operations.puts)
+        else:
+            views = self._rows("views")  # not through `put`: no code reads them by key
             self._log_values(views, [*operations.deletes, *operations.puts])
+            views.update(dict.fromkeys(operations.deletes))
+            views.update(rows_of_values(operations.puts, version))
+        if self._log is not None:
             if operations.released or operations.claimed:
                 self._log_values(self._released, operations.released)
                 self._log_values(self._claimed, [*operations.released, *operations.claimed])
             self._applied.append((owner, operations))
-        for key in operations.deletes:
-            views[key] = None
-        for key, shown in operations.puts.items():
-            views[key] = {VALUE: Cell(shown, version)}
         for key, amounts, sign in operations.deltas:
             delta = self._deltas.get(key)
             if delta is None or self._log is not None:
@@ -500,8 +497,7 @@ class UnitOfWork:
 
         One request a table; one more to read the logs.
         """
-        changed = self._changed["views"]
-        if self._follower is not None and changed:
+        if self._follower is not None and (changed := self._rows("views")):
             followed = changed
             if self.unfollowed:
                 followed = {key: row for key, row in changed.items() if view_part(key) not in self.unfollowed}
@@ -510,7 +506,9 @@ class UnitOfWork:
             self._log_changes(now)
         self._write_roots()
         for table, rows in self._changed.items():
-            if rows and table != "roots":
+            if table == "views" and self._values:
+                self.store.replace_values("views", self._values, self._stamp)
+            elif rows and table != "roots":
                 self.store.replace(table, rows)
 
     def _write_roots(self) -> None:
@@ -530,7 +528,7 @@ class UnitOfWork:
         The only place that does so: all rows of views that commits, tasks and repairs change pass through here.
         """
         found: dict[bytes, list[tuple[bool, bytes]]] = {}
-        for key, row in self._changed["views"].items():
+        for key, row in self._rows("views").items():
             logged = self._logs.get(view_part(key))
             if logged is not None:
                 found.setdefault(logged.log, []).append((row is not None, key[logged.cut :]))
@@ -580,7 +578,7 @@ class UnitOfWork:
 
     def _index_groups(self, refused: dict[bytes, Exception]) -> None:
         """Makes the index rows of every group that changed, whose sums are settled."""
-        places = sorted(self._changed["views"])
+        places = sorted(self._rows("views"))
         for key, indexes in self._indexed.items():
             row = self.get("counts", key)
             sums = _value_of(row)
@@ -616,7 +614,7 @@ class UnitOfWork:
         indexes, delta = self._indexed[key], self._deltas.get(key)
         row = self.get("counts", key)
         sums = _value_of(row) if delta is None else self._new_sum(key, row, delta, refused)
-        _before, after = self._extrema_of(indexes.extrema(key), sorted(self._changed["views"]))
+        _before, after = self._extrema_of(indexes.extrema(key), sorted(self._rows("views")))
         try:
             indexes.rows(key, GroupNumbers(sums, after))
         except OnereadError as error:

@@ -25,8 +25,8 @@ from oneread.plans.progress import Progress, Reporter, no_progress
 from oneread.store.requests import Scan
 from oneread.transactions import outbox
 from oneread.transactions.commit import Commit, Committer
+from oneread.transactions.refusals import is_refusal
 from oneread.transactions.system_rows import Swap
-from oneread.transactions.unit_of_work import is_refusal
 from oneread.transfer.checkpoints import (
     Checkpoint,
     Position,

@@ -18,7 +18,7 @@ from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.transactions.commit import Change, Commit, Committer
 from oneread.transactions.known_commits import KnownCommit
-from oneread.transactions.unit_of_work import is_refusal
+from oneread.transactions.refusals import is_refusal
 from oneread.transfer.bulk import Batches, BatchOptions, Item, Limits, MakeChange, Refusal, WantedChange
 from oneread.transfer.checkpoints import Checkpoint, Position, encode_checkpoint
 

@@ -1,6 +1,8 @@
 """A unit of work sees its own writes, and settles deltas and claims once, at the end."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import AlreadyExists, Corrupt
@@ -56,6 +58,33 @@ def test_a_scan_sees_what_the_unit_put_and_took_away(driver):
     run(driver, body)
     rows = driver.run(Scan("views", RowRange(b"", b""), 9).__iter__(), Trace())
     assert [key for key, _row in rows] == [b"a", b"b", b"e"]
+
+
+KEYS = st.sampled_from([b"a", b"b", b"c"])
+PUTS = st.dictionaries(KEYS, st.sampled_from([b"1", b"2"]))
+COMMITS = st.lists(st.tuples(PUTS, st.sets(KEYS), st.sampled_from([7, 8]), st.booleans()))
+"""Rows put, rows removed, the version of the commit, and whether something looks at the changes behind it."""
+
+
+@given(COMMITS)
+def test_rows_of_views_are_written_alike_as_values_and_as_cells(commits):
+    def written(*, as_cells):
+        driver, trace, looks = SyncDriver(MemoryEngine()), Trace(), []
+
+        def plan(store):
+            unit = UnitOfWork(store)
+            if as_cells:
+                unit.mark()
+            for puts, deletes, version, is_looked_at in commits:
+                unit.apply(DerivedWrites(puts, sorted(deletes)), version)
+                if is_looked_at:
+                    looks.append(dict(unit.changed("views")))
+            unit.flush(100)
+
+        driver.run(Atomically(plan).__iter__(), trace)
+        return looks, trace.cost, driver.run(Scan("views", RowRange(b"", b""), 9).__iter__(), Trace())
+
+    assert written(as_cells=False) == written(as_cells=True)
 
 
 def test_deltas_of_one_row_meet(driver):
