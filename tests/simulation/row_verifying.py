@@ -17,7 +17,7 @@ from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.row_system import WRITES
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks, row_scanner, row_sums
-from oneread.verify.row_looks import Looker
+from oneread.verify.row_looks import Looker, Looks
 from oneread.verify.row_scanner import LogicalScanner
 from oneread.verify.row_sums import GroupPasses
 from oneread.verify.verify import VerifyOptions
@@ -72,7 +72,7 @@ def one_look(patch):
     def confirm(looker, suspects):
         return [each for found in (yield from looker.look(suspects)).found.values() for each in found], set()
 
-    patch.setattr(Looker, "confirm", confirm)
+    patch.setattr(Looks, "confirm", confirm)
     patch.setattr(row_sums, "_is_sure", lambda _known, _error: True)
 
 
@@ -112,7 +112,8 @@ def spoil(simulation, chance):
     listed = {each.prefix for each in views}
     stored = {table: dict(engine.answer(Scan(table, RowRange(b"", b""), 1 << 30, families="dm"))) for table in TABLES}
     lists = [key for key, row in stored["views"].items() if view_part(key) in listed and VALUE in row]
-    groups = [key for key, row in stored["counts"].items() if VALUE in row and WRITES in row]
+    counted = [(key, row) for key, row in stored["counts"].items() if view_part(key) in listed]
+    groups = [key for key, row in counted if VALUE in row and WRITES in row]
     for table, keys, change in (
         ("views", chance.sample(lists, min(2, len(lists))), lambda _row: None),
         ("counts", chance.sample(groups, min(2, len(groups))), _with_more),

@@ -163,6 +163,16 @@ class TotalsCommitter(GroupCommitter):
             attempt = partial(self._show, self._followers.of_groups(holder, [group]), [group], set[int]())
             yield from in_time(self._commit_now(attempt, holder), self.clock, OPERATION)
 
+    def show_again(self, holder: bytes, groups: Sequence[Group]) -> Plan[None]:
+        """Commits an entity with the numbers of groups, whatever it says to have taken of them; then what follows.
+
+        Raises what the entity refuses them by.
+        """
+        attempt = partial(self._show, self._followers.of_groups(holder, groups), groups, set[int](), always=True)
+        done = yield from in_time(self._until_won(attempt, holder), self.clock, OPERATION)
+        if done is not None:
+            yield from self._settle(done, ())
+
     def _show_all(self, holder: bytes, groups: Sequence[Group]) -> Plan[list[ShownAgain]]:
         """Gives an entity the numbers of groups in one commit; in one for each where that is refused."""
         change = self._followers.of_groups(holder, groups)
@@ -203,9 +213,11 @@ class TotalsCommitter(GroupCommitter):
         return seen, row
 
     def _show(
-        self, change: Change, groups: Sequence[Group], fenced: set[int], _has_caught_up: bool  # noqa: FBT001 - called by `_until_won` only
+        self, change: Change, groups: Sequence[Group], fenced: set[int], _has_caught_up: bool, *, always: bool = False  # noqa: FBT001 - called by `_until_won` only
     ) -> Plan[Committed | None]:  # fmt: skip
         """One attempt to give an entity the numbers of groups; None where it has them, or is not there.
+
+        It has those of its row, or the row is wrong and it is `always` committed.
 
         An entity that is made at the same time may have read them before they changed: a fence ends that attempt, and
         one that begins afterwards reads them as they are. `fenced` are the versions that were seen without it. All of
@@ -222,7 +234,7 @@ class TotalsCommitter(GroupCommitter):
             raise LostRace
         yield from self.load(draft, [change], set())
         used, shown = draft.stored[change.key].used, draft.rows.shown[change.key]
-        if not any(each.extrema for each in groups) and used.items() >= shown.items():
+        if not always and not any(each.extrema for each in groups) and used.items() >= shown.items():
             return None
         draft.decide(change)
         if not draft.decided:  # others may be about to show other numbers, read before: this ends their attempts

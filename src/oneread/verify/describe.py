@@ -38,7 +38,7 @@ from oneread.store.keys import (
 )
 from oneread.store.rows import Table
 from oneread.transactions.deltas import Number
-from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
+from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, group_of_root, is_group_root
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 
 _POINTERS: Final[Mapping[bytes, str]] = {BACK_REFERENCES: "back-reference", HOLDS: "hold"}
@@ -61,7 +61,9 @@ _UNQUOTED: Final = 40
 
 
 def spell_entity(keyspaces: StoreKeyspaces, key: bytes) -> str:
-    """An entity's model and key as the command line takes them: `Purchase 537626/1`."""
+    """An entity's model and key as the command line takes them: `Purchase 537626/1`; a group by its root row."""
+    if is_group_root(key):
+        return spell_row(keyspaces, "counts", group_of_root(key))
     try:
         kind = keyspaces.catalog.kind_of(key)
         return f"{kind.cls.__name__} {spell_values(kind.parts_of(key))}"

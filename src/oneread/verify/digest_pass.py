@@ -162,15 +162,12 @@ class DigestPass:
             yield from self.scanner.scan_all("views", each.within, partial(self._subtract_pointers, each))
 
     def _expect(self, found: list[Found]) -> Plan[None]:
-        examine, digests, checked = self.reader.examiner(self.kind).examine, self.digests, []
-        for key, row in found:
-            expected = examine(key, row)
-            if not expected.is_complete:
-                expected = yield from self.reader.complete(key, row, expected)
+        digests, checked = self.digests, []
+        for (key, row), expected in zip(found, (yield from self.reader.expected_of(found)), strict=True):
             for fault in expected.faults:
                 self.reporter.entity(key, fault)
             if expected.stale_total is not None:
-                self.reporter.stale_totals.append((key, expected.stale_total))
+                self.reporter.entity(key, expected.stale_total.fault, expected.stale_total.groups)
             if VERSION in row and not expected.faults:
                 self.seen_ahead.look(self.store, key, row[VERSION].stamp)
             self.unknown += not expected.is_known

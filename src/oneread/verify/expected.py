@@ -6,7 +6,7 @@ that one bad root row does not make all of its derived rows look wrong. See docs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -29,12 +29,12 @@ from oneread.derivations.emitted_record import (
     view_of,
 )
 from oneread.derivations.entity_type import EmissionOptions, EntityType
-from oneread.derivations.rollups import Rollup
 from oneread.errors import Corrupt
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
 from oneread.plans.progress import FaultKind, ValueDifference
 from oneread.store.keys import entity_part, kind_part, pointer_part, view_part
+from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
@@ -60,11 +60,35 @@ class RootFault(NamedTuple):
     differences: tuple[ValueDifference, ...] = ()
 
 
-class StaleTotal(NamedTuple):
-    """A fault of a total, unless the group that it shows is wrong itself."""
+class StaleField(NamedTuple):
+    """A field that shows another number than its group has."""
 
-    fault: RootFault
-    groups: tuple[Group, ...]
+    field: str
+    group: Group
+    right: Any
+    held: Any
+
+
+class StaleTotal(NamedTuple):
+    """The fields of an entity that are a fault, unless the groups that they show are wrong themselves."""
+
+    fields: tuple[StaleField, ...]
+
+    @property
+    def fault(self) -> RootFault:
+        right = {each.field: each.right for each in self.fields}
+        held = {each.field: each.held for each in self.fields}
+        differences = differences_of(flat_values(right), flat_values(held))
+        return RootFault("different", "total", _totals(right), _totals(held), mendable=True, differences=differences)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return tuple(dict.fromkeys(each.group for each in self.fields))
+
+    def without(self, groups: Container[bytes]) -> StaleTotal | None:
+        """Without the fields that show any of these groups; None where none is left."""
+        fields = tuple(each for each in self.fields if each.group.key not in groups)
+        return StaleTotal(fields) if fields else None
 
 
 class Known(NamedTuple):
@@ -75,6 +99,7 @@ class Known(NamedTuple):
 
 
 NOTHING_ELSE: Final = Known()
+_NO_NUMBERS: Final = Known(numbers={})
 
 
 class ExpectedRows(msgspec.Struct, frozen=True, gc=False):
@@ -131,7 +156,7 @@ class RowExaminer:
         version, body, record = row.get(VERSION), row.get(BODY), row.get(EMITTED)
         expected = self._from_tombstone(record) if body is None else self._from_body(key, body.value, record, known)
         if version is None or not has_own_stamp(version) or _is_stamped_later(body, version, expected.faults):
-            expected = replace(expected, faults=(_version_fault(version, body), *expected.faults))
+            expected = replace(expected, faults=(version_fault(version, body), *expected.faults))
         return expected
 
     def _from_body(self, key: bytes, body: bytes, record: Cell | None, known: Known) -> ExpectedRows:
@@ -183,16 +208,14 @@ class RowExaminer:
         fields = [each for each in entity_type.rollups if _differ(each.field, expected.entity, entity)]
         if not fields:
             return expected
-        both = [{each.field: getattr(of, each.field) for each in fields} for of in (entity, expected.entity)]
-        right, held = map(flat_values, both)
-        texts = _totals(entity, fields), _totals(expected.entity, fields)
-        fault = RootFault("different", "total", *texts, mendable=True, differences=differences_of(right, held))
+        suffix = entity_part(key)
+        both = [(each, getattr(entity, each.field), getattr(expected.entity, each.field)) for each in fields]
+        stale = StaleTotal(tuple([StaleField(each.field, each.shown.group(suffix), *two) for each, *two in both]))
         if expected.faults:
             other = self._from_entity(key, StoredEntity(entity_type, entity, expected.refs, expected.hidden), record)
             if not other.faults:
-                return replace(other, faults=(fault,))
-        groups = dict.fromkeys([each.shown.group(entity_part(key)) for each in fields])
-        return replace(expected, stale_total=StaleTotal(fault, tuple(groups)))
+                return replace(other, faults=(stale.fault,))
+        return replace(expected, stale_total=stale)
 
     def _hidden_values(self, entity_type: EntityType, record: Cell | None) -> Mapping[str, Any] | None:
         """The hidden copies that a record holds; None when the sources must be read for them."""
@@ -281,7 +304,7 @@ class RowExaminer:
 class RowReader:
     """Computes the expected rows of root rows of any kind, and reads what the row alone does not say.
 
-    Something else is read for damaged rows.
+    Something else is read for entities that show totals, and for damaged rows.
     """
 
     def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner) -> None:
@@ -291,18 +314,33 @@ class RowReader:
         """Those whose rows it computes, by prefix."""
         self._examiners = {kind.prefix: RowExaminer(keyspaces, kind) for kind in keyspaces.kinds}
 
-    def examiner(self, kind: EntityKind) -> RowExaminer:
-        return self._examiners[kind.prefix]
-
     def expected_rows(self, key: bytes, row: Row) -> Plan[ExpectedRows]:
-        expected = self._examiners[kind_part(key)].examine(key, row)
-        return expected if expected.is_complete else (yield from self.complete(key, row, expected))
+        (expected,) = yield from self.expected_of([(key, row)])
+        return expected
 
-    def complete(self, key: bytes, row: Row, expected: ExpectedRows) -> Plan[ExpectedRows]:
-        """Reads what is lacking: values of sources, or rows known by digest."""
+    def expected_of(self, found: Sequence[Found]) -> Plan[list[ExpectedRows]]:
+        """What several root rows say; the groups that their entities show are read together."""
+        several = [self._examiners[kind_part(key)].examine(key, row) for key, row in found]
+        groups = [group for each in several for group in each.missing_groups]
+        numbers = (yield from self._scanner.read_groups(groups)) if groups else {}
+        for place, (key, row) in enumerate(found):
+            if not several[place].is_complete:
+                several[place] = yield from self._complete(key, row, several[place], numbers)
+        return several
+
+    def expected_writes(self, key: bytes, row: Row) -> Plan[ExpectedRows]:
+        """As `expected_rows`, without totals: they matter for what must be written only where the row is wrong."""
+        expected = self._examiners[kind_part(key)].examine(key, row, _NO_NUMBERS)
+        if expected.is_complete and not expected.faults:
+            return expected
+        return (yield from self.expected_rows(key, row))
+
+    def _complete(
+        self, key: bytes, row: Row, expected: ExpectedRows, numbers: Mapping[bytes, GroupNumbers]
+    ) -> Plan[ExpectedRows]:
+        """Reads what is lacking besides numbers: values of sources, or rows known by digest."""
         if expected.missing_sources or expected.missing_groups:
             sources, _unreadable = yield from load_sources(self._keyspaces, self._scanner, expected.missing_sources)
-            numbers = yield from self._scanner.read_groups(expected.missing_groups)
             expected = self._examiners[kind_part(key)].examine(key, row, Known(sources, numbers))
         if expected.digests:
             places = sorted(expected.digests)
@@ -321,7 +359,7 @@ class RowReader:
         (row,) = yield from self._scanner.read("roots", [owner])
         if row is None:
             return False
-        expected = yield from self.expected_rows(owner, row)
+        expected = yield from self.expected_writes(owner, row)
         return (key in expected.writes.claimed or key in expected.writes.puts) if expected.is_known else None
 
 
@@ -329,9 +367,9 @@ def _differ(field: str, one: Any, other: Any) -> bool:
     return bool(getattr(one, field) != getattr(other, field))
 
 
-def _totals(entity: Any, fields: Sequence[Rollup]) -> str:
+def _totals(values: Mapping[str, Any]) -> str:
     """Totals for people: `answers 3, best 5`."""
-    return ", ".join(f"{each.field} {getattr(entity, each.field)}" for each in fields)
+    return ", ".join(f"{field} {value}" for field, value in values.items())
 
 
 def load_sources(
@@ -405,7 +443,7 @@ def _is_stamped_later(body: Cell | None, version: Cell, faults: Sequence[RootFau
     return body is not None and body.stamp > version.stamp and all(each.kind != "unreadable" for each in faults)
 
 
-def _version_fault(version: Cell | None, body: Cell | None) -> RootFault:
+def version_fault(version: Cell | None, body: Cell | None) -> RootFault:
     if version is None:
         return RootFault("missing", "version", "" if body is None else str(body.stamp), "", mendable=True)
     differing = ValueDifference("version", str(version.stamp), _version_text(version.value))

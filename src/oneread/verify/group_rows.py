@@ -15,7 +15,7 @@ from oneread.derivations.group_indexes import IndexedGroups
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
-from oneread.store.rows import Cell, Row, RowRange, Table
+from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.first_rows import FirstRows
 from oneread.transactions.unit_of_work import VALUE, Group
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
@@ -36,7 +36,7 @@ class ExpectedRow(NamedTuple):
 class FaultyRows:
     """Whether groups are reported as wrong; made of the rows that were."""
 
-    def __init__(self, faulty: Iterable[tuple[Table, bytes]]) -> None:
+    def __init__(self, faulty: Iterable[tuple[str, bytes]]) -> None:
         known = list(faulty)
         self._sums = frozenset(key for table, key in known if table == "counts")
         self._rows = sorted(key for table, key in known if table == "views")

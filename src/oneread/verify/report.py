@@ -11,7 +11,7 @@ from oneread.store.requests import Found
 from oneread.store.rows import Row, Table
 from oneread.transactions.deltas import Number
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import VALUE, Group
 from oneread.verify.describe import (
     damaged_row,
     differences_of,
@@ -22,7 +22,7 @@ from oneread.verify.describe import (
     spell_entity,
     spell_row,
 )
-from oneread.verify.expected import RootFault, StaleTotal
+from oneread.verify.expected import RootFault
 from oneread.verify.keyspace import StoreKeyspaces, amounts_of, shown_of
 
 _DERIVED = frozenset({"views", "counts"})
@@ -45,6 +45,8 @@ class Finding(NamedTuple):
     """Of an entry of a feed: the group and the membership that must show it."""
     state: tuple[Found, ...] | None = None
     """Of a group on a store that changes one row at a time: its rows as they were judged."""
+    groups: tuple[Group, ...] = ()
+    """Of a total: the groups that it shows. It is not a fault if one of them is."""
 
 
 Report: TypeAlias = Callable[[Finding], None]
@@ -78,11 +80,9 @@ class FaultReporter:
     def __init__(self, keyspaces: StoreKeyspaces, report: Report) -> None:
         self._keyspaces = keyspaces
         self._report = report
-        self.stale_totals: list[tuple[bytes, StaleTotal]] = []
-        """Totals that are faults unless their groups are, by the key of the entity."""
 
-    def entity(self, key: bytes, fault: RootFault) -> None:
-        """Reports a fault of a root row itself."""
+    def entity(self, key: bytes, fault: RootFault, groups: tuple[Group, ...] = ()) -> None:
+        """Reports a fault of a root row itself; of a total with the `groups` that explain it if they are wrong."""
         name, spelled = self._keyspaces.name_of(key), spell_entity(self._keyspaces, key)
         kind, what, expected, found, mendable, differences = fault
         of = "" if what == "entity" else f" its {what}"
@@ -99,7 +99,7 @@ class FaultReporter:
         made = Fault(
             text, kind, what, name, name, expected, found, differences, mendable, droppable, table="roots", key=key
         )
-        self._report(Finding(made, key))
+        self._report(Finding(made, key, groups=groups))
 
     def copy(self, key: bytes, field: str, source: bytes, differences: tuple[ValueDifference, ...]) -> None:
         """Reports a copy whose values are not those of its source."""

@@ -22,6 +22,7 @@ from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter, Finding
 from oneread.verify.row_copies import CopySuspects, set_aside_among, sources_that_wait
 from oneread.verify.row_scanner import LogicalScanner, settled_roots
+from oneread.verify.row_waiting import groups_that_wait
 from oneread.verify.sequence_check import SequenceCheck
 
 APART: Final = 0.5
@@ -54,14 +55,16 @@ class Seen(NamedTuple):
     unsettled: set[bytes]
 
 
-class Looker:
-    """Looks at suspects of one store."""
+class Looks:
+    """Looks at suspects of one store, twice."""
 
     def __init__(self, keyspaces: StoreKeyspaces, scanner: LogicalScanner) -> None:
         self._keyspaces = keyspaces
-        self._catalog: Catalog = keyspaces.catalog
         self._scanner = scanner
-        self._reader = RowReader(keyspaces, scanner)
+
+    def look(self, suspects: Suspects) -> Plan[Seen]:
+        """One look at some of them."""
+        raise NotImplementedError
 
     def confirm(self, suspects: Suspects) -> Plan[tuple[list[Finding], set[bytes]]]:
         """What is wrong by two looks, and the root rows that were being changed whenever they were looked at."""
@@ -97,6 +100,15 @@ class Looker:
                 break
         return found, set(rest)
 
+
+class Looker(Looks):
+    """Looks at entities."""
+
+    def __init__(self, keyspaces: StoreKeyspaces, scanner: LogicalScanner) -> None:
+        super().__init__(keyspaces, scanner)
+        self._catalog: Catalog = keyspaces.catalog
+        self._reader = RowReader(keyspaces, scanner)
+
     def look(self, suspects: Suspects) -> Plan[Seen]:
         """One look at some entities."""
         owners = [key for key in suspects if key]
@@ -104,13 +116,12 @@ class Looker:
         roots = list(dict.fromkeys(groups.values()))
         before = dict(zip(roots, (yield from self._scanner.read_stored("roots", roots)), strict=True))
         rows = yield from self._rows(groups, before)
-        expected: dict[bytes, ExpectedRows] = {b"": NOTHING}
-        for key in owners:
-            expected[key] = yield from self._expect(key, rows[key])
+        expected = {b"": NOTHING} | (yield from self._expect(rows))
         found: dict[bytes, list[Finding]] = {key: [] for key in suspects}
         yield from self._compare(suspects, expected, found)
         yield from self._check_sequences(rows, expected, found)
         doubtful = yield from self._check_copies(groups, expected, found)
+        doubtful |= yield from self._check_totals(expected, found)
         after = dict(zip(roots, (yield from self._scanner.read_stored("roots", roots)), strict=True))
         settled = settled_roots(before, after)
         unsettled = {key for key in owners if groups[key] not in settled} | doubtful
@@ -130,10 +141,10 @@ class Looker:
         rows |= {key: self._scanner.meaning_of_root(key, roots[key]) for key, root in groups.items() if key == root}
         return rows
 
-    def _expect(self, key: bytes, row: Row | None) -> Plan[ExpectedRows]:
-        if row is None or kind_part(key) not in self._reader.kinds:
-            return NOTHING
-        return (yield from self._reader.expected_rows(key, row))
+    def _expect(self, rows: Mapping[bytes, Row | None]) -> Plan[dict[bytes, ExpectedRows]]:
+        known = [(key, row) for key, row in rows.items() if row is not None and kind_part(key) in self._reader.kinds]
+        expected = zip(known, (yield from self._reader.expected_of(known)), strict=True)
+        return dict.fromkeys(rows, NOTHING) | {key: each for (key, _row), each in expected}
 
     def _reporter(self, found: dict[bytes, list[Finding]], key: bytes) -> FaultReporter:
         return FaultReporter(self._keyspaces, found[key].append)
@@ -243,7 +254,28 @@ class Looker:
         check = self._copies(key, found)
         assert check is not None, "only holders have copies"
         (row,) = yield from self._scanner.read("roots", [key])
-        yield from check.check([(key, (yield from self._expect(key, row)))])
+        yield from check.check(list((yield from self._expect({key: row})).items()))
         stale = [each for each in check.stale if each.source in sources]
         aside = yield from set_aside_among(self._scanner, stale)
         check.describe(each for each in stale if each.source not in tasks or (key, each.source) in aside)
+
+    # Totals.
+
+    def _check_totals(
+        self, expected: Mapping[bytes, ExpectedRows], found: dict[bytes, list[Finding]]
+    ) -> Plan[set[bytes]]:
+        """Reports totals that differ from groups that nothing follows any more; returns entities of which more differs.
+
+        The numbers of the groups were read behind the root rows of the entities.
+        """
+        stale = {key: each.stale_total for key, each in expected.items() if each.stale_total is not None}
+        shown = {group.key for total in stale.values() for group in total.groups if group.counter is None}
+        waiting = (yield from groups_that_wait(self._scanner, shown)) if shown else set[bytes]()
+        doubtful: set[bytes] = set()
+        for key, total in stale.items():
+            forgotten = total.without(waiting)  # what is still to follow one group leaves the totals of others alone
+            if forgotten is not None:
+                self._reporter(found, key).entity(key, forgotten.fault, forgotten.groups)
+            if forgotten != total and expected[key].faults:  # by a number on its way the record may be the wrong one
+                doubtful.add(key)
+        return doubtful

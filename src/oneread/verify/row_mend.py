@@ -8,13 +8,12 @@ docs/decisions/0104-verify-one-row-at-a-time.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from oneread.derivations import emitted_record
-from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted_record import COPIED
 from oneread.errors import Conflict
 from oneread.plans.effects import Now
@@ -22,24 +21,18 @@ from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
 from oneread.store.keys import kind_part
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation, Table
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation
 from oneread.transactions import outbox
-from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.deltas import Delta, Number, amounts_by_row, encode_amounts
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.intents import (
     ChildRow,
     Intents,
-    SeenRow,
-    committed_cells,
     encode_version,
-    put_mark,
     read_root,
 )
-from oneread.transactions.lost_answers import surely
-from oneread.transactions.outbox import Task
+from oneread.transactions.outbox import Task, is_group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
-from oneread.transactions.row_apply import Committed, new_commit
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_system import WRITES
 from oneread.transactions.sequences import counted, without_unreadable
@@ -47,12 +40,10 @@ from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.report import Finding
+from oneread.verify.row_mend_groups import GroupMender
+from oneread.verify.row_rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits
 from oneread.verify.row_scanner import LogicalScanner, is_settled
 
-ATTEMPTS: Final = 10
-"""Times that a root row is committed again while others commit it."""
-
-_VERSION_BYTES: Final = 8
 _OURS: Final = (VALUE, SHARDS)
 
 
@@ -66,15 +57,13 @@ class _Held(NamedTuple):
     expected: ExpectedRows
 
 
-class RowMender:
+class RowMender(RowRewriter):
     """Mends findings of one store, each by itself."""
 
     def __init__(self, keyspaces: StoreKeyspaces, scanner: LogicalScanner, committer: TotalsCommitter) -> None:
-        self._keyspaces = keyspaces
-        self._catalog: Catalog = keyspaces.catalog
-        self._scanner = scanner
-        self._committer = committer
+        super().__init__(keyspaces, scanner, committer)
         self._reader = RowReader(keyspaces, scanner)
+        self._groups = GroupMender(keyspaces, scanner, committer)
 
     def mend(self, findings: Sequence[Finding]) -> Plan[bool]:
         """Mends what is wrong with one entity or group, or one row of none; whether it is right now.
@@ -89,22 +78,18 @@ class RowMender:
             return (yield from self._restart_task(first))
         if first.state is not None:
             return (yield from self._correct_group(first))
+        if is_group_root(first.owner):
+            return (yield from self._groups.list_again(first.owner, findings))
         if view == "stray" or kind_part(first.owner) not in self._reader.kinds:
             return (yield from self._delete([(each.fault.table, each.fault.key) for each in findings]))
-        right = yield from self._write_again(first.owner, findings)
+        others = [each for each in findings if each.fault.view != "total"]
+        right = not others or (yield from self._write_again(first.owner, others))
+        if len(others) < len(findings):
+            right = (yield from self._groups.show_again(first.owner)) and right
         for each in findings:
             if each.fault.view == "copy":
                 right = (yield from self._follow_source(each)) and right
         return right
-
-    def _delete(self, places: Iterable[tuple[Table, bytes]]) -> Plan[bool]:
-        """Deletes rows at their own stamps: what is put later stays."""
-        for table, key in places:
-            (row,) = yield from self._scanner.read_stored(table, [key])
-            if row:
-                gone = {column: cell.stamp for column, cell in row.items()}
-                yield from Mutate(table, [RowMutation(key, deletes=gone)])
-        return True
 
     def drop(self, fault: Fault) -> Plan[bool]:
         """Removes a row of no model, or deletes an entity that cannot be read, if that is still so; whether it did.
@@ -136,12 +121,12 @@ class RowMender:
             taken = emitted_record.record_diff(key, recorded_in(record), {}, {})
         except DAMAGED:
             taken = NO_DERIVED_WRITES
-        stamps = [cell.stamp for row in (held.stored, held.own) for cell in _written_by_commits(row)]
+        stamps = [cell.stamp for row in (held.stored, held.own) for cell in written_by_commits(row)]
         version, groups = (
             next_version((yield from Now()), max(stamps)),
             entity_type.touched(recorded_in(record), deleted),
         )
-        seen, emitted = _seen(held.group, held.stored), emitted_record.encode_record(deleted)
+        seen, emitted = seen_row(held.group, held.stored), emitted_record.encode_record(deleted)
         is_child = key != held.group
         children = [ChildRow(key, None, emitted, 0, {}, fans_out=True)] if is_child else []
         shards, amounts = self._committer.shards, amounts_by_row(taken.deltas)
@@ -150,7 +135,7 @@ class RowMender:
             version, {}, taken.deletes, deltas, not is_child, children=children, groups=[each.key for each in groups]
         )
         root = replace(seen.root, version=version) if is_child else Root(version, None, emitted)
-        return (yield from self._swap(held, seen, root, intents))
+        return (yield from self._swap(held.stored, seen, root, intents))
 
     # What an entity says.
 
@@ -190,22 +175,12 @@ class RowMender:
     def _commit(self, owner: bytes, held: _Held, places: Sequence[bytes]) -> Plan[bool]:
         """One commit of an entity; False where another one came first."""
         there = yield from self._scanner.read_stored("views", places)
-        stamps = [cell.stamp for row in (held.stored, held.own, *there) for cell in _written_by_commits(row)]
+        stamps = [cell.stamp for row in (held.stored, held.own, *there) for cell in written_by_commits(row)]
         version = next_version((yield from Now()), max(stamps))
         yield from self._strip(places, there)
-        seen = _seen(held.group, held.stored)
+        seen = seen_row(held.group, held.stored)
         root, intents = self._again(owner, held, places, replace(seen.root, version=version))
-        return (yield from self._swap(held, seen, root, intents, self._counts(owner, held, version)))
-
-    def _swap(self, held: _Held, seen: SeenRow, root: Root, intents: Intents, counts: Row = {}) -> Plan[bool]:  # noqa: B006 - never changed
-        """The commit point of a group as it was read, and what follows from it."""
-        yield from surely(put_mark(held.group, root.version))
-        cells = committed_cells(seen, root, intents, seen.used, (yield from new_commit())) | counts
-        expected = held.stored[VERSION].value if VERSION in held.stored else ABSENT
-        if not (yield from CheckAndMutate("roots", VERSION, expected, RowMutation(held.group, cells))):
-            return False
-        yield from self._committer.apply(Committed(held.group, intents, {}, [root.version]))
-        return True
+        return (yield from self._swap(held.stored, seen, root, intents, self._counts(owner, held, version)))
 
     def _again(self, owner: bytes, held: _Held, places: Sequence[bytes], root: Root) -> tuple[Root, Intents]:
         """The root row of the group with this entity as it is, and what is to be written behind it."""
@@ -214,7 +189,7 @@ class RowMender:
         removed = [place for place in places if place not in puts]
         record, body = self._record(owner, held), held.row.get(BODY)
         fans_out = recorded_in(held.row.get(EMITTED)).get(COPIED) != recorded_in(Cell(record, 0)).get(COPIED)
-        own = _seen(owner, held.own)
+        own = seen_row(owner, held.own)
         children: list[ChildRow] = []
         value, since = (None, 0) if body is None else (body.value, min(body.stamp, version))
         if owner == held.group:
@@ -244,13 +219,6 @@ class RowMender:
         counts = {column: Cell(bytes(8), version) for column in held.stored if column not in readable}
         taken = self._catalog.taken_number(owner)
         return counts if taken is None else counts | counted(readable, taken, version)
-
-    def _strip(self, places: Sequence[bytes], rows: Iterable[Row | None]) -> Plan[None]:
-        """Deletes cells that no view writes, at their own stamps."""
-        for place, row in zip(places, rows, strict=True):
-            gone = {column: cell.stamp for column, cell in (row or {}).items() if column != VALUE}
-            if gone:
-                yield from Mutate("views", [RowMutation(place, deletes=gone)])
 
     def _claim(self, owner: bytes, claim: bytes, *, is_wanted: bool) -> Plan[None]:
         """Takes a unique value for an entity that has it, as a commit does; removes a claim of no entity first."""
@@ -302,6 +270,9 @@ class RowMender:
     def _restart_task(self, finding: Finding) -> Plan[bool]:
         """Deletes a task that cannot be done, and begins that of its source again where there is such an entity."""
         source = finding.owner
+        if is_group_root(source):
+            yield from self._committer.retry_aside(source, b"")
+            return (yield from self._scanner.read("system", [finding.fault.key])) == [None]
         yield from self._delete([("system", finding.fault.key)])
         if outbox.kind_of(source) == outbox.FOLLOW:
             (row,) = yield from self._scanner.read_stored("roots", [source or b"\x00"])
@@ -310,23 +281,6 @@ class RowMender:
                 cell = Cell(outbox.encode_task(Task(source)), version)
                 yield from Mutate("system", [RowMutation(outbox.version_key(source, version), {VALUE: cell})])
         return True
-
-
-def _written_by_commits(row: Row | None) -> list[Cell]:
-    """The cells whose stamps a new version must be above; those of copies are of other rows."""
-    return [cell for column, cell in (row or {}).items() if not column.startswith(COPY_CELL)]
-
-
-def _seen(key: bytes, row: Row) -> SeenRow:
-    """A root row as commits read it; what cannot be read counts as absent."""
-    version = row.get(VERSION)
-    if version is None or len(version.value) != _VERSION_BYTES:
-        stamp = max([0, *(cell.stamp for cell in _written_by_commits(row))])
-        row = {**row, VERSION: Cell(encode_version(stamp), stamp)}
-    try:
-        return read_root(key, row)
-    except DAMAGED:
-        return read_root(key, {column: cell for column, cell in row.items() if column in (VERSION, BODY, EMITTED)})
 
 
 def _amounts(row: Row, width: int) -> list[Number] | None:

@@ -7,6 +7,7 @@ from oneread.store.rows import Table
 from oneread.transactions import outbox
 from oneread.transactions.intents import JOURNAL
 from oneread.transactions.outbox import Task
+from oneread.transactions.row_system import WRITES
 from oneread.transactions.system_rows import RANGES
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.orphans import Orphans
@@ -25,6 +26,10 @@ class RowOrphans(Orphans):
 
     def _is_task_of(self, key: bytes, task: Task) -> bool:
         return outbox.task_key(task.source) == outbox.unversioned(key)
+
+    def _check_counters(self, found: list[Found]) -> None:
+        """Of a counter that was deleted, or that was shown before it was added to, rows stay without a value."""
+        super()._check_counters([(key, row) for key, row in found if VALUE in row or WRITES not in row])
 
     def _is_known(self, table: Table, prefix: bytes) -> bool:
         return super()._is_known(table, prefix) or (table == "roots" and outbox.is_group_root(prefix))

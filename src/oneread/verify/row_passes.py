@@ -91,12 +91,9 @@ class KindPasses:
     # Forward.
 
     def _forward(self, found: list[Found]) -> Plan[None]:
-        examine, checked = self.reader.examiner(self.kind).examine, list[tuple[bytes, ExpectedRows]]()
-        for key, row in found:
-            expected = examine(key, row)
-            if not expected.is_complete:
-                expected = yield from self.reader.complete(key, row, expected)
-            if expected.faults:
+        checked: list[tuple[bytes, ExpectedRows]] = []
+        for (key, row), expected in zip(found, (yield from self.reader.expected_of(found)), strict=True):
+            if expected.faults or expected.stale_total is not None:
                 self._suspect(key)
             elif VERSION in row:
                 self.seen_ahead.look(self.keyspaces, key, row[VERSION].stamp)
@@ -143,7 +140,7 @@ class KindPasses:
                 named.setdefault(owner, []).append(key)
         owners = sorted(named)
         for owner, root in zip(owners, (yield from self.scanner.read("roots", owners)), strict=True):
-            expected = NOTHING if root is None else (yield from self.reader.expected_rows(owner, root))
+            expected = NOTHING if root is None else (yield from self.reader.expected_writes(owner, root))
             for key in named[owner]:
                 if expected.is_known and not _has(expected, key):
                     self._suspect(owner, (table, key))

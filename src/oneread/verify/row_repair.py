@@ -22,7 +22,7 @@ from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.repair import Repairer
 from oneread.verify.report import Finding
 from oneread.verify.row_mend import RowMender
-from oneread.verify.row_scanner import LogicalScanner, claims_of
+from oneread.verify.row_scanner import LogicalScanner
 from oneread.verify.row_verify import RowVerifier
 from oneread.verify.verify import Verification, VerifyOptions
 
@@ -41,7 +41,7 @@ class RowRepairer(Repairer):
     def _mend(self, todo: list[Finding]) -> Plan[None]:
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))
         scanner = LogicalScanner(self._cells, None, self._options.progress)
-        scanner.claims = claims_of(keyspaces)
+        scanner.learn(keyspaces)
         mender, done = RowMender(keyspaces, scanner, self._row_committer), 0
         for _owner, group in groupby(sorted(todo, key=_of_one), _of_one):
             findings = list(group)
@@ -81,7 +81,7 @@ def drop_rows(
     check_droppable(faults)
     keyspaces = StoreKeyspaces(catalog, (yield from stored_schema()), now=(yield from Now()))
     scanner = LogicalScanner(cells, None, no_progress)
-    scanner.claims = claims_of(keyspaces)
+    scanner.learn(keyspaces)
     mender, dropped = RowMender(keyspaces, scanner, committer), list[Fault]()
     for fault in faults:
         was_removed = yield from mender.drop(fault)

@@ -15,12 +15,14 @@ from oneread.store.keys import view_part
 from oneread.store.requests import Found
 from oneread.store.rows import REMOVED, Cell, Row, RowRange, Table, living
 from oneread.transactions.copy_cells import CopyCells
+from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.intents import HISTORY, INTENTS, root_row
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION
 from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.unit_of_work import VALUE, Group
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
+from oneread.verify.row_numbers import read_numbers
 from oneread.verify.scanner import Scanner
 
 AGELESS: Final = float("inf")
@@ -37,14 +39,20 @@ _LACKING: Final = Cell(bytes(_VERSION_BYTES), 0)
 
 
 class LogicalScanner(Scanner):
-    """Reads rows as they are meant. `claims` are the prefixes of rows in `counts` that name an owner."""
+    """Reads rows as they are meant, which the keyspaces say (`learn`)."""
 
     batch = BATCH
 
     def __init__(self, cells: CopyCells, pace: float | None, progress: Reporter) -> None:
         super().__init__(pace, AGELESS, progress)
         self._cells = cells
-        self.claims: Collection[bytes] = ()
+        self._claims: Collection[bytes] = ()
+        self._shards = GroupShards()
+
+    def learn(self, keyspaces: StoreKeyspaces) -> None:
+        """Takes from keyspaces which rows of `counts` name an owner, and which groups are of several rows."""
+        self._claims = claims_of(keyspaces)
+        self._shards = GroupShards(keyspaces.catalog.shards)
 
     def _meanings(self, table: Table, found: list[Found]) -> list[Found]:
         meant = [(key, self._meaning(table, key, row)) for key, row in found]
@@ -59,10 +67,9 @@ class LogicalScanner(Scanner):
         rows = yield from self.read_stored(table, keys)
         return [None if row is None else self._meaning(table, key, row) for key, row in zip(keys, rows, strict=True)]
 
-    def read_groups(self, groups: Sequence[Group]) -> Plan[dict[bytes, GroupNumbers]]:  # noqa: ARG002 - of the contract
-        """None: totals that entities show are not compared there, which `RowVerifier` says by name."""
-        yield from ()
-        return {}
+    def read_groups(self, groups: Sequence[Group]) -> Plan[dict[bytes, GroupNumbers]]:
+        """The numbers of many groups in few requests; left out are counters that are still to be copied."""
+        return read_numbers(self, groups, self._shards)
 
     def read_stored(self, table: Table, keys: Sequence[bytes]) -> Plan[list[Row | None]]:
         """Reads rows by key, as they are stored; one that cannot be read has no cells."""
@@ -91,7 +98,7 @@ class LogicalScanner(Scanner):
             return row
         if table == "roots":
             return self._entity(key, row)
-        if table == "counts" and view_part(key) in self.claims and VALUE in row:
+        if table == "counts" and view_part(key) in self._claims and VALUE in row:
             cell = row[VALUE]
             return {**row, VALUE: Cell(cell.value[_VERSION_BYTES:], cell.stamp)}
         return living(row)

@@ -20,13 +20,14 @@ from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.deltas import Delta, Number, encode_amounts
 from oneread.transactions.group_shards import BEHIND_SHARDS, SHARDS
-from oneread.transactions.intents import JOURNAL, marked_root, read_root
+from oneread.transactions.intents import Intents
 from oneread.transactions.row_system import WRITES
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.digest_pass import bucket_of
 from oneread.verify.keyspace import DAMAGED, amounts_of
 from oneread.verify.report import FaultReporter, Finding
 from oneread.verify.row_passes import KindPasses
+from oneread.verify.row_waiting import each_intents
 from oneread.verify.scanner import BATCH
 
 KEPT: Final = 50_000
@@ -140,7 +141,7 @@ class GroupPasses:
 
         def take(found: list[Found]) -> Plan[None]:
             for owner, row in found:
-                for group, amounts, sign in (yield from self._passes.reader.expected_rows(owner, row)).writes.deltas:
+                for group, amounts, sign in (yield from self._passes.reader.expected_writes(owner, row)).writes.deltas:
                     if is_wanted(group) and (group in sums or len(sums) <= self._kept):
                         sums.setdefault(group, Delta()).add(amounts, sign)
 
@@ -212,17 +213,10 @@ class GroupPasses:
         """The groups that commits of the journal still add to."""
         groups: set[bytes] = set()
 
-        def take(found: list[Found]) -> Plan[None]:
-            keys = sorted({marked_root(key) for key, _row in found})
-            for key, row in zip(keys, (yield from self._scanner.read_stored("roots", keys)), strict=True):
-                try:
-                    intents = read_root(key, row).intents
-                except DAMAGED:
-                    continue
-                if intents is not None:
-                    groups.update(self._group(each) for each in intents.deltas if view_part(each) in self._widths)
+        def take(intents: Intents) -> None:
+            groups.update(self._group(each) for each in intents.deltas if view_part(each) in self._widths)
 
-        yield from self._scanner.scan_all("system", JOURNAL, take)
+        yield from each_intents(self._scanner, take)
         return groups
 
     def _report(self, group: bytes, expected: list[Number], seen: SeenGroup) -> None:

@@ -14,11 +14,13 @@ from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.transactions.copy_cells import CopyCells
+from oneread.verify.group_rows import FaultyRows
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter, Finding, Report
+from oneread.verify.row_group_rows import GroupRowPasses
 from oneread.verify.row_orphans import RowOrphans
 from oneread.verify.row_passes import KindPasses
-from oneread.verify.row_scanner import LogicalScanner, claims_of
+from oneread.verify.row_scanner import LogicalScanner
 from oneread.verify.row_sums import GroupPasses
 from oneread.verify.scanner import Scanner
 from oneread.verify.verify import Verifier, VerifyOptions
@@ -42,19 +44,12 @@ class RowVerifier(Verifier):
     def _check_scope(self, keyspaces: StoreKeyspaces) -> None:
         for name in keyspaces.feeds:
             raise Unsupported(_NOT_YET, declaration=name, feature="feed")
-        for keyspace in keyspaces.keyspaces.values():
-            if keyspace.groups:
-                raise Unsupported(_NOT_YET, declaration=keyspace.name, feature="index over groups")
-        for cls, entity_type in self._catalog.entity_types.items():
-            if entity_type.rollups and keyspaces.covers_kind(entity_type.kind):
-                field = entity_type.rollups[0].field
-                raise Unsupported(_NOT_YET, declaration=f"{cls.__name__}.{field}", feature="total that an entity shows")
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         """Compares one part; it counts as skipped where something was being changed whenever it was looked at."""
         stored, now = (yield from stored_schema()), (yield from Now())
         keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
-        self._logical.claims = claims_of(keyspaces)
+        self._logical.learn(keyspaces)
         yield from self._logical.begin()
         found: list[Finding] = []
         is_settled = True
@@ -77,7 +72,13 @@ class RowVerifier(Verifier):
         groups = GroupPasses(passes)
         yield from groups.run()
         found += [*passes.found, *groups.found]
-        if passes.unsettled or groups.unsettled:
+        rows = [*self._faulty, *((each.fault.table, each.fault.key) for each in found)]
+        listed = GroupRowPasses(keyspaces, self._logical, FaultyRows(rows), groups.unsettled)
+        for indexed in keyspaces.indexed.values():
+            if keyspaces.catalog.kinds[indexed.aggregate.model] is kind:
+                yield from listed.run(indexed)
+        found += listed.found
+        if passes.unsettled or groups.unsettled or listed.unsettled:
             return False
         self._count_entities(passes.entities, passes.seen_ahead)
         return True

@@ -21,7 +21,6 @@ from oneread.plans.plan import Plan
 from oneread.plans.progress import KEEP, MAX_AGE, Ahead, Fault, FaultKind, OnFault, Reporter, no_progress
 from oneread.store.rows import Table
 from oneread.verify.digest_pass import DigestPass, SeenAhead
-from oneread.verify.expected import StaleTotal
 from oneread.verify.feed_entries import EntriesCheck
 from oneread.verify.group_rows import FaultyRows, GroupRowsCheck
 from oneread.verify.keyspace import StoreKeyspaces
@@ -113,7 +112,7 @@ class Verifier:
         self._faults: list[Fault] = []
         self._ahead: list[Ahead] = []
         self._skipped: list[str] = []
-        self._stale_totals: list[tuple[bytes, StaleTotal]] = []
+        self._stale_totals: list[Finding] = []
         self._faulty: list[tuple[Table, bytes]] = []
 
     def _new_scanner(self) -> Scanner:
@@ -131,7 +130,7 @@ class Verifier:
         for name in parts:
             if name not in self._done.parts:
                 yield from self._compare_part(name, kinds.get(name))
-        self._report_totals(keyspaces)
+        self._report_totals()
         done = self._done
         cursor = "" if set(parts) <= set(done.parts) else _encode_cursor(done)
         faults, skipped, ahead = tuple(self._faults), tuple(self._skipped), tuple(self._ahead)
@@ -141,13 +140,13 @@ class Verifier:
     def _check_scope(self, keyspaces: StoreKeyspaces) -> None:
         """Raises Unsupported for what cannot be compared."""
 
-    def _report_totals(self, keyspaces: StoreKeyspaces) -> None:
+    def _report_totals(self) -> None:
         """Reports totals that differ from their groups, unless the groups are wrong: those were reported."""
-        reporter, faulty = FaultReporter(keyspaces, self._count), FaultyRows(self._faulty)
-        for owner, (fault, groups) in self._stale_totals:
-            extrema = [first for each in groups for first in each.extrema]
-            if not faulty.has_any([each.key for each in groups], extrema):
-                reporter.entity(owner, fault)
+        faulty = FaultyRows(self._faulty)
+        for each in self._stale_totals:
+            extrema = [first for group in each.groups for first in group.extrema]
+            if not faulty.has_any([group.key for group in each.groups], extrema):
+                self._count(each._replace(groups=()))
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         try:
@@ -188,7 +187,6 @@ class Verifier:
         digested = DigestPass(keyspaces, kind, self._scanner, reporter)
         yield from digested.run()
         yield from LocatePass(digested).run()
-        self._stale_totals += reporter.stale_totals
         faulty = FaultyRows(self._faulty)
         for indexed in keyspaces.indexed.values():
             if keyspaces.catalog.kinds[indexed.aggregate.model] is kind:
@@ -196,6 +194,9 @@ class Verifier:
         return digested
 
     def _count(self, finding: Finding) -> None:
+        if finding.groups:  # judged when all groups are
+            self._stale_totals.append(finding)
+            return
         fault = finding.fault
         kinds = self._done.found.setdefault(fault.view, {})
         kinds[fault.kind] = kinds.get(fault.kind, 0) + 1

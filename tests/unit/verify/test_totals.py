@@ -5,11 +5,10 @@ import pytest
 
 from oneread import connect
 from oneread.derivations.entity_type import EntityType
-from oneread.store.requests import Scan
-from oneread.store.rows import Cell, RowRange
+from oneread.store.rows import Cell
 from oneread.transactions.deltas import encode_amounts
-from oneread.transactions.root import encode_root, parse_root
 from oneread.transactions.unit_of_work import VALUE
+from oneread.verify import row_looks, row_sums
 from tests.properties.votes_and_answers import (
     SITE,
     Answer,
@@ -28,12 +27,14 @@ from tests.properties.votes_and_answers import (
     VotesOf,
     Winner,
 )
+from tests.unit.verify.hands import STORES, damage_document, put, rows, url_of
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def db(request, tmp_path):
-    url = "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store"
-    with connect(url, SITE, workers=0) as database:
+@pytest.fixture(params=STORES)
+def db(request, tmp_path, monkeypatch):
+    monkeypatch.setattr(row_looks, "APART", 0.0)
+    monkeypatch.setattr(row_sums, "APART", 0.0)
+    with connect(url_of(request.param, tmp_path), SITE, workers=0) as database:
         database.save_all([User(number=number, name=name) for number, name in enumerate(("Ada", "Bea", "Cid"))])
         database.save(Tag(word="a"))
         database.save_all([Question(number=number, tags=[Tag.at("a")]) for number in range(3)])
@@ -50,31 +51,6 @@ def db(request, tmp_path):
 def everything(db):
     models = (User, Tag, Question, Answer, Badge, Comment, Day)
     return {model: [row for page in db.scan(model) for row in page] for model in models}
-
-
-def rows(db, table, prefix):
-    return db.run(Scan(table, RowRange.under(prefix), 1000, families="dm").__iter__())
-
-
-def put(db, table, key, row):
-    def write(store):
-        store.replace(table, {key: row})
-
-    db.run(db.operations.committer.together(write))
-
-
-def damage_document(db, model, key, **wrong):
-    catalog = db.operations.catalog
-    place = catalog.kinds[model].key(key)
-    ((_key, row),) = rows(db, "roots", place)
-    root = parse_root(row)
-    entity = msgspec.structs.replace(catalog.state(place, root).entity, **wrong)
-    put(
-        db,
-        "roots",
-        place,
-        encode_root(msgspec.structs.replace(root, body=catalog.type_of(entity).layout.encode(entity))),
-    )
 
 
 def a_total_that_lists_show(db):
