@@ -44,14 +44,14 @@ from oneread.store.keys import RootKey, kind_part
 from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
-from oneread.transactions.commit import Basis, Change, Commit
+from oneread.transactions.commit import Basis, BatchCommitter, Change, Commit
 from oneread.transactions.intents import own_version, pending_key
 from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer.bulk import Batches, BatchOptions
-from oneread.transfer.single_bulk import BatchCommitter, SingleBatches
+from oneread.transfer.single_bulk import SingleBatches
 
 R = TypeVar("R")
 
