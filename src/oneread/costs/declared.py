@@ -70,7 +70,7 @@ class Costs:
     """
 
     def __init__(self, catalog: Catalog, inline: int, span: Span = "rows") -> None:
-        self.span = span
+        self.span: Span = span
         self._views: tuple[type[View[Any]], ...] = tuple(catalog.views)
         costs = EntityCosts(catalog)
         self._catalog = catalog

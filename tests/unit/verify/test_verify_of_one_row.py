@@ -39,7 +39,7 @@ def test_an_undamaged_store_is_clean(store):
 
 
 @pytest.mark.parametrize("mode", ["exact", "approximate"])
-def test_a_counter_that_was_deleted_is_no_fault(store, mode):
+def test_a_counter_that_was_deleted_is_not_a_fault(store, mode):
     """Its rows stay, with removed values."""
     counter = store.db.counter("votes", approximate=mode == "approximate")
     counter.add(3)
