@@ -98,7 +98,7 @@ class Capabilities(msgspec.Struct, frozen=True):
         max_row: largest row, bytes.
         in_flight: requests of one process that are answered at the same time; with 1, one after the other is as fast.
         grace: seconds that removed rows stay, on an engine without `spans_rows`: no write is ever later than that. None
-            where nobody knows how late one may be: they stay for good.
+            where it is not known how late one may be: they stay for good.
     """
 
     spans_rows: bool

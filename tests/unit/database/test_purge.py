@@ -199,7 +199,7 @@ def test_workers_purge_stores_that_change_one_row_at_a_time():
 
 
 def test_a_server_whose_operator_states_no_grace_is_not_purged():
-    """Nobody else knows how long a request may be held up between a program and its row."""
+    """It is not known how long a request may be held up between a program and its row."""
     store = Store()
     catalog, fence = store.operations.catalog, store.operations.fence
     silent = Operations(catalog, fence, SHOP, spans_rows=False, grace=None)
