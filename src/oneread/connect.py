@@ -356,7 +356,7 @@ def _one_row_memory(path: str, given: Options, *, read_only: bool) -> Engine:
     from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine, named
 
     deletes, latency = given.pop("deletes", "hide"), given.pop("latency_ms", "0")
-    grace = _grace(given)
+    grace = _grace(given) or GRACE
     if given or deletes not in ("hide", "remove") or not _SECONDS(latency):
         raise InvalidUrl(
             "memory://?span=row takes deletes=hide or remove, latency_ms= from 0 to 999, and grace_s=",
@@ -367,11 +367,17 @@ def _one_row_memory(path: str, given: Options, *, read_only: bool) -> Engine:
     return opened.reopened(float(latency) / 1000, grace, read_only=read_only)
 
 
-def _grace(given: Options) -> int:
-    """Takes the option of how many seconds removed rows stay on a store that changes one row at a time."""
+def _grace(given: Options) -> int | None:
+    """Takes the option of how many seconds removed rows stay on a store that changes one row at a time.
+
+    None where the URL has none. On a server only its operator knows how late a write may come: see
+    docs/decisions/0107-purging-needs-a-word.md.
+    """
     from oneread.transactions.row_time import LEAST_GRACE
 
-    grace = given.pop("grace_s", str(GRACE))
+    grace = given.pop("grace_s", None)
+    if grace is None:
+        return None
     if not _GRACE(grace) or int(grace) < LEAST_GRACE:
         raise InvalidUrl("grace_s: a late write could bring back what was purged", given=grace, least=LEAST_GRACE)
     return int(grace)
@@ -384,7 +390,7 @@ def _bigtable(place: str, given: Options, timeout: float) -> tuple[Engine, bool]
     try:
         from oneread.engines.bigtable import BigtableEngine, emulated, google, options_from_url
 
-        options = options_from_url(place, given, timeout)
+        options = options_from_url(place, given, timeout, grace=_grace(given))
         if emulator:
             return BigtableEngine(options, emulated(emulator)), not options.read_only
         from oneread.engines.bigtable.credentials import find_credentials

@@ -22,7 +22,7 @@ from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveStep
 from oneread.transactions import outbox
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.other_feeds import OtherFeeds
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_pages import PagesCommitter
 from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.row_fence import RowFence
 from tests.simulation.row_mutations import edit
@@ -211,17 +211,13 @@ def entries_are_swept_before_they_are_built(patch):
 
 def nothing_follows_from_the_commits_of_a_backfill(patch):
     """As on a store that spans rows, whose entries are written at the end."""
-    whole = RowCommitter.commit
+    whole = PagesCommitter.commit_batch
 
-    def commit(self, commit):
+    def commit_batch(self, changes, *, stops):
         feeds, self.feeds = self.feeds, type("None", (), {"prefixes": (), "logged": {}})()
         try:
-            return (yield from whole(self, commit))
+            return (yield from whole(self, changes, stops=stops))
         finally:
             self.feeds = feeds
 
-    patch.setattr(
-        RowCommitter,
-        "commit",
-        lambda self, given: (commit if given.unfollowed else whole)(self, given),
-    )
+    patch.setattr(PagesCommitter, "commit_batch", commit_batch)

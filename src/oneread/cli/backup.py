@@ -15,7 +15,7 @@ import typer
 from oneread.cli.failures import FOUND
 from oneread.cli.options import DATA, Invocation, reading, with_shared_options
 from oneread.cli.output import Output, size
-from oneread.errors import UsageError
+from oneread.errors import Unsupported, UsageError
 from oneread.evolution.schema import Schema
 from oneread.store import unfinished
 
@@ -50,7 +50,11 @@ def command(
     place = Path(target).absolute()
     removed = unfinished.leftovers(place.parent, place.name, DATA)
     with reading(given.db, given.schema) as database, output.progress() as report:
-        copied = database.backup(target, compact=compact, progress=report)
+        try:
+            copied = database.backup(target, compact=compact, progress=report)
+        except Unsupported as error:
+            error.add_note("`oneread dump --out FILE` writes the entities; a server may copy its tables itself")
+            raise
     for path in removed:
         output.note(f"removed the unfinished copy of a killed backup: {path}")
     prefix = urlsplit(given.db).query

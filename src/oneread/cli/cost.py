@@ -75,7 +75,7 @@ def command(  # noqa: PLR0913 - each option is one question
     wanted = {cls.__name__ for cls in find_declared(known, names)}
     costs = of(known, span)  # type: ignore[arg-type]  # which checks it
     bounds = [bound for bound in costs.table() if not wanted or bound.target in wanted]
-    measured = load_numbers(output, numbers, times=times)
+    measured = load_numbers(output, numbers, times=times, span=costs.span)
     rates = {} if measured is None else _group_rates(known, costs, bounds, measured)
     output.document([_document(bound, measured, rates) for bound in bounds])
     if terms:

@@ -79,8 +79,8 @@ def command(  # noqa: PLR0913 - each option narrows one call
     if verb not in VERBS:
         raise UsageError("unknown verb", verb=verb, known=VERBS)
     output, known = given.output, given.schema
-    measured = load_numbers(output, numbers, times=times)
     with reading(given.db, known) if given.db else connect("memory://", known, workers=0) as database:
+        measured = load_numbers(output, numbers, times=times, span=database.explain.costs.span)
         explain = database.explain if measured is None else database.explain.by(measured)
         if verb in COUNTER_VERBS:
             found = _explain_counter(explain, verb, name, key, once=once)

@@ -25,7 +25,7 @@ from oneread.plans.progress import Progress
 
 SECONDS: Final = 5.0
 
-_KEPT: Final = ("durability",)
+_KEPT: Final = ("durability", "span", "latency_ms")
 """Options of the URL that change the numbers; the others belong to one store."""
 
 
@@ -50,8 +50,9 @@ def command(
     if not db:
         raise UsageError("no store was given to measure: --db lmdb:///var/lib/shop, or memory://")
     with _scratch(db) as (url, engine), _opened(url) as database, output.progress() as report:
+        span = database.explain.costs.span
         taken = measure(database, seconds, lambda done, of: report(Progress("measured", done, of)))
-    found = MachineNumbers(FORMAT, engine, this_machine(), taken)
+    found = MachineNumbers(FORMAT, engine, this_machine(), taken, span)
     target = out or default_numbers_file()
     write_numbers(found, target)
     output.document(found)

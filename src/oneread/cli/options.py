@@ -25,6 +25,7 @@ import typer
 from oneread.cli.failures import JSON
 from oneread.cli.output import Output
 from oneread.connect import connect, migration
+from oneread.costs.bounds import Span
 from oneread.costs.numbers import MachineNumbers, read_numbers
 from oneread.database._sync.database import Database
 from oneread.database.migration import Migration
@@ -354,11 +355,11 @@ def default_numbers_file() -> Path:
     return Path(cache) / "oneread" / "numbers.json"
 
 
-def load_numbers(output: Output, file: str, *, times: bool) -> MachineNumbers | None:
-    """Reads the numbers of --numbers or --times, if one was given; notes what differs from this machine."""
+def load_numbers(output: Output, file: str, *, times: bool, span: Span) -> MachineNumbers | None:
+    """Reads the numbers of --numbers or --times, if one was given; notes why they may not apply."""
     if not file and not times:
         return None
     found = read_numbers(file or default_numbers_file())
-    for difference in found.mismatches():
+    for difference in found.mismatches(span):
         output.note(f"the numbers were measured elsewhere: {difference}")
     return found

@@ -37,9 +37,12 @@ def command(given: Invocation, *, exact: ExactOption = None) -> None:
     output = given.output
     with reading(given.db, given.schema) as database:
         found = _survey(output, database, exact=exact)
+        is_kept = database.operations.grace is None
     output.document(found)
     if not output.as_json:
         _show(output, given.db, found)
+    if is_kept:
+        output.note("removed rows stay for good: programs purge them where their URL has grace_s=")
     folder = folder_of(given.db)
     for path in [] if folder is None else unfinished.leftovers(folder.absolute().parent, within=DATA):
         output.note(f"unfinished copy of a killed process, can be removed: {path}")

@@ -14,6 +14,9 @@ from oneread.store.rows import Table
 
 StoreAction: TypeAlias = Literal["read", "scan", "write"]
 
+Span: TypeAlias = Literal["rows", "row"]
+"""What a store changes at once: several rows, in a transaction, or one."""
+
 
 class Term(msgspec.Struct, frozen=True):
     """A part of a bound.

@@ -6,12 +6,12 @@ See docs/explanation/costs.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, get_args
 
 import msgspec
 
 from oneread.costs import counter_costs, row_counter_costs
-from oneread.costs.bounds import Bound
+from oneread.costs.bounds import Bound, Span
 from oneread.costs.entity_costs import EntityCosts
 from oneread.costs.numbers import seconds_text
 from oneread.costs.reads import Reads
@@ -26,9 +26,6 @@ from oneread.evolution.schema import Schema
 from oneread.models.model import Model
 from oneread.models.registry import root_model
 from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
-
-Span: TypeAlias = Literal["rows", "row"]
-"""What a store changes at once: several rows, in a transaction, or one."""
 
 WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert", "patch", "delete")
 
@@ -73,7 +70,7 @@ class Costs:
     """
 
     def __init__(self, catalog: Catalog, inline: int, span: Span = "rows") -> None:
-        self.span = span
+        self.span: Span = span
         self._views: tuple[type[View[Any]], ...] = tuple(catalog.views)
         costs = EntityCosts(catalog)
         self._catalog = catalog

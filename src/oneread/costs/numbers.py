@@ -1,7 +1,9 @@
 """Numbers: the time that basic operations take on one engine and machine, and the time predicted for a bound by them.
 
 A prediction adds up the rows of a bound, each by what is done to it: a row of an index is encoded, written and
-recorded, a group is read, added to and written. `oneread numbers` measures. See docs/explanation/costs.md.
+recorded, a group is read, added to and written. Where a store changes one row at a time a commit is so many rounds of
+requests besides. `oneread numbers` measures. See docs/explanation/costs.md and
+docs/decisions/0108-times-by-rounds.md.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from oneread.costs.bounds import Bound, Term
+from oneread.costs.bounds import Bound, Span, Term
 from oneread.errors import UsageError
 
 FORMAT: Final = 1
@@ -28,7 +30,7 @@ BASICS: Final[dict[str, str]] = {
     "row": "a row of a page of an index",
     "entity row": "a row of a page of entities",
     "byte read": "a byte beyond those of a small row",
-    "commit": "a transaction, without its rows",
+    "commit": "a transaction without its rows, or a write that is waited for",
     "entity": "an entity that is written",
     "source": "a reference that is filled, with its back-reference",
     "index row": "a row of an index that is written or deleted",
@@ -70,18 +72,20 @@ class MachineNumbers(msgspec.Struct, frozen=True):
         engine: scheme and options of the URL that was measured, without its path.
         machine: on which they were measured.
         seconds: each, by its name in `BASICS`.
+        span: what the measured store changes at once.
     """
 
     format: int
     engine: str
     machine: Machine
     seconds: dict[str, float]
+    span: Span = "rows"
 
-    def mismatches(self, engine: str | None = None) -> list[str]:
-        """Why these numbers may not apply: another machine, or another engine than the given one."""
+    def mismatches(self, span: Span) -> list[str]:
+        """Why these numbers may not apply: another machine, or a store that does not change as much at once."""
         measured, here = msgspec.structs.asdict(self.machine), msgspec.structs.asdict(this_machine())
         found = [f"{name}: {fact}, not {here[name]}" for name, fact in measured.items() if fact != here[name]]
-        return [*found, f"engine: {self.engine}, not {engine}"] if engine not in (None, self.engine) else found
+        return [*found, f"span: {self.span} ({self.engine}), not {span}"] if span != self.span else found
 
     def predicted(self, bound: Bound) -> float:
         """Seconds for an operation that costs as much as its bound allows, with rows of typical size."""
@@ -109,13 +113,19 @@ class MachineNumbers(msgspec.Struct, frozen=True):
 
     def _commit(self, bound: Bound) -> float:
         number = self.seconds
+        waits = number["commit"] if self.span == "rows" else self.waits(bound)
         written = sum(term.typical for term in bound.terms if term.act == "write")
         rows = sum(term.rows for term in bound.terms if term.act == "write")
         beyond = max(0, written - SMALL_ROW * rows) * number["byte written"]
         each = [
             term.rows * number[_NAMES[term.act, term.what]] for term in bound.terms if (term.act, term.what) in _NAMES
         ]
-        return number["commit"] + beyond + sum(each)
+        return waits + beyond + sum(each)
+
+    def waits(self, bound: Bound) -> float:
+        """Seconds that the rounds of a bound take: requests that wait for the answer of another one."""
+        writes = sum(term.rounds for term in bound.terms if term.act == "write")
+        return writes * self.seconds["commit"] + (bound.rounds - writes) * self.seconds["request"]
 
 
 _NAMES: Final[dict[tuple[str, str], str]] = {

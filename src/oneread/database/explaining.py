@@ -238,7 +238,9 @@ class Explainer:
         name = "" if group is None else group.__name__
         if self._numbers is None:
             return costs.declared.Explanation(call, tuple(plan), bound, group=name)
-        notes = tuple(f"the numbers were measured elsewhere: {each}" for each in self._numbers.mismatches())
+        notes = tuple(
+            f"the numbers were measured elsewhere: {each}" for each in self._numbers.mismatches(self.costs.span)
+        )
         seconds = self._numbers.predicted(bound)
         rate = None if group is None else self._numbers.group_rate(bound)
         return costs.declared.Explanation(call, tuple(plan), bound, seconds, notes, name, rate)

@@ -47,7 +47,7 @@ class _Fitting(NamedTuple):
 
 
 def opened(
-    schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM, grace: int = GRACE
+    schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM, grace: int | None = GRACE
 ) -> Plan[Operations]:
     """The operations of a store under a schema; a schema that is new to the store changes its schema row.
 

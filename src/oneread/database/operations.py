@@ -44,14 +44,14 @@ from oneread.store.keys import RootKey, kind_part
 from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
-from oneread.transactions.commit import Basis, Change, Commit
+from oneread.transactions.commit import Basis, BatchCommitter, Change, Commit
 from oneread.transactions.intents import own_version, pending_key
 from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer.bulk import Batches, BatchOptions
-from oneread.transfer.single_bulk import BatchCommitter, SingleBatches
+from oneread.transfer.single_bulk import SingleBatches
 
 R = TypeVar("R")
 
@@ -88,11 +88,11 @@ class Operations:
     `recoverer` says which program looks for what others left, where that is one of them. `inline`
     is the schema's; `spans_rows` says what the store can do; with `portable` a transaction is of one entity group.
     `new_overlay` begins one. `grace` is how long removed rows stay on a store that changes one row at a time, in
-    seconds.
+    seconds, None for good.
     """
 
     def __init__(
-        self, catalog: Catalog, fence: Fence, schema: Schema, *, spans_rows: bool = True, grace: int = GRACE
+        self, catalog: Catalog, fence: Fence, schema: Schema, *, spans_rows: bool = True, grace: int | None = GRACE
     ) -> None:
         self.spans_rows = spans_rows
         self.grace = grace
@@ -114,7 +114,7 @@ class Operations:
         self.cache_counters = CacheFirstPlans(parts.cache_counters, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
         jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper]
-        if parts.begin_purge is not None:
+        if parts.begin_purge is not None and grace is not None:
             jobs.append(BackgroundSweeper(parts.begin_purge, name="purge", pause=grace / 4))
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.copies, self.recoverer = parts.copies, parts.recoverer

@@ -29,8 +29,8 @@ from oneread.transactions.row_pages import PagesCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 
 
-def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreParts:
-    """The parts; `inline` is the schema's, `grace` how long removed rows stay, in seconds."""
+def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int | None) -> StoreParts:
+    """The parts; `inline` is the schema's, `grace` how long removed rows stay, in seconds, None for good."""
 
     def clock() -> float:
         return committer.clock()
@@ -55,7 +55,7 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int) -> StoreP
         RowCacheFirst(),
         RowCounterCopier(committer, catalog.counters),
         cells,
-        partial(Purge, catalog, RecordedPointers(), grace),
+        None if grace is None else partial(Purge, catalog, RecordedPointers(), grace),
         committer.apply_later,
         row_group_reader,
         Recoverer(committer, fence, tasks.leases),

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
@@ -52,7 +52,7 @@ from oneread.plans.scans import check_ascending
 from oneread.store.keys import kind_part, row_part, view_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowRange, Table
-from oneread.transactions.commit import Change, Commit, Committer, GroupRefused
+from oneread.transactions.commit import BatchCommitter, Change, Commit, Committer, GroupRefused
 from oneread.transactions.first_rows import first_values
 from oneread.transactions.intents import root_row
 from oneread.transactions.native import NativeCommitter
@@ -293,7 +293,7 @@ class Backfill:
         data = encode_position(position)
         commit = Commit(changes, self._swaps(data), unfollowed=self._unfollowed)
         try:
-            yield from self._committer.commit(commit)
+            yield from self._commit(commit)
         except _REFUSALS as error:
             of_store = isinstance(error, LimitExceeded) and not commit.is_deciding
             if not changes or of_store or isinstance(error, NOT_REFUSALS):
@@ -301,6 +301,18 @@ class Backfill:
             return error
         self._at, self._row, self._saved = position, data, position.looked
         return None
+
+    def _commit(self, commit: Commit) -> Plan[None]:
+        """Commits changes together, or in pages; raises what refuses the first that is refused."""
+        if self._spans_rows or not commit.changes:
+            yield from self._committer.commit(commit)
+            return
+        pages = cast("BatchCommitter", self._committer)
+        refused = (yield from pages.commit_batch(commit.changes, stops=True)).refused
+        if refused:
+            commit.is_deciding = True
+            raise refused[min(refused)]
+        yield from self._committer.commit(Commit((), commit.swaps))
 
     def _swaps(self, data: bytes | None) -> list[Swap]:
         """Moves the position, only while the schema and the position are as this run knows them."""

@@ -97,7 +97,8 @@ class Capabilities(msgspec.Struct, frozen=True):
         max_value: largest value of one cell, bytes.
         max_row: largest row, bytes.
         in_flight: requests of one process that are answered at the same time; with 1, one after the other is as fast.
-        grace: seconds that removed rows stay, on an engine without `spans_rows`: no write is ever later than that.
+        grace: seconds that removed rows stay, on an engine without `spans_rows`: no write is ever later than that. None
+            where it is not known how late one may be: they stay for good.
     """
 
     spans_rows: bool
@@ -109,7 +110,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     max_value: int
     max_row: int
     in_flight: int = 1
-    grace: int = GRACE
+    grace: int | None = GRACE
 
 
 class Engine(Protocol):

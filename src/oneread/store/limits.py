@@ -57,4 +57,4 @@ LONGEST_SECONDS: Final = 10**9
 """The longest time that a system call can wait for."""
 
 GRACE: Final = 86_400
-"""Seconds that removed rows stay on a store that changes one row at a time, where its URL says nothing else."""
+"""Seconds that removed rows stay in a store in memory that changes one row at a time, where its URL names no others."""

@@ -369,3 +369,24 @@ class Committer(SystemCommitter, Protocol):
         Nothing is to be done where older programs are refused in the transaction in which they write.
         """
         ...
+
+
+class CommittedBatch(Protocol):
+    """What a batch came to: the tasks that it left, and by their places the changes that are refused."""
+
+    @property
+    def tasks(self) -> list[bytes]: ...
+    @property
+    def refused(self) -> dict[int, OnereadError]: ...
+
+
+class BatchCommitter(Committer, Protocol):
+    """Commits batches of changes, each change by itself."""
+
+    def commit_batch(self, changes: Sequence[Change], *, stops: bool) -> Plan[CommittedBatch]:
+        """Commits changes in their order; with `stops` none behind the first that is refused is begun."""
+        ...
+
+    def group(self, change: Change) -> bytes:
+        """The root row of the entity group that a change is in."""
+        ...

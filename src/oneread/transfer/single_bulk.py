@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
 from oneread.errors import Conflict, OnereadError
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.transactions.commit import Change, Commit, Committer
+from oneread.transactions.commit import BatchCommitter, Change, Commit
 from oneread.transactions.known_commits import KnownCommit
 from oneread.transactions.refusals import is_refusal
 from oneread.transfer.bulk import Batches, BatchOptions, Item, Limits, MakeChange, Refusal, WantedChange
@@ -25,27 +25,6 @@ from oneread.transfer.checkpoints import Checkpoint, Position, encode_checkpoint
 _TAKEN: Final = "another program works under this checkpoint; the changes of this batch are stored, as its own are"
 _ID_BYTES: Final = 14
 _KEY_BYTES: Final = 64
-
-
-class CommittedBatch(Protocol):
-    """What a batch came to: the tasks that it left, and by their places the changes that are refused."""
-
-    @property
-    def tasks(self) -> list[bytes]: ...
-    @property
-    def refused(self) -> dict[int, OnereadError]: ...
-
-
-class BatchCommitter(Committer, Protocol):
-    """Commits batches of changes, each change by itself."""
-
-    def commit_batch(self, changes: Sequence[Change], *, stops: bool) -> Plan[CommittedBatch]:
-        """Commits changes in their order; with `stops` none behind the first that is refused is begun."""
-        ...
-
-    def group(self, change: Change) -> bytes:
-        """The root row of the entity group that a change is in."""
-        ...
 
 
 class SingleCheckpoint(Checkpoint, frozen=True, array_like=True):

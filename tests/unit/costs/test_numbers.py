@@ -42,6 +42,14 @@ def test_a_prediction_adds_up_terms(bound, numbers, expected):
     assert weighing(**numbers).predicted(bound) == expected
 
 
+def test_a_commit_of_one_row_is_its_rounds_and_its_rows():
+    """A purchase reads its row and its sources; it commits, applies, clears its intents and its marker."""
+    bound = declared.of(SCHEMA, span="row").create(Purchase)
+    taken = weighing(commit=100.0, request=1.0, entity=0.5)
+    assert msgspec.structs.replace(taken, span="row").predicted(bound) == 402.5
+    assert taken.predicted(bound) == 100.5
+
+
 def test_bytes_count_beyond_those_of_small_rows():
     bound = COSTS.get(Purchase)
     assert weighing(**{"byte read": 1.0}).predicted(bound) == max(0, bound.typical - 100)
@@ -81,10 +89,9 @@ def test_no_file_says_how_to_measure(tmp_path):
 
 
 def test_numbers_say_why_they_may_be_wrong():
-    assert some().mismatches() == []
-    assert some().mismatches("memory") == []
-    assert some().mismatches("lmdb") == ["engine: memory, not lmdb"]
-    assert some(python="2.7").mismatches() == [f"python: 2.7, not {this_machine().python}"]
+    assert some().mismatches("rows") == []
+    assert some().mismatches("row") == ["span: rows (memory), not row"]
+    assert some(python="2.7").mismatches("rows") == [f"python: 2.7, not {this_machine().python}"]
 
 
 def test_times_are_read_in_their_largest_unit():

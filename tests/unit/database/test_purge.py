@@ -186,6 +186,7 @@ def test_the_items_and_memberships_of_feeds_stay():
 
 
 def jobs_of(url):
+    """How long removed rows stay, and the periodic jobs."""
     with connect(url, SHOP, workers=0) as db:
         operations: Operations = db.operations
         return operations.grace, [job.name for job, _lease in operations.jobs._jobs]
@@ -195,6 +196,14 @@ def test_workers_purge_stores_that_change_one_row_at_a_time():
     assert jobs_of("memory://?span=row") == (GRACE, ["tokens", "expired", "purge"])
     assert jobs_of("memory://?span=row&grace_s=1000") == (1000, ["tokens", "expired", "purge"])
     assert "purge" not in jobs_of("memory:")[1]
+
+
+def test_a_server_whose_operator_states_no_grace_is_not_purged():
+    """It is not known how long a request may be held up between a program and its row."""
+    store = Store()
+    catalog, fence = store.operations.catalog, store.operations.fence
+    silent = Operations(catalog, fence, SHOP, spans_rows=False, grace=None)
+    assert [job.name for job, _lease in silent.jobs._jobs] == ["tokens", "expired"]
 
 
 def test_a_job_purges_a_page_at_a_time_and_then_rests(shop, monkeypatch):

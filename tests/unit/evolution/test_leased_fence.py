@@ -35,6 +35,7 @@ from tests.unit.evolution.growing import (
     CustomerOfEmail,
     Purchase,
     PurchasesOfBuyer,
+    PurchasesOfGiver,
 )
 
 START = 1_700_000_000_000
@@ -473,6 +474,28 @@ class TestABackfill:
         store.audited(new)
         assert store.run(position()) is None
         assert new.backfill().done
+
+    def test_commits_pages_of_rows(self, store, old):
+        """A row is a request, and pages of a hundred share all others."""
+        for number in range(20, 220):
+            old.save(Purchase(number=number, buyer=Buyer.of(1 + number % 2), quantity=number))
+        new = store.program(Schema(*MODELS, PurchasesOfBuyer, PurchasesOfGiver))
+        store.made.clear()
+        done = new.backfill(fence=True)
+        assert done.done
+        assert 200 < done.recommitted <= len(store.made) <= 1.5 * done.recommitted
+        store.audited(new)
+
+    def test_names_what_cannot_be_in_a_view_and_builds_the_rest_of_its_page(self, store, old):
+        old.save(Customer(number=7, name="c7", email="1@x"))
+        for number in range(20, 40):
+            old.save(Customer(number=number, name="n", email=f"{number}@x"))
+        new = store.program(NEW)
+        done = new.backfill(fence=True)
+        assert (done.done, done.refused, len(done.refusals)) == (False, 1, 1)
+        new.patch(Customer, 7, email="7@x")
+        assert new.backfill(fence=True).done
+        store.audited(new)
 
     @pytest.mark.usefixtures("old")
     def test_that_is_killed_continues_and_waits_again(self, store):

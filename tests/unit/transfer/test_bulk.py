@@ -386,9 +386,10 @@ class TestACheckpoint:
             pass
 
 
-def test_a_fan_out_too_big_for_its_commit_does_not_pile_up():
+@pytest.mark.parametrize("place", ["memory://", "memory://?span=row"])
+def test_a_fan_out_too_big_for_its_commit_does_not_pile_up(place):
     schema = Schema(*SHOP, inline=0)
-    with connect("memory://", schema, workers=0) as db:
+    with connect(place, schema, workers=0) as db:
         db.save_all([Customer(number=number, name=f"n{number}") for number in range(20)])
         db.save(Product(code="A", name="Heart"))
         db.save_all([purchase(number, buyer=number, sold="A") for number in range(20)])

@@ -41,6 +41,15 @@ def test_an_undamaged_store_is_clean(store):
     assert (found.entities, found.skipped, found.cursor, found.found) == (19, (), "", {})
 
 
+@pytest.mark.parametrize("mode", ["exact", "approximate"])
+def test_a_counter_that_was_deleted_is_not_a_fault(store, mode):
+    """Its rows stay, with removed values."""
+    counter = store.db.counter("votes", approximate=mode == "approximate")
+    counter.add(3)
+    counter.delete()
+    assert store.db.verify().clean
+
+
 NOT_FAULTS = [faults.a_taken_value_is_held_by_one_who_has_another]
 """What commits may leave there: a value is not given back, but taken over."""
 

@@ -60,7 +60,7 @@ class BigtableEngine:
         }
         if options.read_only:
             self._answers = {**dict.fromkeys(self._answers, _refuse_writes), Read: steps.read, Scan: steps.scan}
-        self.capabilities = msgspec.structs.replace(CAPABILITIES, in_flight=options.pool)
+        self.capabilities = msgspec.structs.replace(CAPABILITIES, in_flight=options.pool, grace=options.grace)
         try:
             self._channels.run(make_tables(options))
             self._cursor_key = self._channels.run(steps.own_value(_CURSOR_KEY, os.urandom(_CURSOR_KEY_BYTES)))

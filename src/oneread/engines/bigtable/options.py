@@ -43,6 +43,8 @@ class BigtableOptions(msgspec.Struct, frozen=True):
     """Never writes; the store must exist."""
     splits: Mapping[Table, tuple[bytes, ...]] = {}
     """Where tables that are made are split."""
+    grace: int | None = None
+    """Seconds that removed rows stay; None for good."""
 
     @property
     def parent(self) -> str:
@@ -54,12 +56,14 @@ class BigtableOptions(msgspec.Struct, frozen=True):
         return f"{self.parent}/tables/{self.prefix}{table}"
 
 
-def options_from_url(place: str, query: Mapping[str, str], patience: float) -> BigtableOptions:
+def options_from_url(
+    place: str, query: Mapping[str, str], patience: float, *, grace: int | None = None
+) -> BigtableOptions:
     """The options of a URL; InvalidUrl names what is unknown or wrong. `patience` is the seconds of a whole call."""
     project, slash, instance = place.removesuffix("/").partition("/")
     if not slash or not _PROJECT.fullmatch(project) or not _INSTANCE.fullmatch(instance):
         raise InvalidUrl("a Bigtable store is a project and an instance: bigtable://project/instance", place=place)
-    options: dict[str, Any] = {"timeout": min(max(patience, 1.0), REQUEST_SECONDS)}
+    options: dict[str, Any] = {"timeout": min(max(patience, 1.0), REQUEST_SECONDS), "grace": grace}
     for name, value in query.items():
         parse = _OPTIONS.get(name)
         if parse is None:

@@ -10,7 +10,6 @@ import msgspec
 
 from oneread.engines.hbase.thrift2 import COMPRESSIONS
 from oneread.errors import InvalidUrl
-from oneread.store.limits import GRACE
 from oneread.store.rows import Table
 from oneread.store.splits import splits_from_url
 
@@ -44,7 +43,7 @@ class HbaseOptions(msgspec.Struct, frozen=True):
     tls: str = ""
     compression: str = ""
     splits: Mapping[Table, tuple[bytes, ...]] = {}
-    grace: int = GRACE
+    grace: int | None = None
     read_only: bool = False
 
     def table(self, table: Table) -> bytes:
@@ -53,7 +52,7 @@ class HbaseOptions(msgspec.Struct, frozen=True):
 
 
 def options_from_url(
-    place: str, query: Mapping[str, str], *, timeout: float = LONGEST, grace: int = GRACE
+    place: str, query: Mapping[str, str], *, timeout: float = LONGEST, grace: int | None = None
 ) -> HbaseOptions:
     """The options of `hbase://PLACE?QUERY`; InvalidUrl names what is unknown or wrong.
 

@@ -33,6 +33,11 @@ def test_every_option_is_taken():
     assert options.splits == {"views": (b"\x00\x01", b"\x00\x02"), "system": (b"\xaa",)}
 
 
+def test_removed_rows_stay_for_good_unless_the_operator_says_how_long():
+    assert options_from_url("a", {}).grace is None
+    assert options_from_url("a", {}, grace=5000).grace == 5000
+
+
 @pytest.mark.parametrize(("given", "taken"), [(30.0, 30.0), (5, 5), (1e9, 30.0), (0, 0.1)])
 def test_a_request_takes_no_longer_than_the_database_allows(given, taken):
     assert options_from_url("a", {}, timeout=given).timeout == taken
