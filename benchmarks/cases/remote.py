@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from time import perf_counter
 
 from benchmarks.benchmark import Benchmark
+from benchmarks.contention import SHARDS, WARMING, WRITERS
 from benchmarks.context import Context
 from benchmarks.measure import Round, each, fresh, interleaved
 from benchmarks.peers.remote import RawStore
@@ -19,7 +21,7 @@ from benchmarks.rows import SHOWN, Goal, Row, Subject
 from benchmarks.workloads.lines import Shop
 from benchmarks.workloads.our_feeds import FEEDS, Membership, Post
 from benchmarks.workloads.ours import purchase
-from benchmarks.workloads.remote import EMULATOR, HBASE, LEAVES, Box, Label, Labelled, Recorder, Remote, remotes
+from benchmarks.workloads.remote import EMULATOR, HBASE, LEAVES, Box, Label, Labelled, Lost, Recorder, Remote, remotes
 from benchmarks.workloads.shop_schema import SHOP, Customer, Product, Purchase, PurchasesOfBuyer, Sold
 from benchmarks.workloads.times import instant
 from oneread import Database
@@ -29,6 +31,9 @@ SAVES = {HBASE: Goal(16), EMULATOR: Goal(21)}
 RENAMES = {HBASE: Goal(2, "<=", "figure", " s"), EMULATOR: Goal(1.5, "<=", "figure", " s")}
 LEAF = Goal(0.15, "<=", "figure", " s")
 ENTRIES = {HBASE: Goal(15_000, ">=", "figure", " entries/s")}
+RETRIES = {False: Goal(0, "<=", "figure", " retries/add"), True: Goal(0.3, "<=", "figure", " retries/add")}
+"""Without a token, and with one."""
+
 LOADED, HOLDERS, MEMBERS = 3_000, 1_600, 1_000
 SHARE = 10
 """Of the reads and saves of other benchmarks, one in so many: a server's are so much slower."""
@@ -58,6 +63,7 @@ def _rows(context: Context, server: Remote, shop: Shop) -> Iterator[Row]:
         yield from _saves(context, server, subject, db, raw)
         yield _rename(server, subject, db, raw, holders)
         yield _counter(context, server, subject, db, raw)
+        yield from _contended(context, server, subject, opened, db)
     raw.close()
     yield _leaf(server, subject, holders)
     yield _publish(server, subject, min(MEMBERS, context.sizes.lines))
@@ -236,12 +242,40 @@ def _counter(context: Context, server: Remote, subject: Subject, db: Database, r
     return subject.rate(name, mine, theirs, peer="the bare client's increment", goal=SHOWN, unit="adds/s")
 
 
+def _contended(
+    context: Context, server: Remote, subject: Subject, opened: Callable[..., Database], db: Database
+) -> Iterator[Row]:
+    """Compare-and-sets that were lost by writers of one counter, each with a database of its own."""
+    adds = max(1, context.sizes.saves // SHARE)
+    for with_token, goal in RETRIES.items():
+        name = f"contended {with_token}"
+        db.counter(name).configure(shards=SHARDS)
+
+        def write(writer: int, name: str = name, with_token: bool = with_token) -> int:  # noqa: FBT001 - of the loop
+            lost = Lost()
+            with opened(workers=0, observers=(lost,)) as own:
+                counter = own.counter(name)
+                for number in range(WARMING + adds):
+                    if number == WARMING:
+                        lost.count = 0
+                    counter.add(1, once=f"{writer} {number}" if with_token else None)
+            return lost.count
+
+        with ThreadPoolExecutor(WRITERS) as threads:
+            lost = sum(threads.map(write, range(WRITERS)))
+        assert db.counter(name).read(max_age=0) == WRITERS * (WARMING + adds), "each add counts once"
+        tokens = "with tokens" if with_token else "without"
+        called = f"{WRITERS} writers of a counter of {SHARDS} shards, {tokens}, {server.name}"
+        yield subject.alone(called, lost / (WRITERS * adds), unit="retries/add", goal=goal)
+
+
 BENCHMARKS = (
     Benchmark(
         "P10",
         "get, page, save, rename and publish on HBase and on Bigtable's emulator, against their bare clients",
         f"get and page {READS} of the bare client, a save {SAVES[HBASE]} and {SAVES[EMULATOR]} a put, "
-        f"renames {RENAMES[HBASE]} and {RENAMES[EMULATOR]}, leaves {LEAF}, {ENTRIES[HBASE]}",
+        f"renames {RENAMES[HBASE]} and {RENAMES[EMULATOR]}, leaves {LEAF}, {ENTRIES[HBASE]}; "
+        f"{RETRIES[False]}, {RETRIES[True]} with tokens",
         remote,
     ),
 )

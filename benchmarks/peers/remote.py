@@ -11,6 +11,7 @@ from thriftpy2.rpc import make_client
 from thriftpy2.transport import TCyBufferedTransportFactory
 
 from oneread.engines.bigtable import calls, wire
+from oneread.engines.hbase.rows import LIVING
 from oneread.engines.hbase.thrift2 import service
 from oneread.store.rows import Cell, RowMutation, RowRange
 
@@ -49,7 +50,13 @@ class RawHbase:
 
     def page(self, table: str, start: bytes, stop: bytes, limit: int) -> Sequence[tuple[bytes, Cells]]:
         scan = service.TScan(
-            startRow=start, stopRow=stop, columns=self._family, caching=limit, maxVersions=1, limit=limit
+            startRow=start,
+            stopRow=stop,
+            columns=self._family,
+            caching=limit,
+            maxVersions=1,
+            limit=limit,
+            filterString=LIVING,
         )
         return [(each.row, _cells(each)) for each in self._client.getScannerResults(self._name(table), scan, limit)]
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from benchmarks.peers.remote import RawBigtable, RawHbase, RawStore
 from oneread import Copy, Database, Key, Model, Schema, connect
-from oneread.store.requests import Read, Request, Scan
+from oneread.store.requests import CheckAndMutate, Read, Request, Scan
 from tools.servers.bigtable import bigtable_emulator
 from tools.servers.hbase import hbase_server, thrift_server
 
@@ -91,3 +91,13 @@ class Recorder:
             self.gets += [(request.table, key) for key in request.keys]
         elif isinstance(request, Scan):
             self.scans.append((request.table, request.range.start, request.range.stop, request.limit))
+
+
+class Lost:
+    """Counts the compare-and-sets that others came before."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, request: Request[Any], answer: object) -> None:
+        self.count += isinstance(request, CheckAndMutate) and not answer

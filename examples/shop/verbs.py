@@ -8,6 +8,7 @@ from argparse import Namespace
 from time import perf_counter
 
 from examples.comparing import print_compared, print_verified
+from examples.resuming import patiently
 from examples.shop import cleaning, damage, loading, stores
 from examples.shop.checking import check as compared
 from examples.shop.mistakes import Mistake
@@ -23,7 +24,8 @@ def load(given: Namespace) -> None:
     next(what.lines(), None)  # what is wrong with the data is said before a store is made
     print(f"loading {what.label} into {given.db}", flush=True)
     with stores.for_loading(given.db) as db:
-        loaded = loading.load(db, what, progress=loading.progress_line(sys.stdout))
+        progress = loading.progress_line(sys.stdout)
+        loaded = patiently(lambda: loading.load(db, what, progress=progress))
     print(loaded_table(loaded))
     folder = stores.folder_of(given.db)
     if folder is not None:

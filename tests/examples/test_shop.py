@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from examples.resuming import PAUSE_SECONDS, PAUSES, patiently
 from examples.shop import cleaning, loading, recount, source, stores
 from examples.shop.loading import Source
 from examples.shop.mistakes import Mistake
@@ -28,6 +29,7 @@ from examples.shop.schema import (
 )
 from examples.shop.sql import Sql
 from oneread import connect
+from oneread.errors import OutcomeUnknown, Unavailable
 from tests.examples.conftest import imported_from_library, kill_load
 
 GENERATED = 3_000
@@ -473,3 +475,29 @@ def test_a_file_that_breaks_off_is_refused(shop, data, tmp_path):
 
 def test_the_schema_knows_no_machine():
     assert not re.search(r"[\"']/", (Path(source.__file__).parent / "schema.py").read_text())
+
+
+def test_a_load_is_begun_again_while_the_store_does_not_answer(capsys):
+    outcomes, pauses = [Unavailable("no server"), OutcomeUnknown("no answer"), "loaded"], []
+
+    def load():
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, str):
+            return outcome
+        raise outcome
+
+    assert patiently(load, pauses.append) == "loaded"
+    assert pauses == [PAUSE_SECONDS] * 2
+    assert "no server; the load continues in 5 seconds" in capsys.readouterr().err
+
+
+def test_a_load_does_not_wait_for_ever():
+    tried, pauses = [], []
+
+    def load():
+        tried.append(1)
+        raise Unavailable("no server")
+
+    with pytest.raises(Unavailable):
+        patiently(load, pauses.append)
+    assert len(tried) == len(pauses) + 1 == PAUSES + 1

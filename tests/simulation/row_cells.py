@@ -392,7 +392,7 @@ def a_source_is_read_before_its_page(patch):
     scan = 'found = yield from Scan("views", {})\n'
     kept = "found = PageAfterSource(found)\n{0}found.source = early\n"
     for cls, name, read, whose, indent in (
-        (RowTaskRunner, "_follow", "rest, batch", "committer", " " * 8),
+        (RowTaskRunner, "_follow", "rest, size", "committer", " " * 8),
         (FollowingCommitter, "_follow_few", "outbox.holders_of(source), self._inline + 1", "self", " " * 4),
     ):
         page = scan.format(read)

@@ -10,7 +10,7 @@ from oneread.testing.schedules import ByChance, Fate
 from oneread.testing.steps import DeleteStep, PatchStep, SaveAllStep, SaveStep, Step, TransactStep, UpsertStep
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.row_apply import left_tasks
-from oneread.transactions.row_tasks import RowTaskRunner
+from oneread.transactions.row_tasks import PageSizes, RowTaskRunner
 from tests.simulation.schema import WORLD, Buyer, City, Customer, Home, Land, Product, Purchase, Region, Sold
 from tests.simulation.world import ACTS, KEPT, PENDING, READS, STEPS, WRITERS, WRITES, beginning, bought
 
@@ -44,7 +44,8 @@ class WorkStep(Step, frozen=True):
 def work_of(simulation, name, seconds=0.5, batch=2):
     """A worker of a simulation; a paused process sleeps for longer than its leases."""
     leases = LeaseHolder(seconds, lambda: simulation.now / 1000, lambda: name)
-    return WorkStep(name, RowTaskRunner(simulation.operations.committer, leases), batch)
+    # Many small pages, so that much may come between two.
+    return WorkStep(name, RowTaskRunner(simulation.operations.committer, leases, sizes=PageSizes(8, 1)), batch)
 
 
 class RecoverStep(Step, frozen=True):

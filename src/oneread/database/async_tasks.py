@@ -13,6 +13,9 @@ from oneread.plans.effects import Sleep
 from oneread.transactions.tasks import OutboxRunner
 
 POLL_SECONDS = 0.005
+LONGEST_POLL_SECONDS = 1.0
+POLLED = 8
+"""Who has waited so long looks again after this part of it: a look is a request of the store."""
 
 
 class AsyncTasks:
@@ -59,9 +62,10 @@ class AsyncTasks:
             StaleCopies: the error names holders that could not be updated.
             Unavailable: not within `timeout` seconds; the worker continues with the tasks.
         """
-        remaining = timeout  # counted in pauses: a test's clock may not advance
+        waited = 0.0  # counted in pauses: a test's clock may not advance
         while not await self.done():
-            if remaining <= 0:
+            if waited >= timeout:
                 raise Unavailable("the tasks are not done yet; wait longer", left=len(self._keys), timeout=timeout)
-            await self._database.run(Sleep(POLL_SECONDS).__iter__())
-            remaining -= POLL_SECONDS
+            pause = min(LONGEST_POLL_SECONDS, max(POLL_SECONDS, waited / POLLED))
+            await self._database.run(Sleep(pause).__iter__())
+            waited += pause

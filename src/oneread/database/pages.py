@@ -29,6 +29,7 @@ from oneread.store.limits import BUDGET, DEFAULT_LIMIT, MOST_RANGES
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.group_shards import SpreadGroups
+from oneread.transactions.unit_of_work import VALUE
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -386,8 +387,26 @@ def _cut(within: RowRange, edge: bytes, *, backward: bool) -> RowRange:
     return RowRange(max(within.start, edge), within.stop)
 
 
+def _read_whole(bound: BoundQuery, decoder: RowDecoder) -> Plan[PageRows]:
+    """The page of one range of which every row is shown, by its own cell: no row is looked at by itself.
+
+    Tests show that `_read` makes the same page.
+    """
+    of, limit, backward = bound.of, bound.query.limit, bound.backward
+    (within,) = bound.ranges()
+    found = [] if within.is_empty else (yield from Scan(of.table, within, limit + 1, backward))
+    shown = found[:limit]
+    if backward:
+        shown.reverse()
+    edges = (shown[0][0], shown[-1][0]) if shown else None
+    rows = decoder.parse_rows([row[VALUE].value for _key, row in shown])
+    return PageRows(rows, edges, len(found) > limit, decoder=decoder)
+
+
 def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:
     of, query, backward = bound.of, bound.query, bound.backward
+    if of.decoder is not None and query.where is None and of.feed is None and len(bound.branches) == 1:
+        return (yield from _read_whole(bound, of.decoder))
     passes = None if query.where is None else compiled_condition(query.where)
     now = 0 if of.is_living is None and of.feed is None else (yield from Now())
     sources = yield from _sources(bound, now)

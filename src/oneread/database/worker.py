@@ -45,6 +45,7 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
         self._replaced = False
+        self._looked = -RECOVERY_SECONDS
         self._recorded = 0
         self._recorded_at = 0.0
 
@@ -91,7 +92,9 @@ class Worker:
                 self._wanted.get()
             pause = RECOVERY_SECONDS
             try:
-                if self._look() or woken:
+                # Whom a commit wakes need not ask again what other programs left.
+                looks = not (woken and elapsed() - self._looked < RECOVERY_SECONDS) and self._look()
+                if looks or woken:
                     pause = min(pause, self._operations.copies.pause)
                     self._work_off()
                 self._record(at_once=True)
@@ -119,7 +122,9 @@ class Worker:
         return True
 
     def _look(self) -> bool:
-        return self._driver.run(self._operations.look(), Trace(self._observers))
+        looks = self._driver.run(self._operations.look(), Trace(self._observers))
+        self._looked = elapsed()
+        return looks
 
     def _work_off(self) -> None:
         while not (self._stopping.is_set() or self._replaced) and self._step():

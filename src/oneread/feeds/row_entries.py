@@ -7,6 +7,7 @@ its own stamp. See rule 15 of the commit protocol and docs/decisions/0087-trimmi
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -45,6 +46,7 @@ def membership_column(group: bytes, membership: bytes) -> bytes:
     return MEMBERSHIP + group_digest(group) + _digest(membership)
 
 
+@lru_cache(1_000)
 def group_digest(group: bytes) -> bytes:
     """What names a group in columns."""
     return _digest(group)

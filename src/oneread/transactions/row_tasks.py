@@ -7,7 +7,7 @@ followed. See rules 13-16 and L1-L3 of the commit protocol.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,8 +28,18 @@ from oneread.transactions.unit_of_work import VALUE, later
 LOOK_SECONDS: Final = 1.0
 """How long a worker waits between two looks at the journal."""
 
-LEAF_PAGES: Final = 8
-"""Pages of one batch whose holders get cells: three requests each, fewer than for the batch itself."""
+
+class PageSizes(NamedTuple):
+    """How many pages are done under one lease, of entries and of holders that get cells, and how many batches each is.
+
+    A page takes three requests whatever its size.
+    """
+
+    pages: int = 3
+    batches: int = 4
+
+
+SIZES: Final = PageSizes()
 
 
 class TaskLease(Lease, frozen=True, array_like=True):
@@ -60,10 +70,12 @@ class RowTaskRunner:
         leases: LeaseHolder | None = None,
         standing: AskStanding = unknown_standing,
         writes_alone: AskAlone = _never_alone,
+        sizes: PageSizes = SIZES,
     ) -> None:
         self.leases = LeaseHolder() if leases is None else leases
         self._writes_alone = writes_alone
         self.batches = 0
+        self._sizes = sizes
         self._committer = committer
         self._looked = -LOOK_SECONDS
         self._other_feeds = OtherFeeds(committer.feeds.prefixes, standing)
@@ -153,23 +165,26 @@ class RowTaskRunner:
                 yield from committer.set_aside(source, b"", error)
                 return None
         within = outbox.holders_of(source)
-        for _ in range(LEAF_PAGES):
+        for size in (batch, *(self._sizes.batches * batch for _ in range(self._sizes.pages - 1))):
             rest = within.behind(cursor) if cursor >= within.start else within
-            found = yield from Scan("views", rest, batch)
+            found = yield from Scan("views", rest, size)
+            has_all, is_plain = len(found) < size, len(committer.leaves_of(source, found)) == len(found)
+            if not is_plain and len(found) > batch:  # a commit for each holder: those of a batch are enough
+                found, has_all = found[:batch], False
             yield from committer.follow_page(source, found)
-            if len(found) < batch:
+            if has_all:
                 return None
             cursor = found[-1][0]
-            if len(committer.leaves_of(source, found)) < batch:
+            if not is_plain:
                 break
         return cursor
 
     def _give(self, row: bytes, cursor: bytes, batch: int) -> Plan[bytes | None]:
         """Makes several pages of a row's entries right under one lease."""
         given: bytes | None = cursor
-        for _ in range(LEAF_PAGES):
+        for _ in range(self._sizes.pages):
             if given is not None:
-                given = yield from self._committer.feeds.follow(row, given, batch)
+                given = yield from self._committer.feeds.follow(row, given, self._sizes.batches * batch)
         return given
 
     def finish_waiting(self) -> Plan[None]:

@@ -24,6 +24,9 @@ from oneread.engines.hbase.thrift2 import service
 LARGEST_FRAME: Final = 256 << 20
 """Bytes of an answer at most, where the server says its size."""
 
+EXACT_SECONDS: Final = 0.05
+"""A wait may end so much later than its deadline: each other time-out of a socket is a call of the kernel."""
+
 _CHUNK: Final = 64 << 10
 _PROTOCOL: Final[Any] = TCyBinaryProtocol
 
@@ -40,6 +43,8 @@ class Connection:
         self._wire = _Wire(_connect(place, tls, deadline), framed=transport == "framed")
         self._protocol = _PROTOCOL(TCyBufferedTransport(self._wire))
         self._numbers = count(1)
+        self._poll = select.poll()
+        self._poll.register(self._wire.socket, select.POLLIN)
         self.used = monotonic()
 
     @property
@@ -55,7 +60,8 @@ class Connection:
         self._wire.begin(deadline)
         number, protocol = next(self._numbers), self._protocol
         protocol.write_message_begin(method, TMessageType.CALL, number)
-        getattr(service.THBaseService, f"{method}_args")(**arguments).write(protocol)
+        given, result_of = _STRUCTURES[method]
+        given(**arguments).write(protocol)
         protocol.trans.flush()
         self._wire.send()
         name, kind, answered = protocol.read_message_begin()
@@ -65,19 +71,24 @@ class Connection:
             raise refusal
         if name != method or answered != number or kind != TMessageType.REPLY:
             raise BrokenAnswerError
-        result = getattr(service.THBaseService, f"{method}_result")()
+        result = result_of()
         result.read(protocol)
         self.used = monotonic()
         return _answer_of(result)
 
     def has_something(self) -> bool:
         """Whether it was closed by the server, or an answer to nothing arrived on it."""
-        poll = select.poll()
-        poll.register(self._wire.socket, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(self._poll.poll(0))
 
     def close(self) -> None:
         self._wire.socket.close()
+
+
+_STRUCTURES: Final[dict[str, tuple[Any, Any]]] = {
+    method: (getattr(service.THBaseService, f"{method}_args"), getattr(service.THBaseService, f"{method}_result"))
+    for method in service.THBaseService.thrift_services
+}
+"""What each method is asked and answered with."""
 
 
 def _answer_of(result: Any) -> Any:
@@ -139,6 +150,7 @@ class _Wire:
         self.was_sent = False
         self._framed = framed
         self._deadline = 0.0
+        self._timeout = 0.0
         self._message: list[bytes] = []
         self._rest = 0
 
@@ -154,7 +166,7 @@ class _Wire:
     def send(self) -> None:
         message = b"".join(self._message)
         self._message.clear()
-        self.socket.settimeout(_left(self._deadline))
+        self._limit()
         self.was_sent = True
         self.socket.sendall(len(message).to_bytes(4, "big") + message if self._framed else message)
 
@@ -176,8 +188,15 @@ class _Wire:
             raise BrokenAnswerError
         return size
 
+    def _limit(self) -> None:
+        """Lets the next wait end at the deadline, or a little later. Raises TimeoutError when that has passed."""
+        left = _left(self._deadline)
+        if not left <= self._timeout <= left + EXACT_SECONDS:
+            self._timeout = left + EXACT_SECONDS / 2
+            self.socket.settimeout(self._timeout)
+
     def _receive(self, size: int) -> bytes:
-        self.socket.settimeout(_left(self._deadline))
+        self._limit()
         received = self.socket.recv(min(size, _CHUNK))
         if not received:
             raise EOFError

@@ -19,13 +19,23 @@ from oneread.engines import embedded
 from oneread.engines.hbase import rows as structures
 from oneread.engines.hbase.options import POOL, HbaseOptions
 from oneread.engines.hbase.pool import ThriftPool
-from oneread.engines.hbase.rows import MAX_VALUE, Batch, batches, check_mutations, found_of, get_of, row_of, scan_of
+from oneread.engines.hbase.rows import (
+    MAX_VALUE,
+    Batch,
+    batches,
+    check_mutations,
+    found_of,
+    get_of,
+    living_row_of,
+    row_of,
+    scan_of,
+)
 from oneread.engines.hbase.tables import open_tables
 from oneread.engines.hbase.thrift2 import EQUAL, service
 from oneread.errors import InvalidUrl, LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
 from oneread.store.engine import Capabilities, RowTransaction
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
-from oneread.store.rows import TABLES, Row, RowRange, living
+from oneread.store.rows import TABLES, Row, RowRange
 
 T = TypeVar("T")
 
@@ -119,12 +129,11 @@ class HbaseEngine:
 
     def _read(self, asked: Read, deadline: float) -> list[Row | None]:
         """Rows by key; keys that no row can have are not asked for."""
-        rows: dict[bytes, Row | None] = {}
+        rows: dict[bytes, Row] = {}
+        shown = living_row_of if asked.families == "d" else row_of
         for keys in embedded.keys_to_ask(asked.keys, READ_KEYS):
-            rows.update(zip(keys, map(row_of, self._results(asked, keys, deadline)), strict=True))
-        if asked.families == "d":
-            rows = {key: None if row is None else living(row) for key, row in rows.items()}
-        return [rows.get(key) for key in asked.keys]
+            rows.update(zip(keys, map(shown, self._results(asked, keys, deadline)), strict=True))
+        return [rows.get(key) or None for key in asked.keys]
 
     def _results(self, asked: Read, keys: list[bytes], deadline: float) -> list[Any]:
         table, gets = self._tables[asked.table], [get_of(key, asked.families) for key in keys]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import random
 import ssl
-import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, Final
 
@@ -49,13 +49,10 @@ class _Server:
 
     def __init__(self, place: ThriftPlace) -> None:
         self.place = place
+        self.name = f"{place[0]}:{place[1]}"
         self.idle: deque[Connection] = deque()
         self.failures = 0
         self.rests_until = 0.0
-
-    @property
-    def name(self) -> str:
-        return f"{self.place[0]}:{self.place[1]}"
 
     def note_failure(self) -> None:
         """Lets the server rest, longer each time, and closes its connections: they lead to the same process."""
@@ -90,7 +87,7 @@ class ThriftPool:
         random.shuffle(self._servers)  # so that the processes of a site do not all take the first one
         self._next = 0
         self._closed = False
-        self._slots = threading.BoundedSemaphore(options.pool)
+        self._slots = _slots(options.pool)
         _OPEN.add(self)
 
     def call(self, method: str, *, repeats: bool, deadline: float | None = None, **arguments: Any) -> Any:
@@ -110,14 +107,17 @@ class ThriftPool:
         left = end - monotonic()
         if left <= 0:
             raise Unavailable("HBase did not answer all calls of a request in time; try again", seconds=self.timeout)
-        if not self._slots.acquire(timeout=left):
-            raise self._busy()
+        slots = self._slots
+        try:
+            slots.get(timeout=left)
+        except Empty:
+            raise self._busy() from None
         try:
             if monotonic() >= end:
                 raise self._busy()
             return _RepeatedCall(self, method, arguments, end, repeats=repeats).make()
         finally:
-            self._slots.release()
+            slots.put(None)
 
     def _busy(self) -> Unavailable:
         return Unavailable("all connections are busy; try again, or give the URL a larger pool", seconds=self.timeout)
@@ -129,12 +129,14 @@ class ThriftPool:
 
     def after_fork(self) -> None:
         """In the child of a fork: the connections are the parent's, and answers on them are for it."""
-        self._slots = threading.BoundedSemaphore(self._options.pool)
+        self._slots = _slots(self._options.pool)
         for server in self._servers:
             server.drop_idle()
 
     def servers(self) -> Sequence[_Server]:
         """The servers in the order in which a call tries them: those that rest last, the others in turn."""
+        if len(self._servers) == 1:
+            return self._servers
         self._next = (self._next + 1) % len(self._servers)
         turned = [*self._servers[self._next :], *self._servers[: self._next]]
         now = monotonic()
@@ -162,6 +164,14 @@ class ThriftPool:
             connection.close()
         else:
             server.idle.append(connection)
+
+
+def _slots(count: int) -> SimpleQueue[None]:
+    """One item for each connection that may be in use: a queue costs a fraction of a semaphore."""
+    slots: SimpleQueue[None] = SimpleQueue()
+    for _ in range(count):
+        slots.put(None)
+    return slots
 
 
 class _RepeatedCall:

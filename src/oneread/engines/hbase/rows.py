@@ -37,16 +37,23 @@ def parts_of(column: bytes) -> dict[str, bytes]:
     return {"family": family, "qualifier": qualifier}
 
 
-def row_of(result: Any) -> Row | None:
-    """The cells of a result; None where it has none."""
+def row_of(result: Any) -> Row:
+    """The cells of a result."""
+    return {each.family + b":" + each.qualifier: Cell(each.value, each.timestamp) for each in result.columnValues}
+
+
+def living_row_of(result: Any) -> Row:
+    """The cells of a result without removed ones."""
     return {
-        each.family + b":" + each.qualifier: Cell(each.value, each.timestamp) for each in result.columnValues
-    } or None
+        each.family + b":" + each.qualifier: Cell(each.value, each.timestamp)
+        for each in result.columnValues
+        if each.value != REMOVED
+    }
 
 
 def found_of(result: Any) -> Found:
     """One row of a scan."""
-    return result.row, row_of(result) or {}
+    return result.row, row_of(result)
 
 
 def get_of(key: bytes, families: Families) -> Any:

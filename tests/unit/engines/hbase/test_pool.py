@@ -177,8 +177,10 @@ def test_a_pool_opens_no_more_connections_than_it_may(through, proxies):
 def test_a_busy_pool_is_waited_for_only_so_long(through):
     room = through(pool=1, timeout=0.1)
     slots = room.engine._pool._slots
-    with slots, pytest.raises(Unavailable, match="all connections are busy"):
+    slots.get()
+    with pytest.raises(Unavailable, match="all connections are busy"):
         room.answer(READ)
+    slots.put(None)
     room.engine._pool.timeout = 30.0
     assert room.answer(READ) == [None]
 
