@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from oneread.counters.rows import INCREMENTS
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Reporter
 from oneread.store.keys import view_part
@@ -102,8 +101,6 @@ class LogicalScanner(Scanner):
         if table == "counts" and view_part(key) in self._claims and VALUE in row:
             cell = row[VALUE]
             return {**row, VALUE: Cell(cell.value[_VERSION_BYTES:], cell.stamp)}
-        if table == "counts" and VALUE in row and row[VALUE].value == REMOVED and INCREMENTS not in row:
-            return None  # of a counter that was deleted: other cells stay
         return living(row)
 
     def _entity(self, key: bytes, row: Row) -> Row | None:
