@@ -16,6 +16,7 @@ from oneread.plans.plan import Plan
 from oneread.transactions.copy_cells import CopyCells
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter, Finding, Report
+from oneread.verify.row_feeds import RowEntriesCheck
 from oneread.verify.row_orphans import RowOrphans
 from oneread.verify.row_passes import KindPasses
 from oneread.verify.row_scanner import LogicalScanner, claims_of
@@ -40,8 +41,6 @@ class RowVerifier(Verifier):
         return self._logical
 
     def _check_scope(self, keyspaces: StoreKeyspaces) -> None:
-        for name in keyspaces.feeds:
-            raise Unsupported(_NOT_YET, declaration=name, feature="feed")
         for keyspace in keyspaces.keyspaces.values():
             if keyspace.groups:
                 raise Unsupported(_NOT_YET, declaration=keyspace.name, feature="index over groups")
@@ -58,7 +57,12 @@ class RowVerifier(Verifier):
         yield from self._logical.begin()
         found: list[Finding] = []
         is_settled = True
-        if kind is None:
+        feed = self._feed_of(keyspaces, name)
+        if feed is not None:
+            entries = RowEntriesCheck(keyspaces, self._logical, feed, self._faulty_rows())
+            yield from entries.run()
+            found, is_settled = entries.found, not entries.unsettled
+        elif kind is None:
             yield from RowOrphans(keyspaces, self._logical, FaultReporter(keyspaces, found.append)).run()
         else:
             is_settled = yield from self._compare_kind(keyspaces, kind, found)

@@ -14,6 +14,7 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import UsageError
+from oneread.feeds.entries import Entries
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Now, Snapshot
@@ -177,10 +178,9 @@ class Verifier:
         keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
         reporter = FaultReporter(keyspaces, self._count)
         yield from self._scanner.begin()
-        feed = keyspaces.feeds.get(name.removeprefix(_FEED)) if name.startswith(_FEED) else None
+        feed = self._feed_of(keyspaces, name)
         if feed is not None:
-            faulty_rows = [key for table, key in self._faulty if table == "views"]
-            yield from EntriesCheck(self._scanner, reporter, faulty_rows).run(feed, keyspaces.expired_until)
+            yield from EntriesCheck(self._scanner, reporter, self._faulty_rows()).run(feed, keyspaces.expired_until)
             return None
         if kind is None:
             yield from Orphans(keyspaces, self._scanner, reporter).run()
@@ -194,6 +194,14 @@ class Verifier:
             if keyspaces.catalog.kinds[indexed.aggregate.model] is kind:
                 yield from GroupRowsCheck(keyspaces, self._scanner, reporter).run(indexed, faulty)
         return digested
+
+    def _feed_of(self, keyspaces: StoreKeyspaces, name: str) -> Entries | None:
+        """The feed that a part is about; None for another part."""
+        return keyspaces.feeds.get(name.removeprefix(_FEED)) if name.startswith(_FEED) else None
+
+    def _faulty_rows(self) -> list[bytes]:
+        """Rows of `views` that are reported, from which entries of feeds may follow."""
+        return [key for table, key in self._faulty if table == "views"]
 
     def _count(self, finding: Finding) -> None:
         fault = finding.fault
