@@ -14,6 +14,7 @@ from oneread.testing.row_groups_audit import hidden_of
 from oneread.transactions import outbox
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import feed_entries, row_feeds, row_looks
+from oneread.verify.row_feed_looks import FeedLooker, PartWatch
 from tests.properties import schema_of_feeds as feeds
 from tests.properties.schema_of_feeds import (
     EachFeed,
@@ -27,6 +28,7 @@ from tests.properties.schema_of_feeds import (
     Post,
     RecentFeed,
 )
+from tests.simulation.row_mutations import edit
 from tests.unit.verify.test_feed_entries import A, B, Store
 
 LISTED = [each for each in feeds.FEEDS if each is not feeds.JoinFeed]
@@ -284,6 +286,37 @@ def test_pairs_that_wait_for_a_task_are_left_out():
         store.db.drain()
         committer.feeds.follow = lambda *_given: waiting()
         assert store.db.verify().clean
+    store.db.close()
+
+
+ROWS = """    stored = yield from self._scanner.read_stored("views", [*parts, *keys])
+    rows = dict(zip([*parts, *keys], stored, strict=True))
+"""
+BEGIN = "    yield from watch.begin(parts)\n"
+
+
+def entries_are_read_before_the_tasks(patch):
+    edit(patch, FeedLooker, "entries", (ROWS, ""), (BEGIN, BEGIN + ROWS))
+
+
+@pytest.mark.parametrize("broken", [None, entries_are_read_before_the_tasks])
+def test_a_task_that_ends_during_a_look_has_put_its_entries_before(broken, monkeypatch):
+    store = RowStore(Schema(Membership, Member, Group, Post, HomeFeed)).fill_members()
+    committer = store.db.operations.committer
+    follow, committer.feeds.follow = committer.feeds.follow, lambda *_given: waiting()
+    store.db.save(Post(number=1, group=A, groups=[]))
+    committer.feeds.follow = follow
+    asked = PartWatch.waiting
+
+    def ending(watch, parts):
+        yield from store.db.operations.outbox.finish_waiting()
+        return (yield from asked(watch, parts))
+
+    monkeypatch.setattr(PartWatch, "waiting", ending)
+    monkeypatch.setattr(row_feeds, "confirm", lambda look, suspects: look(suspects))
+    if broken is not None:
+        broken(monkeypatch)
+    assert store.db.verify().clean is (broken is None)
     store.db.close()
 
 

@@ -13,7 +13,6 @@ from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks, row_sums
 from tests.properties.votes_and_answers import SITE, Answer, AnswersOf, Author, Question, User
 from tests.simulation.schema import Buyer, Product, Purchase, Sold
-from tests.unit.feeds.community import Group, Home, Member, Membership, Post
 from tests.unit.verify import faults
 from tests.unit.verify.damaged_rows import DamagedRows, stored_key
 from tests.unit.verify.faults import LEFT, PLANTED
@@ -125,16 +124,6 @@ def test_totals_that_entities_show_are_refused_by_name_and_other_views_are_verif
         assert db.verify(AnswersOf).clean
         with pytest.raises(Unsupported):
             db.repair()
-
-
-@pytest.mark.parametrize("wanted", [(), (Home,)], ids=["everything", "the feed"])
-def test_feeds_are_refused_by_name(wanted):
-    with (
-        connect("memory://?span=row", Schema(Member, Group, Membership, Post, Home), workers=0) as db,
-        pytest.raises(Unsupported) as refused,
-    ):
-        db.verify(*wanted)
-    assert refused.value.facts["feature"] == "feed"
 
 
 def test_a_commit_that_is_not_applied_makes_its_model_skipped_and_is_compared_later(store, monkeypatch):
