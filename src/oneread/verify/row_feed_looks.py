@@ -239,11 +239,11 @@ class FeedLooker:
             is_moving = after.get(members.get(key, b""), NO_PLACES) != before
             if before is not None:
                 one = _OneEntry(key, rows[key] or {}, before, is_moving=is_moving)
-                self._judge(one, sides, _Parts(rows, waiting, unsettled), seen)
+                self._judge(one, sides, _SeenParts(rows, waiting, unsettled), seen)
         return seen
 
     def _judge(
-        self, one: _OneEntry, sides: Mapping[tuple[bytes, bytes], tuple[bytes, bytes]], parts: _Parts, seen: Looked
+        self, one: _OneEntry, sides: Mapping[tuple[bytes, bytes], tuple[bytes, bytes]], parts: _SeenParts, seen: Looked
     ) -> None:
         """Adds what is wrong with an entry, the first thing only, or that it cannot be judged."""
         named = self.memberships[one.key]
@@ -286,7 +286,7 @@ class FeedLooker:
         return not self._left_out.isdisjoint(both) or self._feed.group_of(both[1]) in one.places.groups
 
     def _judge_pair(
-        self, one: _OneEntry, membership: bytes, both: tuple[bytes, bytes], parts: _Parts
+        self, one: _OneEntry, membership: bytes, both: tuple[bytes, bytes], parts: _SeenParts
     ) -> Finding | None:
         feed, row, key = self._feed, one.row, one.key
         group = feed.group_of(both[1])
@@ -435,7 +435,7 @@ class FeedLooker:
         return seen
 
 
-class _Parts(NamedTuple):
+class _SeenParts(NamedTuple):
     """The rows of items and memberships in one look: those that have a task, and those that others were changing."""
 
     rows: Mapping[bytes, Row | None]
@@ -456,7 +456,7 @@ class _OneEntry:
         """Whether the member's places changed during the look."""
         self.is_unsettled = False
 
-    def can_rest_on(self, rows: Sequence[bytes], parts: _Parts, enough: Callable[[Iterable[bool]], bool]) -> bool:
+    def can_rest_on(self, rows: Sequence[bytes], parts: _SeenParts, enough: Callable[[Iterable[bool]], bool]) -> bool:
         """Whether what is said of an entry can rest on any, or all, of these rows; notes where others change them."""
         if not enough(part not in parts.waiting for part in rows):
             return False

@@ -109,9 +109,8 @@ class RowFeedMender:
         for number in range(_COMMITS + 1):
             yield from self._feed_rows().give_to(feed, item_key, self._found(own_key))
             yield from self._feed_rows().give_to(feed, own_key, self._found(item_key))
-            rows = yield from self._scanner.read_stored("views", [item_key, own_key, key])
-            item, own = map(living_row, rows[:2])
-            entry = rows[2] or {}
+            of_item, of_own, there = yield from self._scanner.read_stored("views", [item_key, own_key, key])
+            item, own, entry = living_row(of_item), living_row(of_own), there or {}
             if item is None or own is None:
                 gone = [column for column, source in zip(pair, (item, own), strict=True) if source is None]
                 yield from self._remove(feed, key, gone if pair in showing_pairs(entry) else ())

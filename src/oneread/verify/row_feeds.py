@@ -3,7 +3,7 @@
 Forward: is each entry there that a pair of one group shows? Backward: are the item and the membership of each entry
 there? Of large groups: does each member of one read it, or is it written to him? A scan sees rows of different moments,
 so what differs is a suspect, and looks decide. Entries that readers do not see - cells of one side alone, those of
-groups that a member's pages merge - are nobody's fault. See docs/decisions/0106-verify-feeds-one-row-at-a-time.md.
+groups that a member's pages merge - are not faults. See docs/decisions/0106-verify-feeds-one-row-at-a-time.md.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ def test_what_followed_from_damage_is_mended_too(store):
     assert [row.source.key for row in store.db.page(HomeFeed, 1).rows].count((20,)) == 1
 
 
-def test_what_readers_do_not_see_is_no_fault(store):
+def test_what_readers_do_not_see_is_not_a_fault(store):
     key, row = store.shown(HomeFeed)[0]
     item, membership = column(row, ITEM), column(row, MEMBERSHIP)
     stranger = store.feed(HomeFeed).view.member_codec.encode((500,))
@@ -405,7 +405,7 @@ def test_a_trimmed_entry_may_be_damaged_and_is_trimmed_again(store, damage):
     assert store.all_seen() == before
 
 
-def test_a_trimmed_entry_that_has_ended_is_no_fault(store):
+def test_a_trimmed_entry_that_has_ended_is_not_a_fault(store):
     for key, row in trimmed(store):
         ended = {each: Cell(REMOVED, cell.stamp) if each.startswith(b"d:") else cell for each, cell in row.items()}
         store.put(key, ended)

@@ -130,7 +130,7 @@ def test_a_group_that_crosses_without_a_task(world):
     assert (world.rows.mode_of(stored(world, key)).crosses, pages(world)) == (False, before)
 
 
-def test_a_group_that_crosses_with_a_task_is_no_fault(world):
+def test_a_group_that_crosses_with_a_task_is_not_a_fault(world):
     (key, row) = under(world, world.rows.groups)[0]
     mode = world.rows.mode_of(row)
     task = world.rows.crossing_task(key[4:], mode.epoch + 1)
