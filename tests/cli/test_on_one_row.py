@@ -2,11 +2,17 @@
 
 from uuid import uuid4
 
+import msgspec
 import pytest
 
+from oneread import connect
 from oneread.cli.program import COMMANDS
 from oneread.engines.one_row_memory import forget
+from oneread.feeds.entries import Entries
+from oneread.store.requests import Mutate, Scan
+from oneread.store.rows import RowMutation, RowRange
 from tests.cli import notes
+from tests.unit.feeds import community
 
 SCHEMA = ("--schema", "tests.cli.notes:NOTES")
 RAN = [
@@ -116,3 +122,23 @@ def test_a_store_that_is_not_there_is_not_made(bare, emulator, monkeypatch, comm
     for _ in range(2):
         ran = bare(*command, *SCHEMA, "--db", f"bigtable://test/missing-{command[0]}")
         assert (ran.code, "there is no store here" in ran.err) == (2, True), ran.err
+
+
+def test_feeds_are_verified_and_repaired(bare):
+    name = f"x{uuid4().hex[:12]}"
+    url = f"memory://{name}?span=row"
+    given = "--schema", "tests.unit.feeds.community:SCHEMA", "--db", url
+    with connect(url, community.SCHEMA, workers=0) as db:
+        community.fill(db, joined=[(1, 1), (1, 2)])
+        db.save(community.cross(1, 1))
+        assert bare("verify", *given).code == 0
+        feed = Entries(db.operations.catalog.views[community.Crossed])
+        key, row = db.run(Scan("views", RowRange.under(feed.prefix), 1, families="dm").__iter__())[0]
+        gone = RowMutation(key, deletes={column: cell.stamp for column, cell in row.items()})
+        db.run(Mutate("views", [gone]).__iter__())
+        ran = bare("verify", *given, "--json")
+        assert (ran.code, msgspec.json.decode(ran.out)["found"]) == (1, {"Crossed": {"missing": 1}}), ran
+        ran = bare("repair", *given, "--json")
+        assert (ran.code, msgspec.json.decode(ran.out)["mended"]) == (0, 1), ran
+        assert bare("verify", *given).code == 0
+    forget(name)

@@ -37,6 +37,7 @@ from tests.simulation import (
     row_totals_mutations,
     row_trimming,
     row_verifying,
+    row_verifying_feeds,
     row_verifying_totals,
     test_row_building,
     test_row_feeds,
@@ -107,6 +108,8 @@ BY_OTHER_SEED = {
     "purge": row_purging.BY_SEED,
     "verifications": row_verifying.BY_SEED,
     "verifications of totals": row_verifying_totals.ALL,
+    "verifications of feeds": row_verifying_feeds.BY_SEED,
+    "repairs of feeds": row_verifying_feeds.REPAIRS_BY_SEED,
 }
 """The same of simulations that are not run here; their own tests find them, or the schedules below."""
 

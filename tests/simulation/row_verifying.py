@@ -132,9 +132,9 @@ def _with_more(row):
 class Repaired:
     """One history of a world that is spoiled at its beginning; two repairs are killed, a third one ends it."""
 
-    def __init__(self, seed, world=None):
+    def __init__(self, seed, world=None, spoil=spoil, **options):
         made = WORLDS[seed % len(WORLDS)] if world is None else world
-        self.simulation = made(seed)
+        self.simulation = made(seed, **options)
         spoil(self.simulation, Random(f"spoil {seed}"))
         for name in ("repairer 0", "repairer 1"):
             self.simulation.process(name, [RepairStep()] * 2)
@@ -146,10 +146,14 @@ class Repaired:
             simulation._land()
         simulation.now += 60_000
         simulation._driver.run(simulation._committer.recover(patience=0.0), Trace())
+        self._before_the_last()
         found = simulation._driver.run(repair(simulation.operations, VerifyOptions()), Trace())
         if not found.clean:
             raise Violation(f"{found.reasons} {found.verification.skipped} {[each.text for each in found.left]}")
         self._settle()
+
+    def _before_the_last(self):
+        """What is done before the repair that ends a history."""
 
     def run(self):
         self.simulation.run()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from oneread.errors import InvalidValue
+from oneread.store.keys import PREFIX_BYTES
 from oneread.store.requests import CheckAndMutate
 from oneread.store.rows import RowMutation, Table
 
@@ -19,6 +20,11 @@ Note: TypeAlias = Callable[[], object]
 _WHOLE_ROW: Final = b""
 
 
+def _keyspace(table: Table, key: bytes) -> bytes:
+    """What the keys of rows begin with that are changed alike: those of a view, of a kind."""
+    return key[: PREFIX_BYTES.get(table, 0)]
+
+
 class RemovingDeletes:
     """A delete takes what is there, and an older put that comes later stays, as Bigtable has it.
 
@@ -26,12 +32,12 @@ class RemovingDeletes:
     """
 
     def __init__(self) -> None:
-        self._checked: set[tuple[Table, bytes]] = set()
+        self._checked: set[tuple[Table, bytes, bytes]] = set()
 
     def apply(self, table: Table, mutation: RowMutation) -> tuple[RowMutation, Note]:
         """The mutation as it takes effect. Raises InvalidValue for one that the contract leaves undefined."""
         for column, cell in mutation.puts.items():
-            if not cell.value and (table, column) in self._checked:
+            if not cell.value and (table, _keyspace(table, mutation.key), column) in self._checked:
                 raise InvalidValue("a checked column never holds an empty value", table=table, column=column)
         return mutation, lambda: None
 
@@ -39,7 +45,8 @@ class RemovingDeletes:
         put = asked.mutation.puts.get(asked.column)
         if asked.expected == b"" or (put is not None and not put.value):
             raise InvalidValue("a checked column never holds an empty value", table=asked.table, column=asked.column)
-        return lambda: self._checked.add((asked.table, asked.column))
+        checked = asked.table, _keyspace(asked.table, asked.mutation.key), asked.column
+        return lambda: self._checked.add(checked)
 
     def forget(self, table: Table, key: bytes) -> Note:  # noqa: ARG002 - for rules that remember deletes
         """A row was replaced."""

@@ -22,7 +22,6 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
-from oneread.transactions import outbox
 from oneread.transactions.root import next_version
 from oneread.transactions.unit_of_work import VALUE
 
@@ -236,9 +235,7 @@ class LargeFeed:
     def _turn(self, group: bytes, mode: GroupMode) -> Plan[GroupMode | None]:
         """Lets a group cross, unless its mode was changed: its task is there before."""
         crossing = GroupMode(next_version((yield from Now()), mode.epoch), not mode.reads, True)
-        source = outbox.feed_source(self._rows.crossing(group, crossing.epoch))
-        task = Cell(outbox.encode_task(outbox.Task(source)), crossing.epoch)
-        yield from Mutate("system", [RowMutation(outbox.version_key(source, crossing.epoch), {VALUE: task})])
+        yield from Mutate("system", [self._rows.crossing_task(group, crossing.epoch)])
         return crossing if (yield from self._rows.swap_mode(group, mode, crossing)) else None
 
     def cross(self, key: bytes, cursor: bytes, size: int) -> Plan[bytes | None]:

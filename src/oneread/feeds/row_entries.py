@@ -57,14 +57,14 @@ def _digest(value: bytes) -> bytes:
     return blake2b(value, digest_size=_DIGEST).digest()
 
 
-class _ShowingPair(NamedTuple):
+class ShowingPair(NamedTuple):
     """An item and a membership in one group, both there: their columns."""
 
     item: bytes
     membership: bytes
 
 
-def _pairs(row: Row, hidden: frozenset[bytes]) -> list[_ShowingPair]:
+def showing_pairs(row: Row, hidden: frozenset[bytes] = NONE_HIDDEN) -> list[ShowingPair]:
     """What shows the item of an entry: nothing of groups with these digests."""
     named: dict[bytes, list[bytes]] = {}
     items: list[bytes] = []
@@ -79,23 +79,24 @@ def _pairs(row: Row, hidden: frozenset[bytes]) -> list[_ShowingPair]:
                 items.append(column)
         elif column.startswith(MEMBERSHIP):
             named.setdefault(column[len(MEMBERSHIP) :][:_DIGEST], []).append(column)
-    pairs = [_ShowingPair(item, each) for item in items for each in named.get(item[len(ITEM) :], ())]
+    pairs = [ShowingPair(item, each) for item in items for each in named.get(item[len(ITEM) :], ())]
     return [each for each in pairs if not all(_is_covered(row, column) for column in each)] if is_trimmed else pairs
 
 
 def _is_covered(row: Row, column: bytes) -> bool:
     """Whether a cell was there when the entry was trimmed."""
-    mark = row.get(_mark(column))
+    mark = row.get(mark_column(column))
     return mark is not None and mark.value != REMOVED and mark.stamp >= row[column].stamp
 
 
-def _mark(column: bytes) -> bytes:
+def mark_column(column: bytes) -> bytes:
+    """The column of the mark of an item or a membership."""
     return TRIMMED + column[len(_FAMILY) :]
 
 
 def marks_of_trimming(row: Row, hidden: frozenset[bytes] = NONE_HIDDEN) -> Row:
     """What trims an entry: a mark for each cell that shows its item, with its stamp; empty where nothing does."""
-    return {_mark(column): Cell(b"", row[column].stamp) for pair in _pairs(row, hidden) for column in pair}
+    return {mark_column(column): Cell(b"", row[column].stamp) for pair in showing_pairs(row, hidden) for column in pair}
 
 
 def was_trimmed(row: Row) -> bool:
@@ -103,9 +104,15 @@ def was_trimmed(row: Row) -> bool:
     return any(column.startswith(TRIMMED) for column in row)
 
 
+def was_trimmed_at(row: Row, cells: Row) -> bool:
+    """Whether an entry was trimmed when it had cells of these stamps; its own may be removed, and the marks, since."""
+    marks = {column: row.get(mark_column(column)) for column in cells}
+    return all(mark is not None and mark.stamp == cells[column].stamp for column, mark in marks.items())
+
+
 def entry_row(row: Row, hidden: frozenset[bytes] = NONE_HIDDEN) -> Row:
     """An entry as a store that spans rows has it; empty where nothing shows the item but groups that are hidden."""
-    pairs = _pairs(row, hidden)
+    pairs = showing_pairs(row, hidden)
     if not pairs:
         return {}
     newest = max([row[each.item] for each in pairs], key=lambda cell: (cell.stamp, cell.value))

@@ -21,6 +21,7 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import ABSENT, CheckAndMutate, Read
 from oneread.store.rows import Cell, Row, RowMutation, RowRange
+from oneread.transactions import outbox
 from oneread.transactions.unit_of_work import VALUE
 
 T = TypeVar("T")
@@ -92,6 +93,12 @@ class RowsOfLargeGroups:
         """What the task of a group that crosses is about: each epoch has its own."""
         return self.groups + group + epoch.to_bytes(_EPOCH_BYTES, "big")
 
+    def crossing_task(self, group: bytes, epoch: int) -> RowMutation:
+        """The row of the task of a group that crosses."""
+        source = outbox.feed_source(self.crossing(group, epoch))
+        task = Cell(outbox.encode_task(outbox.Task(source)), epoch)
+        return RowMutation(outbox.version_key(source, epoch), {VALUE: task})
+
     def crossing_of(self, key: bytes) -> tuple[bytes, int]:
         """The group and the epoch of such a task."""
         return key[VIEW_BYTES:-_EPOCH_BYTES], int.from_bytes(key[-_EPOCH_BYTES:], "big")
@@ -137,6 +144,11 @@ class RowsOfLargeGroups:
         """Replaces the row of a member unless it was changed. One request."""
         seen_value = _encode(seen) if seen.version else ABSENT
         return self._swap(self.places_key(member), seen_value, Cell(_encode(wanted), wanted.version))
+
+    def replace_unreadable(self, key: bytes, seen: Cell | None, wanted: GroupMode | Places) -> Plan[bool]:
+        """Replaces a row of a group or of a member that cannot be read, unless it was changed. One request."""
+        stamp = wanted.epoch if isinstance(wanted, GroupMode) else wanted.version
+        return self._swap(key, ABSENT if seen is None else seen.value, Cell(_encode(wanted), stamp))
 
     def _swap(self, key: bytes, seen: bytes | None, wanted: Cell) -> Plan[bool]:
         return (yield from CheckAndMutate("views", VALUE, seen, RowMutation(key, {VALUE: wanted})))

@@ -124,24 +124,16 @@ class _Trimmed:
         return self._ends.get(member)
 
 
-class _Pairs:
-    """Every item that has not expired beside every membership of its group; gives what they show to `take`."""
+class JoinedGroups:
+    """Every item that has not expired beside every membership of its group. Memory: `KEPT` items of one group."""
 
-    def __init__(
-        self,
-        feed: Entries,
-        scanner: Scanner,
-        left_out: set[bytes],
-        take: Callable[[list[Shown]], Plan[None] | None],
-    ) -> None:
+    def __init__(self, feed: Entries, scanner: Scanner, left_out: set[bytes]) -> None:
         self._feed = feed
         self._scanner = scanner
         self._left_out = left_out
-        self._take = take
         self._group = b""
         self._items: list[ItemRow] = []
         self._oldest: bytes | None = None
-        self._trimmed = _Trimmed(feed, scanner)
 
     def run(self, now: int) -> Plan[None]:
         """Scans the items, and the memberships of each of their groups."""
@@ -171,6 +163,25 @@ class _Pairs:
         if self._items:
             yield from self._scanner.scan_all("views", self._feed.members_of(self._group), self._join_members)
         self._items = []
+
+    def _join_members(self, found: list[Found]) -> Plan[None]:
+        """Joins memberships of `_group` with `_items`, without those that are left out."""
+        raise NotImplementedError
+
+
+class _Pairs(JoinedGroups):
+    """Gives what the pairs show to `take`, without those whose entries may be gone."""
+
+    def __init__(
+        self,
+        feed: Entries,
+        scanner: Scanner,
+        left_out: set[bytes],
+        take: Callable[[list[Shown]], Plan[None] | None],
+    ) -> None:
+        super().__init__(feed, scanner, left_out)
+        self._take = take
+        self._trimmed = _Trimmed(feed, scanner)
 
     def _join_members(self, found: list[Found]) -> Plan[None]:
         members: list[MemberRow] = []

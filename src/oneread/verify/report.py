@@ -133,8 +133,11 @@ class FaultReporter:
         """Reports a derived row that no entity emits, or no group has."""
         self._derived("dangling", row, Side(), found)
 
-    def entry(self, row: EntryRow, expected: bytes | None, found: Row | None) -> None:
-        """Reports an entry of a feed that is not what the item and a membership show, or that nothing shows."""
+    def entry(self, row: EntryRow, expected: bytes | None, found: Row | None, why: str = "") -> None:
+        """Reports an entry of a feed that is not what the item and a membership show, or that nothing shows.
+
+        `why` is said instead of that where it is another reason.
+        """
         keyspaces, place = self._keyspaces, DerivedRow("views", row.key, b"")
         owner = keyspaces.owner_of("views", row.key, None)
         wanted = Side() if expected is None else self._side(place, expected)
@@ -160,7 +163,7 @@ class FaultReporter:
         }[kind]
         of = "" if owner is None else keyspaces.name_of(owner)
         item = "" if owner is None else f" of {spell_entity(keyspaces, owner)}"
-        text = f"{spell_row(keyspaces, 'views', row.key)}{item}: {said}"
+        text = f"{spell_row(keyspaces, 'views', row.key)}{item}: {why or said}"
         name = row_name(keyspaces, "views", row.key)
         fault = Fault(
             text, kind, self._view_of("views", row.key), name, of, wanted.text, has.text, differences, mendable=True,

@@ -25,14 +25,10 @@ from oneread.store.rows import REMOVED, Cell, Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, Number, amounts_by_row, encode_amounts
 from oneread.transactions.group_shards import SHARDS
-from oneread.transactions.intents import (
-    ChildRow,
-    Intents,
-    encode_version,
-    read_root,
-)
+from oneread.transactions.intents import ChildRow, Intents, encode_version, read_root
 from oneread.transactions.outbox import Task, is_group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
+from oneread.transactions.row_feeds import noted
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_system import WRITES
 from oneread.transactions.sequences import counted, without_unreadable
@@ -40,6 +36,7 @@ from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.report import Finding
+from oneread.verify.row_feed_mend import RowFeedMender
 from oneread.verify.row_mend_groups import GroupMender
 from oneread.verify.row_rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits
 from oneread.verify.row_scanner import LogicalScanner, is_settled
@@ -64,6 +61,7 @@ class RowMender(RowRewriter):
         super().__init__(keyspaces, scanner, committer)
         self._reader = RowReader(keyspaces, scanner)
         self._groups = GroupMender(keyspaces, scanner, committer)
+        self._feeds = RowFeedMender(keyspaces, scanner, committer.feeds, self._commit_above)
 
     def mend(self, findings: Sequence[Finding]) -> Plan[bool]:
         """Mends what is wrong with one entity or group, or one row of none; whether it is right now.
@@ -80,6 +78,8 @@ class RowMender(RowRewriter):
             return (yield from self._correct_group(first))
         if is_group_root(first.owner):
             return (yield from self._groups.list_again(first.owner, findings))
+        if self._feeds.mends(first):
+            return (yield from self._feeds.mend(first))
         if view == "stray" or kind_part(first.owner) not in self._reader.kinds:
             return (yield from self._delete([(each.fault.table, each.fault.key) for each in findings]))
         others = [each for each in findings if each.fault.view != "total"]
@@ -135,7 +135,7 @@ class RowMender(RowRewriter):
             version, {}, taken.deletes, deltas, not is_child, children=children, groups=[each.key for each in groups]
         )
         root = replace(seen.root, version=version) if is_child else Root(version, None, emitted)
-        return (yield from self._swap(held.stored, seen, root, intents))
+        return (yield from self._swap(held.stored, seen, root, noted(intents, self._committer.feeds)))
 
     # What an entity says.
 
@@ -143,19 +143,27 @@ class RowMender(RowRewriter):
         """Commits an entity as it is, and writes what is wrong of its rows behind that."""
         places = [each.fault.key for each in findings if each.fault.table == "views"]
         claims = [each.fault.key for each in findings if each.fault.table == "counts"]
-        for _ in range(ATTEMPTS):
-            held = yield from self._hold(owner)
-            if held is None:  # no commit has made this entity
-                return (yield from self._delete([(each.fault.table, each.fault.key) for each in findings]))
-            if not held.expected.is_known or not is_settled(held.stored):
-                return False
-            if (yield from self._commit(owner, held, places)):
-                break
-        else:
-            raise Conflict("others change this entity all the time; try again", key=self._catalog.name_of(owner))
+        held = yield from self._commit_again(owner, places)
+        if held is None:  # no commit has made this entity
+            return (yield from self._delete([(each.fault.table, each.fault.key) for each in findings]))
+        if not _can_commit(held):
+            return False
         for claim in claims:
             yield from self._claim(owner, claim, is_wanted=claim in held.expected.writes.claimed)
         return True
+
+    def _commit_above(self, owner: bytes, place: bytes, above: int) -> Plan[bool]:
+        """Commits an entity as it is, with a row of it, at a version above a stamp."""
+        held = yield from self._commit_again(owner, [place], above)
+        return held is not None and _can_commit(held)
+
+    def _commit_again(self, owner: bytes, places: Sequence[bytes], above: int = 0) -> Plan[_Held | None]:
+        """Commits an entity as it is, if it can be; what it was. None for one that no commit has made."""
+        for _ in range(ATTEMPTS):
+            held = yield from self._hold(owner)
+            if held is None or not _can_commit(held) or (yield from self._commit(owner, held, places, above)):
+                return held
+        raise Conflict("others change this entity all the time; try again", key=self._catalog.name_of(owner))
 
     def _hold(self, owner: bytes) -> Plan[_Held | None]:
         """An entity, with everything that its group's last commit wrote."""
@@ -172,11 +180,11 @@ class RowMender(RowRewriter):
             return None
         return _Held(group, stored, own, row, (yield from self._reader.expected_rows(owner, row)))
 
-    def _commit(self, owner: bytes, held: _Held, places: Sequence[bytes]) -> Plan[bool]:
-        """One commit of an entity; False where another one came first."""
+    def _commit(self, owner: bytes, held: _Held, places: Sequence[bytes], above: int) -> Plan[bool]:
+        """One commit of an entity, at a version above a stamp; False where another one came first."""
         there = yield from self._scanner.read_stored("views", places)
         stamps = [cell.stamp for row in (held.stored, held.own, *there) for cell in written_by_commits(row)]
-        version = next_version((yield from Now()), max(stamps))
+        version = next_version((yield from Now()), max(above, *stamps))
         yield from self._strip(places, there)
         seen = seen_row(held.group, held.stored)
         root, intents = self._again(owner, held, places, replace(seen.root, version=version))
@@ -198,7 +206,8 @@ class RowMender(RowRewriter):
             children = [ChildRow(owner, value, record, since, dict(own.used), fans_out)]
         task = fans_out and not children
         shown = {place: puts[place] for place in places if place in puts}
-        return root, Intents(version, shown, removed, task=task, children=children)
+        intents = Intents(version, shown, removed, task=task, children=children)
+        return root, noted(intents, self._committer.feeds)
 
     def _record(self, owner: bytes, held: _Held) -> bytes:
         """What the entity emits; of one that cannot be read, what its record says."""
@@ -281,6 +290,10 @@ class RowMender(RowRewriter):
                 cell = Cell(outbox.encode_task(Task(source)), version)
                 yield from Mutate("system", [RowMutation(outbox.version_key(source, version), {VALUE: cell})])
         return True
+
+
+def _can_commit(held: _Held) -> bool:
+    return held.expected.is_known and is_settled(held.stored)
 
 
 def _amounts(row: Row, width: int) -> list[Number] | None:

@@ -5,11 +5,8 @@ The same parts, reports and cursors as in a snapshot. See docs/decisions/0104-ve
 
 from __future__ import annotations
 
-from typing import Final
-
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
-from oneread.errors import Unsupported
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
@@ -17,6 +14,7 @@ from oneread.transactions.copy_cells import CopyCells
 from oneread.verify.group_rows import FaultyRows
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter, Finding, Report
+from oneread.verify.row_feeds import RowEntriesCheck
 from oneread.verify.row_group_rows import GroupRowPasses
 from oneread.verify.row_orphans import RowOrphans
 from oneread.verify.row_passes import KindPasses
@@ -24,8 +22,6 @@ from oneread.verify.row_scanner import LogicalScanner
 from oneread.verify.row_sums import GroupPasses
 from oneread.verify.scanner import Scanner
 from oneread.verify.verify import Verifier, VerifyOptions
-
-_NOT_YET: Final = "a store that changes one row at a time does not verify this yet; name views and models without it"
 
 
 class RowVerifier(Verifier):
@@ -41,10 +37,6 @@ class RowVerifier(Verifier):
         self._logical = LogicalScanner(self._cells, self._options.pace, self._options.progress)
         return self._logical
 
-    def _check_scope(self, keyspaces: StoreKeyspaces) -> None:
-        for name in keyspaces.feeds:
-            raise Unsupported(_NOT_YET, declaration=name, feature="feed")
-
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         """Compares one part; it counts as skipped where something was being changed whenever it was looked at."""
         stored, now = (yield from stored_schema()), (yield from Now())
@@ -53,7 +45,12 @@ class RowVerifier(Verifier):
         yield from self._logical.begin()
         found: list[Finding] = []
         is_settled = True
-        if kind is None:
+        feed = self._feed_of(keyspaces, name)
+        if feed is not None:
+            entries = RowEntriesCheck(keyspaces, self._logical, feed, self._faulty_rows())
+            yield from entries.run()
+            found, is_settled = entries.found, not entries.unsettled
+        elif kind is None:
             yield from RowOrphans(keyspaces, self._logical, FaultReporter(keyspaces, found.append)).run()
         else:
             is_settled = yield from self._compare_kind(keyspaces, kind, found)

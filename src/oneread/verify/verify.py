@@ -14,6 +14,7 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import UsageError
+from oneread.feeds.entries import Entries
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Now, Snapshot
@@ -123,7 +124,6 @@ class Verifier:
         """Compares each kind, and looks for orphans, in a snapshot of its own; raises what `Database.verify` does."""
         stored, now = (yield from stored_schema()), (yield from Now())
         keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
-        self._check_scope(keyspaces)
         kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
         parts = [*kinds, *[_FEED + name for name in keyspaces.feeds]]
         parts += [] if self._options.wanted else [_ORPHANS]
@@ -136,9 +136,6 @@ class Verifier:
         faults, skipped, ahead = tuple(self._faults), tuple(self._skipped), tuple(self._ahead)
         found = Verification(faults, done.found, done.entities, done.rows, skipped, cursor, ahead, done.ahead)
         return msgspec.structs.replace(found, building=keyspaces.building)
-
-    def _check_scope(self, keyspaces: StoreKeyspaces) -> None:
-        """Raises Unsupported for what cannot be compared."""
 
     def _report_totals(self) -> None:
         """Reports totals that differ from their groups, unless the groups are wrong: those were reported."""
@@ -176,10 +173,9 @@ class Verifier:
         keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
         reporter = FaultReporter(keyspaces, self._count)
         yield from self._scanner.begin()
-        feed = keyspaces.feeds.get(name.removeprefix(_FEED)) if name.startswith(_FEED) else None
+        feed = self._feed_of(keyspaces, name)
         if feed is not None:
-            faulty_rows = [key for table, key in self._faulty if table == "views"]
-            yield from EntriesCheck(self._scanner, reporter, faulty_rows).run(feed, keyspaces.expired_until)
+            yield from EntriesCheck(self._scanner, reporter, self._faulty_rows()).run(feed, keyspaces.expired_until)
             return None
         if kind is None:
             yield from Orphans(keyspaces, self._scanner, reporter).run()
@@ -192,6 +188,14 @@ class Verifier:
             if keyspaces.catalog.kinds[indexed.aggregate.model] is kind:
                 yield from GroupRowsCheck(keyspaces, self._scanner, reporter).run(indexed, faulty)
         return digested
+
+    def _feed_of(self, keyspaces: StoreKeyspaces, name: str) -> Entries | None:
+        """The feed that a part is about; None for another part."""
+        return keyspaces.feeds.get(name.removeprefix(_FEED)) if name.startswith(_FEED) else None
+
+    def _faulty_rows(self) -> list[bytes]:
+        """Rows of `views` that are reported, from which entries of feeds may follow."""
+        return [key for table, key in self._faulty if table == "views"]
 
     def _count(self, finding: Finding) -> None:
         if finding.groups:  # judged when all groups are

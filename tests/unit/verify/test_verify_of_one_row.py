@@ -5,7 +5,6 @@ from decimal import Decimal
 import pytest
 
 from oneread import Aggregate, Key, Model, Schema, by, connect, count, counter, rollup
-from oneread.errors import Unsupported
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions import outbox
@@ -15,7 +14,6 @@ from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks, row_sums
 from tests.properties.votes_and_answers import SITE, Answer, Author, Question, User
 from tests.simulation.schema import Buyer, Product, Purchase, Sold
-from tests.unit.feeds.community import Group, Home, Member, Membership, Post
 from tests.unit.verify import faults
 from tests.unit.verify.damaged_rows import DamagedRows, stored_key
 from tests.unit.verify.faults import LEFT, PLANTED
@@ -192,16 +190,6 @@ def test_counters_that_entities_show_are_compared_once_they_are_copied():
         assert [fault.text for fault in db.verify().faults] == ["Page 1: views: 7 -> 5"]
         assert db.repair().clean
         assert db.get(Page, 1).views == 5
-
-
-@pytest.mark.parametrize("wanted", [(), (Home,)], ids=["everything", "the feed"])
-def test_feeds_are_refused_by_name(wanted):
-    with (
-        connect("memory://?span=row", Schema(Member, Group, Membership, Post, Home), workers=0) as db,
-        pytest.raises(Unsupported) as refused,
-    ):
-        db.verify(*wanted)
-    assert refused.value.facts["feature"] == "feed"
 
 
 def test_a_commit_that_is_not_applied_makes_its_model_skipped_and_is_compared_later(store, monkeypatch):

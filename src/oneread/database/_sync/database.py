@@ -966,7 +966,6 @@ class Database(FeedVerbs, Together):
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can verify.
-            Unsupported: the store changes one row at a time, and a feed is to be verified, which the error names.
 
         Examples:
             ```python
