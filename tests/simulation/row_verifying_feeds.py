@@ -17,7 +17,7 @@ from oneread.testing.schedules import ByChance
 from oneread.testing.simulator import Violation
 from oneread.testing.steps import SweepStep
 from oneread.transactions.tasks import TaskStepResult
-from oneread.verify import feed_entries, row_feed_looks, row_feed_mend, row_feeds, row_mend, row_scanner
+from oneread.verify import feed_entries, row_feed_looks, row_feeds, row_scanner
 from oneread.verify.row_feed_looks import NO_PLACES, FeedLooker, Looked, PartWatch, PlacesReader
 from oneread.verify.row_feed_mend import RowFeedMender
 from oneread.verify.verify import VerifyOptions
@@ -229,30 +229,12 @@ def a_full_feed_is_counted_once(patch):
 # Those of repairs.
 
 
-def a_row_of_an_item_is_mended_without_a_task(patch):
-    patch.setattr(row_mend, "noted", lambda intents, _feeds: intents)
-
-
 def a_newer_cell_stays(patch):
     patch.setattr(RowFeedMender, "_pass", lambda *_given: _nothing(True))
 
 
 def a_cell_of_nothing_stays(patch):
     patch.setattr(RowFeedMender, "_remove", lambda *_given: _nothing(None))
-
-
-def a_cell_of_nothing_is_removed_for_good(patch):
-    """At the clock, so that what comes back is hidden."""
-    edit(
-        patch,
-        RowFeedMender,
-        "_remove",
-        ("Cell(REMOVED, row[column].stamp)", "Cell(REMOVED, row[column].stamp + 10_000_000)"),
-    )
-
-
-def who_is_not_written_to_stays_so(patch):
-    patch.setattr(row_feed_mend, "follow_all", lambda *_given: _nothing(True))
 
 
 BY_SEED = {

@@ -16,7 +16,7 @@ from tests.simulation.row_verifying_feeds import (
     one_look,
     small_requests,
 )
-from tests.simulation.test_one_row import finding
+from tests.simulation.stored_seeds import check_stored_seed
 
 SEEDS = max(len(WORLDS), int(os.environ.get("ONEREAD_SIM_SEEDS", "24")) // 2)
 AT_A_TIME = len(WORLDS)
@@ -46,8 +46,7 @@ def test_one_look_finds_nothing(first, monkeypatch):
 @pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
 def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
     one_look(monkeypatch)
-    worlds = ((seed, VerifiedFeeds(seed)) for seed in [likely, *range(SEARCHED)])
-    assert finding(mutation, worlds, monkeypatch) is not None
+    check_stored_seed(mutation, likely, lambda seed: VerifiedFeeds(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize("first", FIRSTS)
@@ -60,5 +59,4 @@ def test_repairs_that_are_killed_leave_what_the_next_one_mends(first):
     ("mutation", "likely"), REPAIRS_BY_SEED.items(), ids=[each.__name__ for each in REPAIRS_BY_SEED]
 )
 def test_a_broken_rule_of_repairs_is_found_by_a_seed(mutation, likely, monkeypatch):
-    worlds = ((seed, RepairedFeeds(seed)) for seed in [likely, *range(SEARCHED)])
-    assert finding(mutation, worlds, monkeypatch) is not None
+    check_stored_seed(mutation, likely, lambda seed: RepairedFeeds(seed).run(), monkeypatch, searched=SEARCHED)

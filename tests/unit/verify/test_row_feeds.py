@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oneread import Schema, connect
-from oneread.errors import Unsupported
+from oneread import Schema
 from oneread.feeds.row_entries import ITEM, MEMBERSHIP, TRIMMED, entry_row, mark_column
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation
@@ -31,8 +30,7 @@ from tests.properties.schema_of_feeds import (
 from tests.simulation.row_mutations import edit
 from tests.unit.verify.test_feed_entries import A, B, Store
 
-LISTED = [each for each in feeds.FEEDS if each is not feeds.JoinFeed]
-SCHEMA = Schema(*feeds.MODELS, *LISTED)
+SCHEMA = feeds.FEED_SCHEMA
 SMALL = Schema(*feeds.MODELS, HomeFeed, EachFeed, PopularFeed, RecentFeed, FullFeed, MergedFeed)
 FAR = 1 << 50
 """A stamp that no clock has yet."""
@@ -48,7 +46,7 @@ class RowStore(Store):
         self.engine._store.transaction(lambda inside: inside.replace("views", {key: row}), 30)
 
     def feeds(self):
-        return [each for each in LISTED if each in self.db.operations.catalog.views]
+        return [each for each in feeds.FEEDS if each in self.db.operations.catalog.views]
 
     def seen(self, feed):
         entries = self.feed(feed)
@@ -85,16 +83,9 @@ def test_what_is_right_has_no_fault():
     verification = store.db.verify()
     assert verification.clean, (verification.faults, verification.skipped)
     assert sum(map(len, store.all_seen().values())) > 60
-    for each in LISTED:
+    for each in feeds.FEEDS:
         assert store.db.verify(each).clean
     store.db.close()
-
-
-def test_a_feed_over_groups_is_refused_with_the_index_that_it_is_made_of():
-    with connect("memory://?span=row", Schema(*feeds.MODELS, feeds.JoinsOfDay, feeds.JoinFeed), workers=0) as db:
-        with pytest.raises(Unsupported) as refused:
-            db.verify()
-        assert refused.value.facts["feature"] == "index over groups"
 
 
 # Damaged entries.
