@@ -121,7 +121,7 @@ def a_crossing_visits_nothing(patch):
 
 
 def a_crossing_has_its_task_afterwards(patch):
-    put = '    yield from Mutate("system", [RowMutation(outbox.version_key(source, crossing.epoch), {VALUE: task})])\n'
+    put = '    yield from Mutate("system", [self._rows.crossing_task(group, crossing.epoch)])\n'
     end = "    return crossing if (yield from self._rows.swap_mode(group, mode, crossing)) else None"
     swap = "    if not (yield from self._rows.swap_mode(group, mode, crossing)):\n        return None\n"
     later = f"{swap}{put}    return crossing"
