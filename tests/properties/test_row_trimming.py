@@ -121,7 +121,7 @@ def test_a_mark_of_the_item_alone_is_found(monkeypatch):
 
 
 def test_a_mark_that_stays_whatever_changes_is_found(monkeypatch):
-    monkeypatch.setattr(row_entries, "_is_covered", lambda row, column: row_entries._mark(column) in row)
+    monkeypatch.setattr(row_entries, "_is_covered", lambda row, column: row_entries.mark_column(column) in row)
     with pytest.raises(AssertionError):
         compare(DIRECTED)
 
