@@ -29,7 +29,7 @@ from oneread.verify.group_rows import FaultyRows, GroupRows
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter, Finding
 from oneread.verify.row_looks import Looks, Seen, Suspects
-from oneread.verify.row_passes import SUSPECTS
+from oneread.verify.row_passes import SuspectPasses
 from oneread.verify.row_scanner import LogicalScanner, settled_roots
 from oneread.verify.row_waiting import groups_that_wait
 
@@ -163,7 +163,7 @@ class GroupLooker(Looks):
                 reporter.dangling(DerivedRow("views", place, b""), row)
 
 
-class GroupRowPasses:
+class GroupRowPasses(SuspectPasses):
     """Compares the index rows of one aggregate's groups, behind the passes over its entities and groups.
 
     `faulty` are rows that were reported, `unsettled` groups of which it is not known whether they are right.
@@ -177,10 +177,7 @@ class GroupRowPasses:
         self._faulty = faulty
         self._unsettled = unsettled
         self._looker = GroupLooker(keyspaces, scanner, self._is_judged)
-        self._suspects: Suspects = {}
-        self.found: list[Finding] = []
-        self.unsettled: set[bytes] = set()
-        """Groups that were being changed whenever they were looked at."""
+        super().__init__(self._looker)
 
     def run(self, indexed: IndexedGroups) -> Plan[None]:
         """A scan of the root rows, one of the groups, and one of the rows of each index."""
@@ -203,17 +200,6 @@ class GroupRowPasses:
 
     def _suspect(self, group: bytes, places: Iterable[bytes] = ()) -> None:
         self._suspects.setdefault(group, set()).update(("views", each) for each in places)
-
-    def _look(self) -> Plan[None]:
-        suspects, self._suspects = self._suspects, {}
-        if suspects:
-            found, unsettled = yield from self._looker.confirm(suspects)
-            self.found += found
-            self.unsettled |= unsettled
-
-    def _look_when_many(self) -> Plan[None]:
-        if len(self._suspects) >= SUSPECTS:
-            yield from self._look()
 
     def _forward(self, indexed: IndexedGroups, found: list[Found]) -> Plan[None]:
         roots: dict[bytes, Row | None] = {}

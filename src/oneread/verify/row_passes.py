@@ -25,7 +25,7 @@ from oneread.verify.expected import ExpectedRows, RowReader
 from oneread.verify.keyspace import Pointers, StoreKeyspaces, pointers_of, shown_of
 from oneread.verify.report import FaultReporter, Finding
 from oneread.verify.row_copies import CopySuspects
-from oneread.verify.row_looks import NOTHING, Looker, Suspects
+from oneread.verify.row_looks import NOTHING, Looker, Looks, Suspects
 from oneread.verify.row_scanner import LogicalScanner
 from oneread.verify.sequence_check import SequenceCheck
 
@@ -33,10 +33,33 @@ SUSPECTS: Final = 1_000
 """Entities that seem wrong and are not looked at yet, at most."""
 
 
-class KindPasses:
+class SuspectPasses:
+    """Collects suspects, and in `found` what looks at many of them find."""
+
+    def __init__(self, looks: Looks) -> None:
+        self.found: list[Finding] = []
+        self.unsettled: set[bytes] = set()
+        """Root rows, or groups, that were being changed whenever they were looked at."""
+        self._looks = looks
+        self._suspects: Suspects = {}
+
+    def _look(self) -> Plan[None]:
+        suspects, self._suspects = self._suspects, {}
+        if suspects:
+            found, unsettled = yield from self._looks.confirm(suspects)
+            self.found += found
+            self.unsettled |= unsettled
+
+    def _look_when_many(self) -> Plan[None]:
+        if len(self._suspects) >= SUSPECTS:
+            yield from self._look()
+
+
+class KindPasses(SuspectPasses):
     """Compares the rows of one kind's entities, and collects what is wrong by two looks in `found`."""
 
     def __init__(self, keyspaces: StoreKeyspaces, kind: EntityKind, scanner: LogicalScanner) -> None:
+        super().__init__(Looker(keyspaces, scanner))
         self.keyspaces = keyspaces
         self.kind = kind
         self.scanner = scanner
@@ -45,12 +68,7 @@ class KindPasses:
         """Entities whose rows are not known, because neither body nor record can be read."""
         self.seen_ahead = SeenAhead()
         self.digests = Digests()
-        self.found: list[Finding] = []
-        self.unsettled: set[bytes] = set()
-        """Root rows that were being changed whenever they were looked at."""
         self.reader = RowReader(keyspaces, scanner)
-        self._looker = Looker(keyspaces, scanner)
-        self._suspects: Suspects = {}
         suspect = FaultReporter(keyspaces, lambda finding: self._suspect(finding.owner))
         is_covered = keyspaces.covers_kind(kind)
         self._copies = CopySuspects(keyspaces, kind, scanner, suspect) if is_covered else None
@@ -76,17 +94,6 @@ class KindPasses:
 
     def _suspect(self, owner: bytes, place: tuple[Table, bytes] | None = None) -> None:
         self._suspects.setdefault(owner, set()).update([] if place is None else [place])
-
-    def _look(self) -> Plan[None]:
-        suspects, self._suspects = self._suspects, {}
-        if suspects:
-            found, unsettled = yield from self._looker.confirm(suspects)
-            self.found += found
-            self.unsettled |= unsettled
-
-    def _look_when_many(self) -> Plan[None]:
-        if len(self._suspects) >= SUSPECTS:
-            yield from self._look()
 
     # Forward.
 
