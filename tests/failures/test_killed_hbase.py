@@ -11,6 +11,9 @@ from uuid import uuid4
 import pytest
 
 from oneread import add, connect
+from oneread.engines.hbase import HbaseEngine, engine, options_from_url
+from oneread.store.requests import Mutate, Read
+from oneread.store.rows import Cell, RowMutation
 from tests.failures.load import SCHEMA, Author, Likes, Load, Note, Writer, check
 from tests.failures.proxy import proxy
 from tests.servers import need
@@ -99,15 +102,26 @@ def test_many_answers_are_lost_under_a_load(hbase, loads):
         check(load, db)
 
 
-def test_hbase_is_killed_and_restarted_under_a_load(loads):
+MANY = {b"%d" % number: {b"d:b": Cell(b"small", 1), b"m:e": Cell(b"too", 1)} for number in range(2_000)}
+"""More rows than a region server reads from files for one answer: it counts a block for each family of each row."""
+
+
+def test_hbase_is_killed_and_restarted_under_a_load(loads, monkeypatch):
+    """Afterwards the rows are in files."""
+    monkeypatch.setattr(engine, "READ_KEYS", len(MANY))
     with (
+        ExitStack() as stack,
         need("hbase", hbase_server) as server,
         thrift_server(server.zookeeper, framed=True) as thrift,
         connect(url_of(thrift, options="&transport=framed"), SCHEMA, workers=0) as db,
     ):
+        others = HbaseEngine(options_from_url(f"{thrift.place}/default", {"prefix": "many_", "transport": "framed"}))
+        stack.callback(others.close)
+        others.answer(Mutate("views", [RowMutation(key, row) for key, row in MANY.items()]))
         load = loads(db)
         load.wait(CHANGES)
         server.restart()
         load.wait(CHANGES)
         load.stop()
         check(load, db)
+        assert others.answer(Read("views", list(MANY), "dm")) == list(MANY.values())

@@ -32,6 +32,7 @@ from oneread.engines.hbase.rows import (
 )
 from oneread.engines.hbase.tables import open_tables
 from oneread.engines.hbase.thrift2 import EQUAL, service
+from oneread.engines.hbase.translate import TooMuchAtOnceError
 from oneread.errors import InvalidUrl, LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
 from oneread.store.engine import Capabilities, RowTransaction
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
@@ -39,8 +40,11 @@ from oneread.store.rows import TABLES, Row, RowRange
 
 T = TypeVar("T")
 
-READ_KEYS: Final = 1000
-"""Rows that one call reads by key, at most."""
+READ_KEYS: Final = 500
+"""Rows that one call reads by key, at most.
+
+A region server counts the blocks of the rows too, 64 KiB for each family, and answers with 100 MiB at most.
+"""
 
 SCAN_ROWS: Final = 2000
 """Rows that one call of a scan returns, at most."""
@@ -136,10 +140,15 @@ class HbaseEngine:
         return [rows.get(key) or None for key in asked.keys]
 
     def _results(self, asked: Read, keys: list[bytes], deadline: float) -> list[Any]:
+        """What HBase has of each key; in several calls where it is too much for one."""
         table, gets = self._tables[asked.table], [get_of(key, asked.families) for key in keys]
         if len(gets) == 1:
             return [self._pool.call("get", repeats=True, deadline=deadline, table=table, tget=gets[0])]
-        found: list[Any] = self._pool.call("getMultiple", repeats=True, deadline=deadline, table=table, tgets=gets)
+        try:
+            found: list[Any] = self._pool.call("getMultiple", repeats=True, deadline=deadline, table=table, tgets=gets)
+        except TooMuchAtOnceError:
+            half = len(keys) // 2
+            return [each for part in (keys[:half], keys[half:]) for each in self._results(asked, part, deadline)]
         if len(found) != len(gets):
             raise Unavailable("HBase answered for another number of rows; try again", asked=len(gets), found=len(found))
         return found

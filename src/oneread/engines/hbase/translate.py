@@ -34,6 +34,10 @@ class Failure(NamedTuple):
     passes: bool
 
 
+class TooMuchAtOnceError(Unavailable):
+    """The rows of one call are more than a region server holds for an answer; fewer are not."""
+
+
 _Refusal: TypeAlias = tuple[type[OnereadError], str]
 
 _MISSING: Final[_Refusal] = (
@@ -49,6 +53,7 @@ _REFUSALS: Final[tuple[tuple[str, _Refusal], ...]] = (
     ("NoSuchColumnFamilyException", (Corrupt, "a table of the store lacks a family of columns; restore it")),
     ("AccessDeniedException", (Unsupported, "HBase refuses this to the Thrift server; give its user the rights")),
     ("RowTooBigException", (LimitExceeded, "the row is too large for hbase.table.max.rowsize")),
+    ("MultiActionResultTooLarge", (TooMuchAtOnceError, "the rows exceed hbase.server.scanner.max.result.size")),
     ("is not a long", (InvalidValue, "only a column of 8 bytes can be incremented")),
     ("DoNotRetryIOException", (Unavailable, "HBase refuses the request; see the log of its region server")),
 )

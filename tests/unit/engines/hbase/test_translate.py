@@ -5,7 +5,7 @@ from thriftpy2.thrift import TApplicationException
 
 from oneread.engines.hbase.connection import BrokenAnswerError
 from oneread.engines.hbase.thrift2 import service
-from oneread.engines.hbase.translate import translate
+from oneread.engines.hbase.translate import TooMuchAtOnceError, translate
 from oneread.errors import (
     Conflict,
     Corrupt,
@@ -37,6 +37,7 @@ def of_hbase(message):
         (f"{FAILED}NoSuchColumnFamilyException: Column family x", Corrupt, False),
         ("org.apache.hadoop.hbase.security.AccessDeniedException: Insufficient permissions", Unsupported, False),
         ("org.apache.hadoop.hbase.regionserver.RowTooBigException: Max row size allowed", LimitExceeded, False),
+        ("org.apache.hadoop.hbase.MultiActionResultTooLarge: Max size exceeded", TooMuchAtOnceError, False),
         ("org.apache.hadoop.hbase.DoNotRetryIOException: Field is not a long", InvalidValue, False),
         ("org.apache.hadoop.hbase.DoNotRetryIOException: refused", Unavailable, False),
         ("org.apache.hadoop.hbase.NotServingRegionException: roots is not online", Unavailable, True),
