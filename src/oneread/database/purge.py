@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from oneread.counters.rows import ALL as ALL_COUNTERS
 from oneread.derivations.catalog import Catalog
 from oneread.errors import UsageError
 from oneread.feeds.entries import Entries
@@ -25,7 +24,6 @@ from oneread.store.requests import Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, RowMutation, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.intents import SeenRow, read_root
-from oneread.transactions.row_apply import token_version
 from oneread.transactions.row_holds import RecordedKeys
 from oneread.transactions.row_time import LEAST_GRACE
 from oneread.transactions.unit_of_work import VALUE
@@ -34,9 +32,6 @@ PAGE: Final = 200
 """Rows of one step."""
 
 _POINTERS: Final = (outbox.BACK_REFERENCES, outbox.HOLDS)
-_BEFORE_COUNTERS: Final = RowRange(b"", ALL_COUNTERS.start)
-"""Of `counts`: the tokens of counters are kept for another time, and removed by their own sweeper."""
-
 _Place: TypeAlias = "tuple[Table, RowRange]"
 
 
@@ -61,7 +56,7 @@ class Purge:
     def step(self) -> Plan[bool]:
         """Purges a page; False when nothing is left to do.
 
-        Costs a scan; a read for pointers and tokens that are old, and a put where there is something to purge; a
+        Costs a scan; a read for pointers that are old, and a put where there is something to purge; a
         compare-and-set for each entry of a feed that ends.
         """
         table, within = self._places[0]
@@ -71,8 +66,6 @@ class Purge:
         gone: list[RowMutation] = []
         if feed is not None:
             self.purged += yield from end_entries(feed, found, until)
-        elif table == "counts":
-            gone = yield from self._ended_tokens(found, until)
         else:
             gone = _removed(found, until)
             gone += yield from self._dead_pointers(found, until)
@@ -122,26 +115,6 @@ class Purge:
         rows = (yield from Read("roots", keys, "dm")) if keys else []
         return {key: read_root(key, row) for key, row in zip(keys, rows, strict=True)}
 
-    def _ended_tokens(self, found: Sequence[Found], until: int) -> Plan[list[RowMutation]]:
-        """Tokens that no program remembers: their intents are cleared (rule 12)."""
-        old = [
-            (key, column, cell)
-            for key, row in found
-            for column, cell in row.items()
-            if token_version(column) is not None and cell.stamp < until
-        ]
-        if not old:
-            return []
-        roots = list(dict.fromkeys(cell.value for _key, _column, cell in old))
-        rows = yield from Read("roots", roots, "dm")
-        seen = {key: read_root(key, row) for key, row in zip(roots, rows, strict=True)}
-        gone: dict[bytes, dict[bytes, int]] = {}
-        for key, column, cell in old:
-            root = seen[cell.value]
-            if root.intents is None or root.intents.version != token_version(column):
-                gone.setdefault(key, {})[column] = cell.stamp
-        return [RowMutation(key, deletes=stamps) for key, stamps in gone.items()]
-
 
 def purged_places(catalog: Catalog) -> Iterator[_Place]:
     """The ranges of what may be purged. The items and memberships of feeds stay: what follows is found by them."""
@@ -153,7 +126,6 @@ def purged_places(catalog: Catalog) -> Iterator[_Place]:
                 if keyspace.table == "views":
                     yield "views", RowRange.under(keyspace.prefix)
     yield "views", RowRange.under(outbox.HOLDS)
-    yield "counts", _BEFORE_COUNTERS
     yield "system", outbox.SET_ASIDE
 
 

@@ -140,6 +140,10 @@ class SeenRow(NamedTuple):
     def version(self) -> int:
         return self.root.version
 
+    def intends(self, version: int) -> bool:
+        """Whether the row holds the intents of the commit of that version."""
+        return self.intents is not None and self.version == version
+
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_intents = msgspec.msgpack.Decoder(Intents).decode

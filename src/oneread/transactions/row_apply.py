@@ -6,11 +6,12 @@ commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from oneread.errors import OutcomeUnknown, SchemaMismatch, StoreError, Unavailable
+import msgspec
+
+from oneread.errors import Corrupt, OutcomeUnknown, SchemaMismatch, StoreError, Unavailable
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
@@ -39,9 +40,27 @@ from oneread.transactions.row_log import RowLogs
 from oneread.transactions.row_system import WRITES, RowSystem
 from oneread.transactions.unit_of_work import VALUE
 
-_TOKEN: Final = b"m:t:"
-_TOKENS: Final = 10_000
+TOKENS: Final = b"m:t"
+"""The column of all tokens of a row of `counts`.
+
+With a column each, those that are gone would slow every read of the row: what is deleted stays until a compaction.
+"""
+
+_REMEMBERED: Final = 10_000
 """Rows of `counts` whose tokens are remembered until the next change of the row removes them."""
+
+MOST_TOKENS: Final = 32
+"""Tokens of commits that are older than `OLD_TOKEN` in a row, before its next change looks which are needed."""
+
+OLD_TOKEN: Final = 60_000
+"""Milliseconds."""
+
+
+class Token(NamedTuple):
+    """Which commit was added to a row of `counts`."""
+
+    version: int
+    root: bytes
 
 
 class Committed(NamedTuple):
@@ -65,7 +84,8 @@ class RowApplier(RowSystem):
         self.name_of = name_of
         self.lease: WriteLease | None = None
         self.logs = RowLogs()
-        self._spent: dict[bytes, dict[bytes, int]] = {}
+        self.most_tokens = MOST_TOKENS
+        self._spent: dict[bytes, set[Token]] = {}
 
     def _swap_root(self, seen: SeenRow, cells: Row, commit: bytes) -> Plan[bool]:
         """The commit point: whether it was this commit that replaced the row. A lost answer is found in the history.
@@ -134,7 +154,7 @@ class RowApplier(RowSystem):
                 logged.setdefault(log, []).extend(keys)
             children += [RowMutation(each.key, child_cells(each, version)) for each in intents.children]
         together: list[Plan[Any]] = [Mutate("views", rows).__iter__()] if rows else []
-        tokens: dict[bytes, dict[bytes, int]] = {}
+        tokens: dict[bytes, set[Token]] = {}
         together += [self._add(several, done[0].shards, tokens) for several in deltas.values()]
         if children:
             together.append(Mutate("roots", children).__iter__())
@@ -171,7 +191,7 @@ class RowApplier(RowSystem):
             yield from self.finish(seen)
 
     def _add(
-        self, several: Sequence[_AddedDelta], before: Mapping[bytes, Row | None], tokens: dict[bytes, dict[bytes, int]]
+        self, several: Sequence[_AddedDelta], before: Mapping[bytes, Row | None], tokens: dict[bytes, set[Token]]
     ) -> Plan[None]:
         """Adds deltas of one row of `counts` to it, each exactly once (rules 11 and 11b).
 
@@ -182,24 +202,35 @@ class RowApplier(RowSystem):
         while rest:
             if not is_known:
                 (row,) = yield from Read("counts", [shard], "dm")
-                there = {} if row is None else {each.token: row[each.token].stamp for each in rest if each.token in row}
-                tokens.setdefault(shard, {}).update(there)
+                there = tokens_of(row).intersection(each.token for each in rest)
+                tokens.setdefault(shard, set()).update(there)
                 rest = [each for each in rest if each.token not in there]
                 rest = yield from self._still_intended(rest)
                 if not rest:
                     return
             is_known = False
-            spent = dict(self._spent.get(shard, {}))
-            mutation, stamp = _sum_with(rest, row, (yield from Now()), spent)
+            now, spent = (yield from Now()), set(self._spent.get(shard, ()))
+            left = tokens_of(row) - spent
+            left -= yield from self._ended_tokens(left, now)
+            mutation = _sum_with(rest, row, now, left)
             expected = None if row is None or WRITES not in row else row[WRITES].value
             try:
                 if (yield from CheckAndMutate("counts", WRITES, expected, mutation)):
-                    tokens.setdefault(shard, {}).update({each.token: stamp for each in rest})
+                    tokens.setdefault(shard, set()).update(each.token for each in rest)
                     self._forget_spent(shard, spent)
                     return
             except OutcomeUnknown:
                 lost += 1
                 yield from pause_for_answer(lost)
+
+    def _ended_tokens(self, left: Collection[Token], now: int) -> Plan[set[Token]]:
+        """Tokens that no program remembers, once they are many: their intents are cleared (rule 12). A read then."""
+        old = [each for each in left if each.version < now - OLD_TOKEN]
+        if len(old) <= self.most_tokens:
+            return set()
+        rows = yield from Read("roots", [each.root for each in old], "dm")
+        seen = [read_root(each.root, row) for each, row in zip(old, rows, strict=True)]
+        return {each for each, root in zip(old, seen, strict=True) if not root.intends(each.version)}
 
     def _still_intended(self, several: Sequence[_AddedDelta]) -> Plan[list[_AddedDelta]]:
         """The deltas that the intents of their root rows hold."""
@@ -209,16 +240,15 @@ class RowApplier(RowSystem):
         seen = [read_root(each.root, row) for each, row in zip(several, rows, strict=True)]
         return [each for each, root in zip(several, seen, strict=True) if each.is_intended(root)]
 
-    def _note_spent(self, tokens: Mapping[bytes, Mapping[bytes, int]]) -> None:
+    def _note_spent(self, tokens: Mapping[bytes, Iterable[Token]]) -> None:
         """Remembers tokens whose intents are cleared: the next change of their row removes them (rule 12)."""
-        if len(self._spent) < _TOKENS:
-            for shard, stamps in tokens.items():
-                self._spent.setdefault(shard, {}).update(stamps)
+        if len(self._spent) < _REMEMBERED:
+            for shard, several in tokens.items():
+                self._spent.setdefault(shard, set()).update(several)
 
-    def _forget_spent(self, shard: bytes, spent: Mapping[bytes, int]) -> None:
-        known = self._spent.get(shard, {})
-        for token in spent:
-            known.pop(token, None)
+    def _forget_spent(self, shard: bytes, spent: Collection[Token]) -> None:
+        known = self._spent.get(shard, set())
+        known.difference_update(spent)
         if not known:
             self._spent.pop(shard, None)
 
@@ -231,17 +261,15 @@ class _AddedDelta:
         self.version = version
         self.shard = shard
         self.amounts = amounts
-        self.token = _TOKEN + encode_version(version) + blake2b(root, digest_size=8).digest()
+        self.token = Token(version, root)
 
     def is_intended(self, seen: SeenRow) -> bool:
         """Whether the root row holds it, so that it may not be added yet."""
         return seen.intents is not None and seen.version == self.version and self.shard in seen.intents.deltas
 
 
-def _sum_with(
-    several: Sequence[_AddedDelta], row: Row | None, now: int, spent: Mapping[bytes, int]
-) -> tuple[RowMutation, int]:
-    """A row of `counts` with deltas and their tokens, without spent ones, and its stamp, which grows each time."""
+def _sum_with(several: Sequence[_AddedDelta], row: Row | None, now: int, left: Iterable[Token]) -> RowMutation:
+    """A row of `counts` with deltas and their tokens beside those that are left, at a stamp that grows each time."""
     writes = None if row is None else row.get(WRITES)
     stamp = now if writes is None else max(now, decode_version(writes.value) + 1)
     held = None if row is None else row.get(VALUE)
@@ -252,14 +280,23 @@ def _sum_with(
     cells = {
         VALUE: Cell(REMOVED if value is None else value, stamp),
         WRITES: Cell(encode_version(stamp), stamp),
-        **{each.token: Cell(each.root, stamp) for each in several},
+        TOKENS: Cell(_encode_tokens(sorted({*left, *(each.token for each in several)})), stamp),
     }
-    return RowMutation(several[0].shard, cells, dict(spent)), stamp
+    return RowMutation(several[0].shard, cells)
 
 
-def token_version(column: bytes) -> int | None:
-    """The version of the commit that left a token, from its column; None for another column."""
-    return decode_version(column[len(_TOKEN) : len(_TOKEN) + 8]) if column.startswith(_TOKEN) else None
+def tokens_of(row: Row | None) -> set[Token]:
+    """The tokens in a row of `counts`. Raises Corrupt."""
+    if row is None or TOKENS not in row:
+        return set()
+    try:
+        return set(_decode_tokens(row[TOKENS].value))
+    except msgspec.MsgspecError as error:
+        raise Corrupt("the tokens of this sum are unreadable; restore a backup", column=TOKENS) from error
+
+
+_encode_tokens: Final = msgspec.msgpack.Encoder().encode
+_decode_tokens: Final = msgspec.msgpack.Decoder(list[Token]).decode
 
 
 def _has_paused(number: int) -> Plan[bool]:
@@ -292,6 +329,7 @@ def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> 
     """Raises Corrupt for a row of `counts` that nothing can be added to: before the commit, which must be completed."""
     for each in added:
         row = shards[each]
+        tokens_of(row)
         if row is not None and VALUE in row and row[VALUE].value != REMOVED:
             decode_amounts(row[VALUE].value)
 

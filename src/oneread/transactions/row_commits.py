@@ -515,7 +515,7 @@ class RowCommitter(HeldRows):
         """Applies a commit whose row still has its intents: it may be applied for long, and its rows purged."""
         (row,) = yield from surely(Read("roots", [done.key], "dm"))
         seen = read_root(done.key, row)
-        if not done.intents or (seen.intents is not None and seen.version == done.intents.version):
+        if not done.intents or seen.intends(done.intents.version):
             yield from self._settle(done, ())
 
     def has_applied(self, pending: Collection[bytes]) -> Plan[bool]:

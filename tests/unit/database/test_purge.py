@@ -18,7 +18,7 @@ from oneread.transactions import outbox
 from oneread.transactions.row_time import LEAST_GRACE
 from oneread.transactions.unit_of_work import VALUE
 from tests.unit.feeds.community import SCHEMA as COMMUNITY
-from tests.unit.transactions.test_row_commits import Store, bought, failing, is_commit, second
+from tests.unit.transactions.test_row_commits import Store, bought, failing, is_commit
 from tests.unit.transactions.test_row_groups import Author, Groups, Line, User
 
 GRACE_MS = 1000 * LEAST_GRACE
@@ -47,10 +47,6 @@ def purge(store, later=GRACE_MS + 1000):
 
 def removed(store):
     return [key for key, row in store.rows("views") if row[VALUE].value == REMOVED]
-
-
-def tokens(store):
-    return [column for _key, row in store.rows("counts") for column in row if column.startswith(b"m:t:")]
 
 
 def test_removed_rows_go_after_the_grace_and_root_rows_stay(shop):
@@ -135,30 +131,8 @@ def first(asked):
     return all(row.puts[VALUE].value == outbox.PRESENT for row in asked.rows)
 
 
-def test_tokens_of_programs_that_ended_go_and_those_of_intents_stay(shop):
-    assert len(tokens(shop)) > 0
-    shop.fail = failing(lambda asked: type(asked) is Mutate and asked.table == "roots", Unavailable)
-    shop.save(bought(5))
-    left = len(shop.seen(Purchase, "o", 5).intents.deltas)
-    shop.fail = None
-    purge(shop)
-    assert len(tokens(shop)) == left > 0
-    shop.settle()
-    purge(shop)
-    assert tokens(shop) == []
-
-
-def test_a_program_whose_tokens_are_purged_continues(shop):
-    other = second(shop)
-    purge(shop)
-    for line in range(10, 13):
-        shop.save(bought(line))
-        other.save(bought(line + 10))
-    assert len(shop.rows("roots")) == 13
-
-
 def test_the_costs_of_a_pass(shop, monkeypatch):
-    """A scan of each place and page; a read of the holders of old back-references, and of the roots of old tokens."""
+    """A scan of each place and page; a read of the holders of old back-references."""
     places = len(list(purged_places(shop.operations.catalog)))
     purge(shop)
     _purged, made = purge(shop)

@@ -31,6 +31,7 @@ from oneread.transactions.copy_cells import NO_CELLS
 from oneread.transactions.intents import INTENTS, JOURNAL, MARK, read_root
 from oneread.transactions.outbox import SET_ASIDE, TASKS
 from oneread.transactions.root import BODY
+from oneread.transactions.row_apply import MOST_TOKENS, OLD_TOKEN, tokens_of
 from oneread.transactions.row_recovery import ROW_SYSTEM
 from oneread.transactions.unit_of_work import VALUE
 
@@ -230,8 +231,23 @@ def test_a_commit_leaves_neither_intents_nor_marker_nor_task(shop):
 def test_tokens_are_removed_by_the_next_change_of_their_row(shop):
     for line in range(2, 6):
         shop.save(bought(line))
-    tokens = [[column for column in row if column.startswith(b"m:t:")] for _key, row in shop.rows("counts")]
-    assert [len(each) for each in tokens] == [1, 1]
+    assert [len(tokens_of(row)) for _key, row in shop.rows("counts")] == [1, 1]
+
+
+def test_tokens_of_programs_that_ended_are_removed_once_they_are_many(shop):
+    """But none whose intents are not cleared yet: its delta would be added again."""
+    shop.fail = failing(lambda asked: type(asked) is Mutate and asked.table == "roots", Unavailable)
+    shop.save(bought(100))
+    shop.fail = None
+    for line in range(MOST_TOKENS):
+        second(shop).save(bought(line + 10))
+    assert {len(tokens_of(row)) for _key, row in shop.rows("counts")} == {MOST_TOKENS + 1}
+    shop.now += 2 * OLD_TOKEN
+    shop.save(bought(200))
+    reads = [asked for _round, asked in shop.made if type(asked) is Read and len(asked.keys) > MOST_TOKENS]
+    assert len(reads) == len(shop.rows("counts"))
+    for _key, row in shop.rows("counts"):
+        assert {each.root for each in tokens_of(row)} == {shop.seen(Purchase, "o", each).key for each in (100, 200)}
 
 
 # Answers that are lost.
