@@ -25,7 +25,7 @@ from oneread.plans.effects import Atomically, Separately
 from oneread.plans.plan import Plan
 from oneread.store.engine import RowTransaction
 from oneread.store.requests import Found, Mutate, Scan
-from oneread.store.rows import Cell, Families, Row, RowMutation, RowRange, Table
+from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
@@ -155,19 +155,27 @@ class _Planting:
         """Stores a row of one cell past the library."""
         self.put(table, key, {VALUE: Cell(shown, 1)})
 
-    def purchase(self, key: bytes | None = None) -> Purchased:
-        """The next purchase that nothing was done to, or a given one."""
-        key = next(self._purchases) if key is None else key
+    def purchase(self) -> Purchased:
+        """The next purchase that nothing was done to."""
+        while (found := self._read(next(self._purchases, None) or self._others.pop())) is None:
+            pass
+        return found
+
+    def another(self) -> Purchased:
+        """A purchase that is only looked at."""
+        while (found := self._read(self.chance.choice(self._others))) is None:
+            pass
+        return found
+
+    def _read(self, key: bytes) -> Purchased | None:
+        """A purchase; None for one that a program has deleted meanwhile."""
         (row,) = self._store.read("roots", [key], "dm")
-        assert row is not None
+        if row is None or row[BODY].value == REMOVED:
+            return None
         entity: Any = self.catalog.state(key, parse_root(row)).entity
         entity_type = self.catalog.type_of(entity)
         puts = emitted_record.first_writes(key, entity_type.emission(entity, {}, key, entity_type.refs(entity))).puts
         return Purchased(key, row, entity, puts)
-
-    def another(self) -> Purchased:
-        """A purchase that is only looked at."""
-        return self.purchase(self.chance.choice(self._others))
 
     def group(self) -> tuple[str, bytes, bytes]:
         """The next group: its view, its key, what its row shows."""

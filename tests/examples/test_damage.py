@@ -5,6 +5,7 @@ import pytest
 
 from examples.shop import damage, loading, stores
 from examples.shop.mistakes import Mistake
+from examples.shop.schema import Purchase
 from oneread import connect
 from oneread.verify import row_looks, row_sums
 
@@ -72,3 +73,23 @@ def test_the_same_on_a_store_that_changes_one_row_at_a_time(monkeypatch):
         repaired = db.repair()
         assert (repaired.mended, repaired.clean) == (faults, True)
         assert db.verify().clean
+
+
+def test_purchases_that_are_deleted_meanwhile_are_passed_over(monkeypatch):
+    """Their rows stay on a store that changes one row at a time, and say that they were deleted."""
+    monkeypatch.setattr(row_looks, "APART", 0.0)
+    monkeypatch.setattr(row_sums, "APART", 0.0)
+    keys, faults = damage._keys, len(damage.WAYS)
+    with connect("memory://?span=row", stores.SHOP, workers=0) as db:
+        loading.load(db, loading.Source(None, 400, 7))
+
+        def found_and_deleted(*given):
+            found = yield from keys(*given)
+            for purchase in db.scan(Purchase).__next__()[::3] if given[0] == "roots" else []:
+                db.delete(Purchase, purchase.order, purchase.line)
+            return found
+
+        monkeypatch.setattr(damage, "_keys", found_and_deleted)
+        planted = damage.damage(db, faults, 7)
+        assert len(set(planted)) == faults
+        assert found_in(db) == set(planted)
