@@ -20,6 +20,10 @@ FAMILIES: Final[Mapping[Table, tuple[bytes, ...]]] = {
 }
 """The families of each table; `e` has what belongs to the engine and no request of a plan sees."""
 
+SETTINGS: Final[Mapping[Table, Mapping[bytes, bytes]]] = {"system": {b"MEMSTORE_FLUSHSIZE": b"%d" % (2 << 20)}}
+"""What new tables are set to. The rows of `system` soon go, and each scan passes over all that went since a compaction
+of all files, which small files bring about of themselves."""
+
 PREFERRED: Final = ("zstd", "snappy", "none")
 """How new tables are compressed: by the first of these that HBase has."""
 
@@ -57,7 +61,7 @@ def _make(pool: ThriftPool, options: HbaseOptions, table: Table, name: Any, want
             service.TColumnFamilyDescriptor(name=family, maxVersions=1, compressionType=compression)
             for family in FAMILIES[table]
         ]
-        described = service.TTableDescriptor(tableName=name, columns=families)
+        described = service.TTableDescriptor(tableName=name, columns=families, attributes=SETTINGS.get(table))
         splits = [*options.splits.get(table, ())] or None
         try:
             pool.call("createTable", repeats=True, desc=described, splitKeys=splits)

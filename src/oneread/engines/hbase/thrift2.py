@@ -34,7 +34,10 @@ struct TTableName { 1: optional binary ns, 2: required binary qualifier }
 struct TColumnFamilyDescriptor {
   1: required binary name, 6: optional i32 compressionType, 10: optional i32 maxVersions, 13: optional i32 timeToLive
 }
-struct TTableDescriptor { 1: required TTableName tableName, 2: optional list<TColumnFamilyDescriptor> columns }
+struct TTableDescriptor {
+  1: required TTableName tableName, 2: optional list<TColumnFamilyDescriptor> columns,
+  3: optional map<binary, binary> attributes
+}
 struct TNamespaceDescriptor { 1: required string name }
 exception TIOError { 1: optional string message, 2: optional bool canRetry }
 exception TIllegalArgument { 1: optional string message }

@@ -55,6 +55,16 @@ def test_several_that_open_a_new_store_at_once_all_get_it(new, admin):
         each.close()
 
 
+def test_what_is_deleted_from_system_is_soon_compacted_away(engine, hbase_options):
+    """A scan passes over it until then."""
+    described = {
+        table: engine._pool.call("getTableDescriptor", repeats=True, table=name_of(hbase_options.table(table)))
+        for table in ("roots", "views", "counts", "system")
+    }
+    sizes = {table: found.attributes.get(b"MEMSTORE_FLUSHSIZE") for table, found in described.items()}
+    assert sizes == {"roots": None, "views": None, "counts": None, "system": b"2097152"}
+
+
 def test_the_cursor_key_is_random_and_stays(engine, hbase_options):
     key = engine.cursor_key()
     assert len(key) == 32
