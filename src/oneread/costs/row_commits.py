@@ -19,8 +19,10 @@ from oneread.derivations.entity_groups import CHILD_OF
 from oneread.store.limits import KEY_BYTES
 from oneread.store.rows import Table
 
-TOKENS: Final = 8
-"""Tokens that a group's row has, at most: one, and one more for each program that ended since its last change."""
+TOKENS: Final = 40
+"""Tokens that a group's row has, at most: those that are kept, and one for each program that ended since."""
+
+_USUAL_TOKENS: Final = 4
 
 ROOT_KEY: Final = Size(KEY_BYTES + 2, 12)
 GROUP_KEY: Final = Size(KEY_BYTES + 4 + HEADER, 14)
@@ -356,4 +358,4 @@ def _together(
 
 def _sum(cost: ViewCost) -> Size:
     """A group's row, with its tokens."""
-    return cost.value.plus(_NUMBER, ROOT_KEY.times(TOKENS)._replace(typical=ROOT_KEY.typical))
+    return cost.value.plus(_NUMBER, ROOT_KEY.times(TOKENS)._replace(typical=_USUAL_TOKENS * ROOT_KEY.typical))

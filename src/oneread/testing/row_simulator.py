@@ -142,6 +142,7 @@ class RowSimulation(Simulation):
         engine = OneRowMemoryEngine(deletes or hides)
         super().__init__(seed, schema, engine, fates, policy)
         self._committer.clock = lambda: self.now / 1000
+        self._committer.kept_tokens = 0
         self._late: list[tuple[Request[Any], str]] = []
         self._committed: set[tuple[str, bytes]] = set()
         self._steps_done: set[str] = set()

@@ -41,16 +41,19 @@ from oneread.transactions.row_system import WRITES, RowSystem
 from oneread.transactions.unit_of_work import VALUE
 
 TOKENS: Final = b"m:t"
-"""The column of all tokens of a row of `counts`.
+"""The column of all tokens of a row of `counts`, in the order in which they were added.
 
 With a column each, those that are gone would slow every read of the row: what is deleted stays until a compaction.
 """
+
+KEPT_TOKENS: Final = 32
+"""Tokens of a row's last changes, which stay: so who reads the row often enough knows all that was added to it."""
 
 _REMEMBERED: Final = 10_000
 """Rows of `counts` whose tokens are remembered until the next change of the row removes them."""
 
 MOST_TOKENS: Final = 32
-"""Tokens of commits that are older than `OLD_TOKEN` in a row, before its next change looks which are needed."""
+"""Tokens that are older than `OLD_TOKEN` in a row beside those that stay, before a change looks which are needed."""
 
 OLD_TOKEN: Final = 60_000
 """Milliseconds."""
@@ -84,6 +87,7 @@ class RowApplier(RowSystem):
         self.name_of = name_of
         self.lease: WriteLease | None = None
         self.logs = RowLogs()
+        self.kept_tokens = KEPT_TOKENS
         self.most_tokens = MOST_TOKENS
         self._spent: dict[bytes, set[Token]] = {}
 
@@ -202,17 +206,18 @@ class RowApplier(RowSystem):
         while rest:
             if not is_known:
                 (row,) = yield from Read("counts", [shard], "dm")
-                there = tokens_of(row).intersection(each.token for each in rest)
+                there = {each.token for each in rest}.intersection(tokens_of(row))
                 tokens.setdefault(shard, set()).update(there)
                 rest = [each for each in rest if each.token not in there]
                 rest = yield from self._still_intended(rest)
                 if not rest:
                     return
             is_known = False
-            now, spent = (yield from Now()), set(self._spent.get(shard, ()))
-            left = tokens_of(row) - spent
-            left -= yield from self._ended_tokens(left, now)
-            mutation = _sum_with(rest, row, now, left)
+            now, held = (yield from Now()), tokens_of(row)
+            early = held[: max(0, len(held) + len(rest) - self.kept_tokens)]
+            spent = self._spent.get(shard, set()).difference(held[len(early) :])
+            gone = spent | (yield from self._ended_tokens([each for each in early if each not in spent], now))
+            mutation = _sum_with(rest, row, now, [each for each in held if each not in gone])
             expected = None if row is None or WRITES not in row else row[WRITES].value
             try:
                 if (yield from CheckAndMutate("counts", WRITES, expected, mutation)):
@@ -223,9 +228,9 @@ class RowApplier(RowSystem):
                 lost += 1
                 yield from pause_for_answer(lost)
 
-    def _ended_tokens(self, left: Collection[Token], now: int) -> Plan[set[Token]]:
+    def _ended_tokens(self, early: Sequence[Token], now: int) -> Plan[set[Token]]:
         """Tokens that no program remembers, once they are many: their intents are cleared (rule 12). A read then."""
-        old = [each for each in left if each.version < now - OLD_TOKEN]
+        old = [each for each in early if each.version < now - OLD_TOKEN]
         if len(old) <= self.most_tokens:
             return set()
         rows = yield from Read("roots", [each.root for each in old], "dm")
@@ -280,17 +285,17 @@ def _sum_with(several: Sequence[_AddedDelta], row: Row | None, now: int, left: I
     cells = {
         VALUE: Cell(REMOVED if value is None else value, stamp),
         WRITES: Cell(encode_version(stamp), stamp),
-        TOKENS: Cell(_encode_tokens(sorted({*left, *(each.token for each in several)})), stamp),
+        TOKENS: Cell(_encode_tokens([*left, *(each.token for each in several)]), stamp),
     }
     return RowMutation(several[0].shard, cells)
 
 
-def tokens_of(row: Row | None) -> set[Token]:
-    """The tokens in a row of `counts`. Raises Corrupt."""
+def tokens_of(row: Row | None) -> list[Token]:
+    """The tokens in a row of `counts`, the last one behind. Raises Corrupt."""
     if row is None or TOKENS not in row:
-        return set()
+        return []
     try:
-        return set(_decode_tokens(row[TOKENS].value))
+        return _decode_tokens(row[TOKENS].value)
     except msgspec.MsgspecError as error:
         raise Corrupt("the tokens of this sum are unreadable; restore a backup", column=TOKENS) from error
 

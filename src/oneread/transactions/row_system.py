@@ -36,6 +36,9 @@ ATTEMPTS: Final = 30
 WRITES: Final = b"m:w"
 """The column that grows with each change of a row, and that each change compares: a value may come again."""
 
+REPAIRED: Final = b"m:r"
+"""The column of a sum's row that names its last repair."""
+
 _ONE: Final = "this store changes one row at a time, and this changes several"
 
 

@@ -31,7 +31,7 @@ from oneread.transactions.copy_cells import NO_CELLS
 from oneread.transactions.intents import INTENTS, JOURNAL, MARK, read_root
 from oneread.transactions.outbox import SET_ASIDE, TASKS
 from oneread.transactions.root import BODY
-from oneread.transactions.row_apply import MOST_TOKENS, OLD_TOKEN, tokens_of
+from oneread.transactions.row_apply import KEPT_TOKENS, MOST_TOKENS, OLD_TOKEN, tokens_of
 from oneread.transactions.row_recovery import ROW_SYSTEM
 from oneread.transactions.unit_of_work import VALUE
 
@@ -228,10 +228,12 @@ def test_a_commit_leaves_neither_intents_nor_marker_nor_task(shop):
     assert shop.seen(Customer, 1).intents is None
 
 
-def test_tokens_are_removed_by_the_next_change_of_their_row(shop):
-    for line in range(2, 6):
+def test_tokens_of_the_last_changes_of_a_row_are_kept_in_their_order(shop):
+    lines = range(2, KEPT_TOKENS + 10)
+    for line in lines:
         shop.save(bought(line))
-    assert [len(tokens_of(row)) for _key, row in shop.rows("counts")] == [1, 1]
+    keys = [shop.seen(Purchase, "o", line).key for line in lines]
+    assert [[each.root for each in tokens_of(row)] for _key, row in shop.rows("counts")] == 2 * [keys[-KEPT_TOKENS:]]
 
 
 def test_tokens_of_programs_that_ended_are_removed_once_they_are_many(shop):
@@ -239,15 +241,16 @@ def test_tokens_of_programs_that_ended_are_removed_once_they_are_many(shop):
     shop.fail = failing(lambda asked: type(asked) is Mutate and asked.table == "roots", Unavailable)
     shop.save(bought(100))
     shop.fail = None
-    for line in range(MOST_TOKENS):
-        second(shop).save(bought(line + 10))
-    assert {len(tokens_of(row)) for _key, row in shop.rows("counts")} == {MOST_TOKENS + 1}
+    for line in range(MOST_TOKENS + KEPT_TOKENS):
+        second(shop).save(bought(line + 200))
+    assert {len(tokens_of(row)) for _key, row in shop.rows("counts")} == {2 + MOST_TOKENS + KEPT_TOKENS}
     shop.now += 2 * OLD_TOKEN
-    shop.save(bought(200))
+    shop.save(bought(300))
     reads = [asked for _round, asked in shop.made if type(asked) is Read and len(asked.keys) > MOST_TOKENS]
     assert len(reads) == len(shop.rows("counts"))
+    kept = [100, *range(201 + MOST_TOKENS, 200 + MOST_TOKENS + KEPT_TOKENS), 300]
     for _key, row in shop.rows("counts"):
-        assert {each.root for each in tokens_of(row)} == {shop.seen(Purchase, "o", each).key for each in (100, 200)}
+        assert [each.root for each in tokens_of(row)] == [shop.seen(Purchase, "o", each).key for each in kept]
 
 
 # Answers that are lost.
