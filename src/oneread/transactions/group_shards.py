@@ -47,6 +47,11 @@ class GroupShards:
         """Over how many rows this program spreads a group."""
         return self._declared.get(view_part(group), 1)
 
+    def rows_of(self, group: bytes, first: Row | None) -> list[bytes]:
+        """The rows that a group may have, by its first one."""
+        announced = 1 if first is None else _announced([first])
+        return [shard_key(group, place) for place in range(max(self.number(group), announced))]
+
     def row_of(self, group: bytes, root: bytes) -> bytes:
         """The row of a group that commits of a root row add to."""
         shards = self.number(group)

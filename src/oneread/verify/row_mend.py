@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from oneread.derivations import emitted_record
 from oneread.derivations.emitted_record import COPIED
-from oneread.errors import Conflict
+from oneread.errors import Conflict, OutcomeUnknown
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
@@ -23,14 +23,16 @@ from oneread.store.keys import kind_part
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation
 from oneread.transactions import outbox
-from oneread.transactions.deltas import Delta, Number, amounts_by_row, encode_amounts
+from oneread.transactions.deltas import Delta, Number, amounts_by_row, decode_amounts, encode_amounts
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.intents import ChildRow, Intents, encode_version, read_root
+from oneread.transactions.lost_answers import pause_for_answer
 from oneread.transactions.outbox import Task, is_group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
+from oneread.transactions.row_apply import new_commit
 from oneread.transactions.row_feeds import noted
 from oneread.transactions.row_rollups import TotalsCommitter
-from oneread.transactions.row_system import WRITES
+from oneread.transactions.row_system import REPAIRED, WRITES
 from oneread.transactions.sequences import counted, without_unreadable
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
@@ -248,29 +250,57 @@ class RowMender(RowRewriter):
     # Groups.
 
     def _correct_group(self, finding: Finding) -> Plan[bool]:
-        """Adds to a group what it was off by, where the row that it adds to is as it was judged.
+        """Adds to a group what it was off by, which commits leave as it is.
 
-        A row that cannot be right by itself gets what the others lack. A commit that comes between changes the count of
-        its writes, and the next verification finds what is still wrong.
+        A row that cannot be right by itself gets what the others lack, where it is as it was judged.
         """
-        key, now = finding.fault.key, (yield from Now())
+        key = finding.fault.key
         keyspace = self._keyspaces.keyspace_of("counts", key)
         assert keyspace is not None, "a group that was judged"
         assert finding.state is not None, "as above"
-        bad = [place for place, row in finding.state if _amounts(row, keyspace.width) is None]
+        rows, lacking = dict(finding.state), Delta()
+        lacking.add(list(finding.amounts) or [0] * keyspace.width, 1)
+        bad = [place for place, row in rows.items() if _amounts(row, keyspace.width) is None]
         if len(bad) > 1:
             return (yield from self._delete([("counts", place) for place in bad]))
-        rest, rows = Delta(), dict(finding.state)
-        rest.add(list(finding.amounts) or [0] * keyspace.width, 1)
+        for row in rows.values():
+            lacking.add(_amounts(row, keyspace.width) or [], -1)
         target = bad[0] if bad else next(iter(rows), key)
-        for place, row in rows.items():
-            if place != target:
-                rest.add(_amounts(row, keyspace.width) or [], -1)
-        row = rows.get(target, {})
-        stamp = max([now, *(cell.stamp + 1 for column, cell in row.items() if column in (VALUE, WRITES))])
+        if not bad:
+            return (yield from self._add_to_sum(target, rows.get(target, {}), lacking.amounts))
+        return (yield from self._put_sum(target, rows[target], lacking.amounts, (yield from new_commit())))
+
+    def _add_to_sum(self, target: bytes, judged: Row, amounts: Sequence[Number]) -> Plan[bool]:
+        """Adds to one row of a group, once; False where another repair came first, or others change it all the time."""
+        repair, lost = (yield from new_commit()), 0
+        for _ in range(ATTEMPTS):
+            row = (yield from self._scanner.read("counts", [target]))[0] or {}
+            if REPAIRED in row and row[REPAIRED].value == repair:
+                return True
+            if row.get(REPAIRED) != judged.get(REPAIRED):
+                return False
+            total = Delta()
+            total.add(decode_amounts(row[VALUE].value) if VALUE in row else [], 1)
+            total.add(amounts, 1)
+            try:
+                if (yield from self._put_sum(target, row, total.amounts, repair)):
+                    return True
+            except OutcomeUnknown:
+                lost += 1
+                yield from pause_for_answer(lost)
+        return False
+
+    def _put_sum(self, target: bytes, row: Row, amounts: Sequence[Number], repair: bytes) -> Plan[bool]:
+        """Replaces the amounts of one row of a group where it is as it was read; whether it did."""
+        stamps = [cell.stamp + 1 for column, cell in row.items() if column in (VALUE, WRITES)]
+        stamp = max([(yield from Now()), *stamps])
         gone = {column: cell.stamp for column, cell in row.items() if column.startswith(b"d:") and column not in _OURS}
-        value = encode_amounts(rest.amounts) if any(rest.amounts) else REMOVED
-        puts = {VALUE: Cell(value, stamp), WRITES: Cell(encode_version(stamp), stamp)}
+        value = encode_amounts(amounts) if any(amounts) else REMOVED
+        puts = {
+            VALUE: Cell(value, stamp),
+            WRITES: Cell(encode_version(stamp), stamp),
+            REPAIRED: Cell(repair, stamp),
+        }
         expected = row[WRITES].value if WRITES in row else ABSENT
         return (yield from CheckAndMutate("counts", WRITES, expected, RowMutation(target, puts, gone)))
 

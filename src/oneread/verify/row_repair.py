@@ -1,7 +1,7 @@
 """Repair on a store that changes one row at a time: verify, mend what was found, verify again.
 
-Each entity is mended by itself, and each sum where its rows are as they were judged; what others changed meanwhile is
-left to the next round. See docs/decisions/0104-verify-one-row-at-a-time.md.
+Each entity is mended by itself, and each sum gains what it is off by; what others repaired meanwhile is left to the
+next round. See docs/decisions/0104-verify-one-row-at-a-time.md.
 """
 
 from __future__ import annotations

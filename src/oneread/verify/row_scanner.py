@@ -47,12 +47,13 @@ class LogicalScanner(Scanner):
         super().__init__(pace, AGELESS, progress)
         self._cells = cells
         self._claims: Collection[bytes] = ()
-        self._shards = GroupShards()
+        self.shards = GroupShards()
+        """The rows that groups have."""
 
     def learn(self, keyspaces: StoreKeyspaces) -> None:
         """Takes from keyspaces which rows of `counts` name an owner, and which groups are of several rows."""
         self._claims = claims_of(keyspaces)
-        self._shards = GroupShards(keyspaces.catalog.shards)
+        self.shards = GroupShards(keyspaces.catalog.shards)
 
     def _meanings(self, table: Table, found: list[Found]) -> list[Found]:
         meant = [(key, self._meaning(table, key, row)) for key, row in found]
@@ -69,7 +70,7 @@ class LogicalScanner(Scanner):
 
     def read_groups(self, groups: Sequence[Group]) -> Plan[dict[bytes, GroupNumbers]]:
         """The numbers of many groups in few requests; left out are counters that are still to be copied."""
-        return read_numbers(self, groups, self._shards)
+        return read_numbers(self, groups, self.shards)
 
     def read_stored(self, table: Table, keys: Sequence[bytes]) -> Plan[list[Row | None]]:
         """Reads rows by key, as they are stored; one that cannot be read has no cells."""

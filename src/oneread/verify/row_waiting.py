@@ -17,8 +17,11 @@ from oneread.verify.keyspace import DAMAGED
 from oneread.verify.row_scanner import LogicalScanner
 
 
-def each_intents(scanner: LogicalScanner, take: Callable[[Intents], None]) -> Plan[None]:
-    """Gives the intents of all commits of the journal that are not applied yet. A scan, and a read for each batch."""
+def each_intents(scanner: LogicalScanner, take: Callable[[bytes, Intents], None]) -> Plan[None]:
+    """Gives the intents of all commits of the journal that are not applied yet, each with the key of its root row.
+
+    A scan, and a read for each batch.
+    """
 
     def read(found: list[Found]) -> Plan[None]:
         keys = sorted({marked_root(key) for key, _row in found})
@@ -28,7 +31,7 @@ def each_intents(scanner: LogicalScanner, take: Callable[[Intents], None]) -> Pl
             except DAMAGED:
                 continue
             if intents is not None:
-                take(intents)
+                take(key, intents)
 
     yield from scanner.scan_all("system", JOURNAL, read)
 
@@ -37,7 +40,7 @@ def groups_that_wait(scanner: LogicalScanner, groups: Iterable[bytes]) -> Plan[s
     """Those of these groups that what shows them is still to follow. A look at the journal, and a read."""
     waiting: set[bytes] = set()
     wanted = list(groups)
-    yield from each_intents(scanner, lambda intents: waiting.update(intents.groups))
+    yield from each_intents(scanner, lambda _root, intents: waiting.update(intents.groups))
     rows = yield from scanner.read_stored("system", [outbox.group_task(each) for each in wanted])
     waiting.update(each for each, row in zip(wanted, rows, strict=True) if outbox.waiting_cells(row))
     return waiting
