@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.store.keys import holder_part, kind_part, pointer_part, view_part
 from oneread.store.requests import Found
@@ -104,7 +103,7 @@ class FollowedSums:
     @property
     def has_too_many(self) -> bool:
         """Whether there are more groups than are kept in memory."""
-        return len(self.groups) > KEPT
+        return max(len(self.rows), len(self._sums)) > KEPT
 
     def expected(self, group: bytes) -> list[Number]:
         """What entities contribute to a group, as of the moment at which its rows were read."""
@@ -131,34 +130,38 @@ class FollowedSums:
         yield from self._read_rows(groups)
         yield from self._read_again(groups)
         self._not_added.clear()
-        self.settled = {group for group in groups if self._is_settled(group)}
+        self.settled = {group for group in groups if group not in self.lost and self._settle(group)}
 
     def lose(self, group: bytes) -> LostGroup:
         """What is known of a group that is lost."""
         expected = self.expected(group)
         return LostGroup(self.rows.get(group, {}), int(expected[0]) if expected else 0)
 
-    def _is_settled(self, group: bytes) -> bool:
-        """Whether it is known of all root rows what a group's rows have of them; notes what these do not have yet."""
-        if group in self.lost:
+    def _settle(self, group: bytes) -> bool:
+        """Notes what a group's rows do not have yet of root rows; whether it is known of all of these."""
+        try:
+            return self._is_known(group, self._dirty.get(group, set()))
+        except DAMAGED:
+            self.lost.add(group)
             return False
-        dirty = self._dirty.get(group, set())
+
+    def _is_known(self, group: bytes, dirty: set[bytes]) -> bool:
         tokens = {each for row in self.rows[group].values() for each in tokens_of(row)} if dirty else set[Token]()
-        is_settled = True
+        is_known = True
         for root in list(dirty):
             seen, pending = self._seen.get(root), self._pending.get(root)
             if seen is None:
-                is_settled = False
+                is_known = False
             elif Token(seen.version, root) in tokens:
                 dirty.discard(root)
             elif pending is not None and pending.version == seen.version:
                 for amounts in self._deltas(pending, group):
                     self._not_added.setdefault(group, Delta()).add(amounts, 1)
             else:
-                is_settled = False
+                is_known = False
                 if seen.intents is None or not self._deltas(seen.intents, group):
                     dirty.discard(root)
-        return is_settled
+        return is_known
 
     def _deltas(self, intents: Intents, group: bytes) -> list[list[Number]]:
         return [decode_amounts(amounts) for key, amounts in intents.deltas.items() if self._group(key) == group]
@@ -189,7 +192,7 @@ class FollowedSums:
             return
         try:
             added = _added(before, now)
-        except Corrupt:
+        except DAMAGED:
             added = []
         if added:
             self._dirty.setdefault(group, set()).update(each.root for each in added)

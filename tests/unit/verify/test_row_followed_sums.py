@@ -249,6 +249,17 @@ def test_what_was_added_between_two_reads_of_a_row(before, now, added):
     assert row_followed_sums._added(before, now) == added
 
 
+def test_a_group_to_which_is_still_to_be_added_and_whose_tokens_cannot_be_read_is_skipped(db):
+    db.operations.apply_later()
+    db.save(Vote(number=1_000, option="yes"))
+    db.operations.committer._later.clear()
+    key, row = row_of(db, "yes")
+    spoiled = Cell(b"{", row[WRITES].stamp + 1)
+    db.run(Mutate("counts", [RowMutation(key, {TOKENS_COLUMN: spoiled})]).__iter__())
+    found = db.verify(Vote)
+    assert (found.faults, found.skipped) == ((), ("Vote",))
+
+
 def is_sum(asked):
     return isinstance(asked, CheckAndMutate) and asked.table == "counts"
 
