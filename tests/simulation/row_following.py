@@ -173,7 +173,7 @@ def the_markers_of_a_page_are_put_after_its_commits(patch):
 
 
 def one_token_stands_for_all_deltas_of_a_page(patch):
-    edit(patch, row_apply, "_sum_with", ("in several)})", "in several[:1])})"))
+    edit(patch, row_apply, "_sum_with", ("in several)])", "in several[:1])])"))
 
 
 BY_SEED = {
