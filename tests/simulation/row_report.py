@@ -25,6 +25,7 @@ from tests.simulation import (
     row_counter_mutations,
     row_ending,
     row_feeds,
+    row_fence,
     row_following,
     row_former_groups,
     row_group_mutations,
@@ -54,6 +55,41 @@ from tests.simulation.row_totals import totals_world
 from tests.simulation.row_world import row_world
 from tests.simulation.stored_seeds import first_finding
 
+
+class InSmallRequests:
+    """A history with verifications or repairs, each request of which is one row or two."""
+
+    def __init__(self, make, seed):
+        self._history = make(seed)
+        self.simulation = self._history.simulation
+
+    def run(self):
+        with pytest.MonkeyPatch.context() as patch:
+            row_verifying.small_requests(patch)
+            self._history.run()
+
+
+class OfTwoSchemas:
+    """A history of programs with an older and a newer schema, with backfills."""
+
+    outcomes = _processes = ()
+
+    def __init__(self, seed):
+        self._history = row_fence.RowFence(seed)
+        self.lines = self._history.lines
+
+    def run(self):
+        try:
+            self._history.run()
+        except row_fence.Wrong as wrong:
+            raise Violation(str(wrong)) from wrong
+
+
+def verified_totals(seed):
+    """Verifications beside what changes totals."""
+    return row_verifying.Verified(seed, row_verifying_totals.world_of(seed))
+
+
 WORLDS = {
     "entities": row_world,
     "entities, applied later": partial(row_world, later=True),
@@ -76,6 +112,11 @@ WORLDS = {
     "totals of groups": threads_world,
     "shards of groups": row_shards.spread_world,
     "ranges": row_spread.spread_world,
+    "schemas": OfTwoSchemas,
+    "purge": row_purging.purging,
+    "verifications": partial(InSmallRequests, row_verifying.Verified),
+    "verifications of totals": partial(InSmallRequests, verified_totals),
+    "repairs": partial(InSmallRequests, row_verifying.Repaired),
 }
 """Each makes the simulation of a seed."""
 

@@ -17,7 +17,7 @@ def test_the_documentation_has_the_table():
 def test_histories_are_counted(name):
     met, wrong = row_report.histories(name, [2, 3])
     assert met["histories"] == 2
-    assert met["fault: run"] > 100
+    assert met["fault: run"] > 100 or name == "schemas"  # whose requests have no fates
     assert wrong == {}
 
 
