@@ -86,10 +86,6 @@ class LogicalScanner(Scanner):
         self.rows += len(found)
         return found
 
-    def scan_meant(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
-        """The same rows as they are meant."""
-        return self._meanings(table, (yield from self.scan_stored(table, within, limit)))
-
     def meaning_of_root(self, key: bytes, row: Row | None) -> Row | None:
         """A root row that was read as it is stored."""
         return None if row is None else self._entity(key, row)

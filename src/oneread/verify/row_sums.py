@@ -87,12 +87,12 @@ class GroupPasses:
                 some, rest = some[: len(some) // 2], [*some[len(some) // 2 :], *rest]
             yield from self._judge(followed)
         for _number in range(PASSES - 1):
-            if self._lost:
-                some_lost = _few_enough(self._lost)
-                rows = {group: self._lost.pop(group).rows for group in some_lost}
-                followed = FollowedSums(self._passes, self._group, rows.__contains__, rows)
-                yield from followed.scan()
-                yield from self._judge(followed)
+            if not self._lost:
+                break
+            rows = {group: self._lost.pop(group).rows for group in _few_enough(self._lost)}
+            followed = FollowedSums(self._passes, self._group, rows.__contains__, rows)
+            yield from followed.scan()
+            yield from self._judge(followed)
         self.unsettled.update(self._lost)
 
     def _subtract(self, found: list[Found]) -> None:
@@ -132,9 +132,10 @@ class GroupPasses:
 
         for each in self._keyspaces:
             yield from self._scanner.scan_all("counts", RowRange.under(each.prefix), take)
-        if not followed.has_too_many or len(buckets) == 1:
+        is_last = len(buckets) == 1  # then they cannot be fewer
+        if is_last or not followed.has_too_many:
             yield from followed.scan()
-        return followed if not followed.has_too_many or len(buckets) == 1 else None
+        return followed if is_last or not followed.has_too_many else None
 
     def _seen(self, rows: Sequence[Found]) -> SeenGroup:
         total, is_right = Delta(), True
@@ -158,13 +159,13 @@ class GroupPasses:
                 yield from Sleep(APART)
                 yield from followed.catch_up(rest)
             for group in rest & followed.settled:
-                seen, expected = self._seen(tuple(followed.rows.get(group, {}).items())), followed.expected(group)
-                error, before = _error(seen, expected), suspects.get(group)
-                if error is not None and (before is None or before.error != error):
-                    suspects[group] = _Suspect(error, number)
-                if error is not None and not _is_sure(suspects[group], number):
-                    continue
+                seen, expected = self._seen(tuple(followed.rows[group].items())), followed.expected(group)
+                error = _error(seen, expected)
                 if error is not None:
+                    if group not in suspects or suspects[group].error != error:
+                        suspects[group] = _Suspect(error, number)
+                    if not _is_sure(suspects[group], number):
+                        continue
                     self._report(group, expected, seen)
                 rest.discard(group)
             self._lost.update({key: followed.lose(key) for key in rest & followed.lost})
