@@ -78,11 +78,17 @@ def pytest_runtest_call(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """The mark is about this process and a test's call; processes that it or its fixtures start are not measured."""
+    """The mark is about this process and a test's call; processes that it or its fixtures start are not measured.
+
+    Behind such a test coverage starts again, and each time it wraps `os._exit` once more: a child of a fork would save
+    its lines a hundred times.
+    """
+    leave = os._exit
     measuring = None if is_measured(item) else os.environ.pop(CHILDREN, None)
     try:
         return (yield)
     finally:
+        os._exit = leave
         if measuring is not None:
             os.environ[CHILDREN] = measuring
 

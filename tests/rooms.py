@@ -27,6 +27,11 @@ class RoomOfKeys:
         answer = self.engine.answer(_ASKED[type(request)](self, request))
         return [(key.removeprefix(self._prefix), row) for key, row in answer] if type(request) is Scan else answer
 
+    def begin(self, request):
+        begun = self.engine.begin(_ASKED[type(request)](self, request))
+        answer = yield from begun
+        return [(key.removeprefix(self._prefix), row) for key, row in answer] if type(request) is Scan else answer
+
     def transaction(self, run, timeout):
         return self.engine.transaction(run, timeout)
 

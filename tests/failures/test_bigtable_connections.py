@@ -15,6 +15,7 @@ import pytest
 from oneread.engines.bigtable import BigtableEngine, BigtableOptions, emulated
 from oneread.engines.bigtable.channels import Channels
 from oneread.errors import Closed, OutcomeUnknown, Unavailable, Unsupported
+from oneread.store.engine import finish
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from tests.failures.grpc_proxy import Faults
@@ -80,11 +81,14 @@ def engine(direct, proxy, instance):  # noqa: ARG001 - the store is made before 
     engine.close()
 
 
-@pytest.fixture(params=["sync", "async"])
+@pytest.fixture(params=["sync", "ahead", "async"])
 def ask(request, engine):
-    """Asks the engine in this thread, or on an event loop."""
+    """Asks the engine in this thread, alone or ahead of other requests, or on an event loop."""
     if request.param == "sync":
         yield engine.answer
+        return
+    if request.param == "ahead":
+        yield lambda asked: finish(engine.begin(asked))
         return
     with asyncio.Runner() as runner:
         yield lambda asked: runner.run(engine.answer_async(asked))
@@ -94,13 +98,13 @@ def ask(request, engine):
 def calls(monkeypatch, engine):
     """The calls that the engine behind the proxy makes."""
     made = []
-    for name in ("_perform", "_perform_async"):
+    for name in ("_send", "_perform_async"):
         performed = getattr(Channels, name)
 
-        def note(channels, step, performed=performed):
+        def note(channels, step, performed=performed, **named):
             if channels is engine._channels and hasattr(step, "method"):
                 made.append(step.method.path.rpartition("/")[2])
-            return performed(channels, step)
+            return performed(channels, step, **named)
 
         monkeypatch.setattr(Channels, name, note)
     return made

@@ -1,13 +1,14 @@
 """The synchronous driver: answers a plan's requests in the caller's thread, and independent ones at the same time.
 
-See "Plans" of the architecture page.
+Plans that run together need no threads for their first requests where the engine sends them ahead: all are sent before
+the first answer is waited for. See "Plans" of the architecture page and docs/decisions/0113-sent-ahead.md.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
@@ -19,8 +20,9 @@ from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan, drive
 from oneread.plans.trace import Trace
 from oneread.store.cache import CACHE_REQUESTS
-from oneread.store.engine import Engine
-from oneread.store.requests import CHANGES, REQUESTS
+from oneread.store.engine import Begun, Engine, SendsAhead
+from oneread.store.requests import CHANGES, REQUESTS, Request
+from oneread.store.uninterrupted import Completion
 
 T = TypeVar("T")
 
@@ -32,8 +34,9 @@ class SyncDriver(Performer):
 
     def __init__(self, engine: Engine, *given: Any, **options: Any) -> None:
         super().__init__(engine, *given, **options)
-        threads = engine.capabilities.in_flight
-        self._pool = ThreadPool(threads) if threads > 1 else None
+        self._in_flight = engine.capabilities.in_flight
+        self._pool = ThreadPool(self._in_flight) if self._in_flight > 1 else None
+        self._ahead = engine if isinstance(engine, SendsAhead) else None
 
     def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
@@ -60,22 +63,101 @@ class SyncDriver(Performer):
     def _together(self, effect: Together[T], trace: Trace) -> list[T]:
         """Runs plans at the same time where the engine answers so, else one after the other."""
         branches = [trace.branch() for _plan in effect.plans]
-        runs = [partial(self.run, *each) for each in zip(effect.plans, branches, strict=True)]
+        parts = list(zip(effect.plans, branches, strict=True))
         try:
-            return [run() for run in runs] if self._pool is None or len(runs) < _SEVERAL else self._pool.run_all(runs)
+            if self._pool is None or len(parts) < _SEVERAL:
+                return [self.run(*part) for part in parts]
+            if self._ahead is None:
+                return self._pool.run_all([partial(self.run, *part) for part in parts])
+            return self._run_ahead(self._pool, [_Steps(self._in_steps(self._ahead, *part)) for part in parts])
         finally:
             trace.join(branches)
+
+    def _run_ahead(self, pool: ThreadPool, parts: Sequence[_Steps]) -> list[Any]:
+        """The results of plans; what they request after their first requests is answered in threads."""
+        try:
+            for first in range(0, len(parts), self._in_flight):
+                for sent in [part for part in parts[first : first + self._in_flight] if part.next()]:
+                    sent.next()
+        except BaseException:
+            for part in parts:
+                part.steps.close()
+            raise
+        pool.run_all([part.end for part in parts if not part.has_ended])
+        return [part.outcome() for part in parts]
+
+    def _in_steps(self, engine: SendsAhead, plan: Plan[T], trace: Trace) -> Generator[bool, None, T]:
+        """Drives a plan: yields whether its first request is sent, and once more when the plan has the answer."""
+        plan = self.following(plan)
+        is_first = True
+        try:
+            asked = next(plan)
+            while True:
+                pauses = is_first and type(asked) not in _AT_ONCE
+                try:
+                    if pauses and type(asked) in REQUESTS:
+                        answer = yield from self._perform_ahead(engine, asked, trace)
+                    else:
+                        if pauses:
+                            yield False
+                        answer = self._perform(asked, trace)
+                except BaseException as failure:  # noqa: BLE001 - as in `drive`
+                    asked = plan.throw(failure)
+                else:
+                    asked = plan.send(answer)
+                if pauses:
+                    is_first = False
+                    yield False
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    def _perform_ahead(self, engine: SendsAhead, asked: Request[Any], trace: Trace) -> Begun:
+        self.admit(asked, trace)
+        return self._noted(asked, (yield from engine.begin(asked)), trace)
 
     def _perform(self, asked: Any, trace: Trace) -> Any:
         if type(asked) in REQUESTS:
             self.admit(asked, trace)
-            answer = self.engine.answer(asked)
-            trace.note(asked, answer)
-            if type(asked) in CHANGES:
-                self.hot.note(asked, answer)
-            return answer
+            return self._noted(asked, self.engine.answer(asked), trace)
         return _EFFECTS[type(asked)](self, asked, trace)
 
+    def _noted(self, asked: Request[Any], answer: Any, trace: Trace) -> Any:
+        trace.note(asked, answer)
+        if type(asked) in CHANGES:
+            self.hot.note(asked, answer)
+        return answer
+
+
+class _Steps(Completion):
+    """A plan that is driven in steps, each of which may be its last."""
+
+    __slots__ = ("has_ended", "steps")
+
+    def __init__(self, steps: Generator[bool, None, Any]) -> None:
+        super().__init__()
+        self.steps = steps
+        self.has_ended = False
+
+    def next(self) -> bool:
+        """Makes the next step; whether a request is sent now."""
+        try:
+            return next(self.steps)
+        except StopIteration as stop:
+            self.result = stop.value
+        except BaseException as failure:  # noqa: BLE001 - `outcome` raises it again
+            self.failure = failure
+        self.has_ended = True
+        return False
+
+    def end(self) -> None:
+        """Makes all steps that are left."""
+        while not self.has_ended:
+            self.next()
+
+
+_AT_ONCE: frozenset[type[Any]] = frozenset({Now, Random, Reserve})
+"""Effects that nothing is waited for."""
 
 _EFFECTS: dict[type[Any], Callable[[SyncDriver, Any, Trace], Any]] = {
     Sleep: lambda driver, effect, trace: time.sleep(min(effect.seconds, driver.time_left(trace))),

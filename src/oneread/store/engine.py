@@ -6,7 +6,7 @@ A caller asks for a capability or a protocol, never for an engine's name. `onere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
@@ -174,6 +174,34 @@ class Snapshots(Protocol):
         Writers continue and are not seen. While it runs the store keeps that moment's data: LMDB cannot reuse freed
         pages, memory holds a second list of rows.
         """
+        ...
+
+
+Begun: TypeAlias = Generator[bool, None, Any]
+"""A request that is answered in two steps: the first sends it, the second waits for the answer and returns it.
+
+The first yields whether the request was sent; if not, the second makes it whole, and may wait until others have ended.
+Both raise what `Engine.answer` does, and a request may end in the first. `close` gives up an answer: a write may be
+applied or not.
+"""
+
+
+def finish(steps: Generator[bool, None, T]) -> T:
+    """Makes the steps that are left, and returns what the last one does."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+
+@runtime_checkable
+class SendsAhead(Protocol):
+    """An engine that can send a request before it has the answer of another, so that one thread makes several."""
+
+    def begin(self, request: Request[Any]) -> Begun:
+        """Answers one request as `answer` does, in two steps."""
         ...
 
 

@@ -32,6 +32,7 @@ from oneread.plans.trace import Trace
 from oneread.store.engine import Engine, LocalReads, RowReads, RowTransaction, Snapshots
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange, Table
+from oneread.testing.ahead_conformance import SendsAheadConformance
 from oneread.testing.local_conformance import ALL, Ask, LocalReadsConformance, put
 from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose
 from oneread.testing.transaction_conformance import TransactionConformance, require
@@ -62,7 +63,7 @@ def number(value: int) -> bytes:
     return b"%d" % value
 
 
-class EngineConformance(LocalReadsConformance, TransactionConformance):
+class EngineConformance(LocalReadsConformance, SendsAheadConformance, TransactionConformance):
     """Everything an engine has to do; extend it and define the fixture `open_engine`.
 
     Every test runs by the synchronous driver and by the asynchronous one.

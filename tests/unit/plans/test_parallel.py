@@ -1,13 +1,15 @@
-"""Functions that run at the same time: their order, their errors, pools that are busy or lost; and plans in them."""
+"""Functions and plans that run at the same time: their order, their errors, pools that are busy or lost."""
 
 import os
 import threading
 
+import msgspec
 import pytest
 
 from oneread.costs.budgets import budget
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import BudgetExceeded, Unavailable
+from oneread.plans import sync_driver as drivers
 from oneread.plans.effects import Now, Together
 from oneread.plans.parallel import ThreadPool
 from oneread.plans.sync_driver import SyncDriver
@@ -113,3 +115,124 @@ def test_their_requests_wait_at_the_same_time():
     driver = SyncDriver(engine, lambda: 77)
     assert len(driver.run(pairs(b"a"), Trace())) == 3
     driver.close()
+
+
+# Plans whose requests are sent ahead.
+
+
+class Ahead(OneRowMemoryEngine):
+    """Notes what is sent and answered; sends no key of `kept`, and none of `lost` is answered."""
+
+    def __init__(self, kept=(), lost=()):
+        super().__init__()
+        self.capabilities = msgspec.structs.replace(self.capabilities, in_flight=4)
+        self.seen = []
+        self._kept = kept
+        self._lost = lost
+
+    def answer(self, request):
+        self.seen.append(("alone", *request.keys, threading.current_thread() is threading.main_thread()))
+        return super().answer(request)
+
+    def begin(self, request):
+        (key,) = request.keys
+        self.seen.append(("sent" if key not in self._kept else "kept", key))
+        try:
+            yield key not in self._kept
+            self.seen.append(("answered", key))
+            if key in self._lost:
+                raise Unavailable("lost", key=key)
+            return super().answer(request)
+        except GeneratorExit:
+            self.seen.append(("given up", key))
+            raise
+
+
+def run_ahead(plans, trace=None, **said):
+    engine = Ahead(**said)
+    driver = SyncDriver(engine, lambda: 77)
+    try:
+        return driver.run(iter(Together(plans)), trace or Trace()), engine.seen
+    except BaseException as failure:
+        failure.seen = engine.seen
+        raise
+    finally:
+        driver.close()
+
+
+def test_all_first_requests_are_sent_before_an_answer_is_waited_for():
+    trace = Trace()
+    found, seen = run_ahead([reading(b"a"), reading(b"b")], trace)
+    assert found == [(b"a", None, 77), (b"b", None, 77)]
+    assert seen == [("sent", b"a"), ("sent", b"b"), ("answered", b"a"), ("answered", b"b")]
+    assert trace.cost == Cost(requests=2, rows=2, rounds=1)
+
+
+def test_no_more_are_under_way_than_the_engine_answers_at_the_same_time():
+    keys = [bytes([97 + number]) for number in range(6)]
+    found, seen = run_ahead([reading(key) for key in keys])
+    assert [each[0] for each in found] == keys
+    sent, answered = [[(step, key) for key in keys] for step in ("sent", "answered")]
+    assert seen == [*sent[:4], *answered[:4], *sent[4:], *answered[4:]]
+
+
+def test_what_is_not_sent_waits_until_all_others_have_their_answers():
+    found, seen = run_ahead([reading(b"a"), reading(b"b"), reading(b"c")], kept={b"a"})
+    assert [each[0] for each in found] == [b"a", b"b", b"c"]
+    assert seen[-3:] == [("answered", b"b"), ("answered", b"c"), ("answered", b"a")]
+
+
+def test_what_plans_request_after_their_first_answers_is_answered_in_threads():
+    def twice(key):
+        first = yield from reading(key)
+        return first, (yield from reading(key + b"2"))
+
+    def mixed():
+        yield from Now()
+        one = yield from twice(b"c")
+        return one, (yield from pairs(b"d"))
+
+    trace = Trace()
+    found, seen = run_ahead([twice(b"a"), twice(b"b"), mixed(), iter(Now()), pairs(b"e")], trace)
+    assert [each[1][0] for each in found[:2]] == [b"a2", b"b2"]
+    assert [each[0] for each in found[2][1]] == [b"d\0", b"d\1", b"d\2"]
+    assert found[3] == 77
+    assert seen[:3] == [("sent", key) for key in (b"a", b"b", b"c")]
+    assert trace.cost.requests == 2 + 2 + 2 + 3 + 3
+    assert trace.cost.rounds == 3
+
+
+def test_an_answer_that_fails_is_raised_in_its_plan_when_all_have_ended():
+    def patient(key):
+        try:
+            return (yield from reading(key))
+        except Unavailable:
+            return "caught"
+
+    found, _seen = run_ahead([patient(b"a"), reading(b"b")], lost={b"a"})
+    assert found == ["caught", (b"b", None, 77)]
+    with pytest.raises(Unavailable) as raised:
+        run_ahead([reading(b"a"), reading(b"b"), reading(b"c")], lost={b"b", b"c"})
+    assert raised.value.facts == {"key": b"b"}
+    assert raised.value.seen[-1] == ("answered", b"c")
+
+
+def test_nothing_is_sent_beyond_the_budget():
+    with pytest.raises(BudgetExceeded), budget(requests=1):
+        run_ahead([reading(b"a"), reading(b"b")])
+
+
+def test_answers_are_given_up_when_the_caller_is_interrupted(monkeypatch):
+    step = drivers._Steps.next
+    made = []
+
+    def next_step(steps):
+        made.append(steps)
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return step(steps)
+
+    monkeypatch.setattr(drivers._Steps, "next", next_step)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        run_ahead([reading(b"a"), reading(b"b"), reading(b"c")])
+    assert raised.value.seen[-2:] == [("given up", b"a"), ("given up", b"b")]

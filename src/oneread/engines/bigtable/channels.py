@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, NamedTuple, TypeVar
 
 import grpc
@@ -23,6 +23,7 @@ from oneread.engines.bigtable.calls import Call, Method, Pause, Steps
 from oneread.engines.bigtable.messages import MESSAGES
 from oneread.engines.bigtable.servers import Server
 from oneread.errors import Closed, Unavailable, Unsupported
+from oneread.store.engine import finish
 
 T = TypeVar("T")
 
@@ -51,10 +52,10 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 class _Lines(NamedTuple):
-    """The channels to each host, and the methods that were called."""
+    """The channels to each host, and the methods that were called: by path, and whether the answer is a stream."""
 
     channels: dict[str, Any]
-    methods: dict[str, Callable[..., Any]]
+    methods: dict[tuple[str, bool], Callable[..., Any]]
 
 
 class Channels:
@@ -68,11 +69,19 @@ class Channels:
 
     def run(self, steps: Steps[T]) -> T:
         """Makes the calls in this thread."""
+        return finish(self._make(steps, ahead=False))
+
+    def begin(self, steps: Steps[T]) -> Generator[bool, None, T]:
+        """Makes the calls in this thread, and pauses when the first one is sent: it yields True."""
+        return self._make(steps, ahead=True)
+
+    def _make(self, steps: Steps[T], *, ahead: bool) -> Generator[bool, None, T]:
         try:
             step = next(steps)
             while True:
+                pauses, ahead = ahead, False
                 try:
-                    answer = self._perform(step)
+                    answer = yield from self._perform(step, pauses=pauses)
                 except (grpc.RpcError, Closed) as failure:
                     step = steps.throw(failure)
                 else:
@@ -137,24 +146,31 @@ class Channels:
         if self._closed:
             raise Closed("the store was closed before this call, or while it read") from cause
 
-    def _perform(self, step: Call | Pause) -> Any:
+    def _perform(self, step: Call | Pause, *, pauses: bool) -> Generator[bool, None, Any]:
         if isinstance(step, Pause):
             time.sleep(step.seconds)
             return None
-        call = self._threads.methods.get(step.method.path) or self._connect(step.method)
+        if not (pauses or step.method.streams):
+            return self._send(step, streams=False)
+        stream = self._send(step, streams=True)
         try:
-            answer = call(step.message, timeout=step.seconds, metadata=_metadata(step.routing))
+            if pauses:
+                yield True
+            return _received(step, stream)
+        finally:
+            stream.cancel()
+
+    def _send(self, step: Call, *, streams: bool) -> Any:
+        """Sends a call: its answer, or the stream of it, which is waited for when it is read.
+
+        The answer of any method can be a stream, of one message; only streams are read by the thread that asked.
+        """
+        call = self._threads.methods.get((step.method.path, streams)) or self._connect(step.method, streams=streams)
+        try:
+            return call(step.message, timeout=step.seconds, metadata=_metadata(step.routing))
         except ValueError as failure:  # gRPC's own, for a closed channel
             self._check_open()
             raise Closed("the connection was closed during the call") from failure
-        if step.receive is None:
-            return answer
-        try:
-            for message in answer:
-                step.receive(message)
-        finally:
-            answer.cancel()
-        return None
 
     async def _perform_async(self, step: Call | Pause) -> Any:
         if isinstance(step, Pause):
@@ -170,10 +186,10 @@ class Channels:
             answer.cancel()
         return None
 
-    def _connect(self, method: Method) -> Callable[..., Any]:
+    def _connect(self, method: Method, *, streams: bool) -> Callable[..., Any]:
         with self._lock:
             self._check_open()
-            return self._method(self._threads, method, grpc, _OF_THREADS)
+            return self._method(self._threads, method._replace(streams=streams), grpc, _OF_THREADS)
 
     def _on_loop(self, method: Method) -> Callable[..., Any]:
         self._check_open()
@@ -182,7 +198,8 @@ class Channels:
         if lines is None:
             _check_process()
             lines = self._add_loop(loop)
-        return lines.methods.get(method.path) or self._method(lines, method, grpc.aio, ())
+        known = lines.methods.get((method.path, method.streams))
+        return known or self._method(lines, method, grpc.aio, ())
 
     def _add_loop(self, loop: asyncio.AbstractEventLoop) -> _Lines:
         """Notes a loop, and forgets those that were closed: their connections end."""
@@ -213,7 +230,18 @@ class Channels:
             request_serializer=method.asked.SerializeToString,
             response_deserializer=method.answer.FromString,
         )
-        return lines.methods.setdefault(method.path, made)
+        return lines.methods.setdefault((method.path, method.streams), made)
+
+
+def _received(step: Call, stream: Any) -> Any:
+    """What a stream brings: the answer of a method that has one, which `receive` of the step does not take."""
+    answer = None
+    for message in stream:
+        if step.receive is None:
+            answer = message
+        else:
+            step.receive(message)
+    return answer
 
 
 def _metadata(routing: str) -> tuple[tuple[str, str], ...]:

@@ -19,7 +19,7 @@ from oneread.engines.bigtable.servers import Server
 from oneread.engines.bigtable.steps import BigtableSteps
 from oneread.engines.bigtable.tables import make_tables
 from oneread.errors import Unsupported
-from oneread.store.engine import Capabilities, RowTransaction
+from oneread.store.engine import Begun, Capabilities, RowTransaction
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 
 T = TypeVar("T")
@@ -73,6 +73,9 @@ class BigtableEngine:
 
     def answer(self, request: Request[Any]) -> Any:
         return self._channels.run(self._answers[type(request)](request))
+
+    def begin(self, request: Request[Any]) -> Begun:
+        return self._channels.begin(self._answers[type(request)](request))
 
     async def answer_async(self, request: Request[Any]) -> Any:
         return await self._channels.run_async(self._answers[type(request)](request))

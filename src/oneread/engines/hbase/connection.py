@@ -51,19 +51,24 @@ class Connection:
     def was_sent(self) -> bool:
         return self._wire.was_sent
 
-    def call(self, method: str, arguments: dict[str, Any], deadline: float) -> Any:
-        """The answer of a method.
+    def send(self, method: str, arguments: dict[str, Any], deadline: float) -> int:
+        """Asks a method; returns the number of the call. After an exception the connection must be closed."""
+        self._wire.begin(deadline)
+        number, protocol = next(self._numbers), self._protocol
+        protocol.write_message_begin(method, TMessageType.CALL, number)
+        given, _result_of = _STRUCTURES[method]
+        given(**arguments).write(protocol)
+        protocol.trans.flush()
+        self._wire.send()
+        return number
+
+    def receive(self, method: str, number: int) -> Any:
+        """The answer of the method that was asked last.
 
         Raises an exception of the interface or TApplicationException for a whole answer that is an error; after any
         other exception the connection must be closed.
         """
-        self._wire.begin(deadline)
-        number, protocol = next(self._numbers), self._protocol
-        protocol.write_message_begin(method, TMessageType.CALL, number)
-        given, result_of = _STRUCTURES[method]
-        given(**arguments).write(protocol)
-        protocol.trans.flush()
-        self._wire.send()
+        protocol = self._protocol
         name, kind, answered = protocol.read_message_begin()
         if kind == TMessageType.EXCEPTION:
             refusal = TApplicationException()
@@ -71,6 +76,7 @@ class Connection:
             raise refusal
         if name != method or answered != number or kind != TMessageType.REPLY:
             raise BrokenAnswerError
+        _given, result_of = _STRUCTURES[method]
         result = result_of()
         result.read(protocol)
         self.used = monotonic()

@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
 from oneread.engines import embedded
 from oneread.engines.hbase import rows as structures
 from oneread.engines.hbase.options import POOL, HbaseOptions
-from oneread.engines.hbase.pool import ThriftPool
+from oneread.engines.hbase.pool import ThriftCall, ThriftCalls, ThriftPool
 from oneread.engines.hbase.rows import (
     MAX_VALUE,
     Batch,
@@ -34,7 +33,7 @@ from oneread.engines.hbase.tables import open_tables
 from oneread.engines.hbase.thrift2 import EQUAL, service
 from oneread.engines.hbase.translate import TooMuchAtOnceError
 from oneread.errors import InvalidUrl, LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
-from oneread.store.engine import Capabilities, RowTransaction
+from oneread.store.engine import Begun, Capabilities, RowTransaction
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import TABLES, Row, RowRange
 
@@ -91,7 +90,10 @@ class HbaseEngine:
         return f"HbaseEngine({servers}/{self._options.namespace}, prefix={self._options.prefix!r})"
 
     def answer(self, request: Request[Any]) -> Any:
-        return self._answers[type(request)](self, request, monotonic() + self._pool.timeout)
+        return self._pool.run(self._answers[type(request)](self, request))
+
+    def begin(self, request: Request[Any]) -> Begun:
+        return self._pool.begin(self._answers[type(request)](self, request))
 
     def transaction(self, run: Callable[[RowTransaction], T], timeout: float) -> T:  # noqa: ARG002 - of the contract
         raise Unsupported("this store changes one row at a time: it has no transactions over several rows")
@@ -131,41 +133,37 @@ class HbaseEngine:
             qualifier=_KEY_QUALIFIER, compareOp=EQUAL, value=b"", rowMutations=made,
         )  # fmt: skip
 
-    def _read(self, asked: Read, deadline: float) -> list[Row | None]:
+    def _read(self, asked: Read) -> ThriftCalls[list[Row | None]]:
         """Rows by key; keys that no row can have are not asked for."""
         rows: dict[bytes, Row] = {}
         shown = living_row_of if asked.families == "d" else row_of
         for keys in embedded.keys_to_ask(asked.keys, READ_KEYS):
-            rows.update(zip(keys, map(shown, self._results(asked, keys, deadline)), strict=True))
+            rows.update(zip(keys, map(shown, (yield from self._results(asked, keys))), strict=True))
         return [rows.get(key) or None for key in asked.keys]
 
-    def _results(self, asked: Read, keys: list[bytes], deadline: float) -> list[Any]:
+    def _results(self, asked: Read, keys: list[bytes]) -> ThriftCalls[list[Any]]:
         """What HBase has of each key; in several calls where it is too much for one."""
         table, gets = self._tables[asked.table], [get_of(key, asked.families) for key in keys]
         if len(gets) == 1:
-            return [self._pool.call("get", repeats=True, deadline=deadline, table=table, tget=gets[0])]
+            return [(yield ThriftCall("get", {"table": table, "tget": gets[0]}))]
         try:
-            found: list[Any] = self._pool.call("getMultiple", repeats=True, deadline=deadline, table=table, tgets=gets)
+            found: list[Any] = yield ThriftCall("getMultiple", {"table": table, "tgets": gets})
         except TooMuchAtOnceError:
             half = len(keys) // 2
-            return [each for part in (keys[:half], keys[half:]) for each in self._results(asked, part, deadline)]
+            first = yield from self._results(asked, keys[:half])
+            return first + (yield from self._results(asked, keys[half:]))
         if len(found) != len(gets):
             raise Unavailable("HBase answered for another number of rows; try again", asked=len(gets), found=len(found))
         return found
 
-    def _scan(self, asked: Scan, deadline: float) -> list[Found]:
+    def _scan(self, asked: Scan) -> ThriftCalls[list[Found]]:
         found: list[Found] = []
         rest, limit, reverse = asked.range, asked.limit, asked.reverse
         while len(found) < limit and not (rest.is_empty or rest.stop == _LEAST_KEY):
             size = min(limit - len(found), SCAN_ROWS)
             scan = scan_of(rest, size, asked.families, reverse=reverse)
-            rows = self._pool.call(
-                "getScannerResults",
-                repeats=True,
-                deadline=deadline,
-                table=self._tables[asked.table],
-                tscan=scan,
-                numRows=size,
+            rows = yield ThriftCall(
+                "getScannerResults", {"table": self._tables[asked.table], "tscan": scan, "numRows": size}
             )
             found += map(found_of, rows)
             if len(rows) < size:
@@ -174,76 +172,68 @@ class HbaseEngine:
             rest = RowRange(rest.start, last) if reverse else rest.behind(last)
         return found
 
-    def _mutate(self, asked: Mutate, deadline: float) -> None:
+    def _mutate(self, asked: Mutate) -> ThriftCalls[None]:
         check_mutations(asked.table, asked.rows)
         for number, batch in enumerate(batches(asked.rows)):
             try:
-                self._send(self._tables[asked.table], batch, deadline)
+                yield from self._send(self._tables[asked.table], batch)
             except Unavailable as error:
                 if not number:
                     raise
                 written = "HBase took only some of several changes; make them again"
                 raise OutcomeUnknown(written, **error.facts) from error
 
-    def _send(self, table: bytes, batch: Batch, deadline: float) -> None:
-        answer = self._pool.call(
-            batch.method, repeats=True, deadline=deadline, table=table, **{batch.name: batch.structures}
-        )
+    def _send(self, table: bytes, batch: Batch) -> ThriftCalls[None]:
+        answer = yield ThriftCall(batch.method, {"table": table, batch.name: batch.structures})
         if answer:  # deletes that failed
             raise OutcomeUnknown("HBase left out some of several deletes; make them again", left=len(answer))
 
-    def _check_and_mutate(self, asked: CheckAndMutate, deadline: float) -> bool:
+    def _check_and_mutate(self, asked: CheckAndMutate) -> ThriftCalls[bool]:
         check_mutations(asked.table, [asked.mutation])
         structures.check_expected(asked)
         mutation = asked.mutation
         if not (mutation.puts or mutation.deletes or mutation.delete_row is not None):
-            return self._holds(asked, deadline)
-        applied: bool = self._pool.call(
-            "checkAndMutate",
-            repeats=False,
-            deadline=deadline,
-            table=self._tables[asked.table],
-            row=mutation.key,
+            return (yield from self._holds(asked))
+        arguments = {
+            "table": self._tables[asked.table],
+            "row": mutation.key,
             **structures.parts_of(asked.column),
-            compareOp=EQUAL,
-            value=asked.expected or b"",
-            rowMutations=structures.row_mutations(mutation),
-        )
+            "compareOp": EQUAL,
+            "value": asked.expected or b"",
+            "rowMutations": structures.row_mutations(mutation),
+        }
+        applied: bool = yield ThriftCall("checkAndMutate", arguments, repeats=False)
         if asked.has_history and not applied:
             raise OutcomeUnknown(_REFUSED, table=asked.table)
         return applied
 
-    def _holds(self, asked: CheckAndMutate, deadline: float) -> bool:
+    def _holds(self, asked: CheckAndMutate) -> ThriftCalls[bool]:
         """Whether the checked column has the expected value, for a request that changes nothing."""
-        row = self._read(Read(asked.table, [asked.mutation.key], "dm"), deadline)[0]
+        (row,) = yield from self._read(Read(asked.table, [asked.mutation.key], "dm"))
         return embedded.holds_expected(row, asked.column, asked.expected)
 
-    def _increment(self, asked: Increment, deadline: float) -> int:
+    def _increment(self, asked: Increment) -> ThriftCalls[int]:
         embedded.check_key(asked.table, asked.key)
         embedded.check_column(asked.table, asked.column)
         if not -1 << _COUNTER_BITS <= asked.amount < 1 << _COUNTER_BITS:
             raise LimitExceeded("the counter would exceed 64 bits", table=asked.table, amount=asked.amount)
         column = service.TColumnIncrement(**structures.parts_of(asked.column), amount=asked.amount)
-        found = self._pool.call(
-            "increment",
-            repeats=False,
-            deadline=deadline,
-            table=self._tables[asked.table],
-            tincrement=service.TIncrement(row=asked.key, columns=[column]),
-        )
+        increment = service.TIncrement(row=asked.key, columns=[column])
+        arguments = {"table": self._tables[asked.table], "tincrement": increment}
+        found = yield ThriftCall("increment", arguments, repeats=False)
         return int.from_bytes(found.columnValues[0].value, "big", signed=True)
 
-    def _refuse(self, asked: Replace, deadline: float) -> None:  # noqa: ARG002 - as the others
+    def _refuse(self, asked: Replace) -> NoReturn:
         raise Unsupported(embedded.NEEDS_TRANSACTION, table=asked.table)
 
-    def _refuse_write(self, asked: Request[Any], deadline: float) -> None:  # noqa: ARG002 - as the others
+    def _refuse_write(self, asked: Request[Any]) -> NoReturn:  # noqa: ARG002 - as the others
         raise Unsupported(embedded.READ_ONLY, store=repr(self))
 
 
 _KEY_GET: Final = service.TGet(
     row=_KEY_ROW, columns=[service.TColumn(family=_KEY_FAMILY, qualifier=_KEY_QUALIFIER)], maxVersions=1
 )
-_ANSWERS: Final[dict[type[Request[Any]], Callable[[HbaseEngine, Any, float], Any]]] = {
+_ANSWERS: Final[dict[type[Request[Any]], Callable[[HbaseEngine, Any], ThriftCalls[Any]]]] = {
     Read: HbaseEngine._read,  # noqa: SLF001 - the engine's own table
     Scan: HbaseEngine._scan,  # noqa: SLF001 - likewise
     Mutate: HbaseEngine._mutate,  # noqa: SLF001 - likewise
@@ -251,7 +241,7 @@ _ANSWERS: Final[dict[type[Request[Any]], Callable[[HbaseEngine, Any, float], Any
     Increment: HbaseEngine._increment,  # noqa: SLF001 - likewise
     Replace: HbaseEngine._refuse,  # noqa: SLF001 - likewise
 }
-_READS: Final[dict[type[Request[Any]], Callable[[HbaseEngine, Any, float], Any]]] = {
+_READS: Final[dict[type[Request[Any]], Callable[[HbaseEngine, Any], ThriftCalls[Any]]]] = {
     **dict.fromkeys(_ANSWERS, HbaseEngine._refuse_write),  # noqa: SLF001 - likewise
     **{kind: _ANSWERS[kind] for kind in (Read, Scan)},
 }

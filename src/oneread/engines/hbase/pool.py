@@ -13,10 +13,10 @@ import ssl
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from thriftpy2.thrift import TApplicationException
 
@@ -25,6 +25,7 @@ from oneread.engines.hbase.options import HbaseOptions, ThriftPlace
 from oneread.engines.hbase.thrift2 import service
 from oneread.engines.hbase.translate import Failure, translate
 from oneread.errors import Closed, InvalidUrl, OutcomeUnknown, Unavailable
+from oneread.store.engine import finish
 
 SHARES: Final = 3
 """An attempt may take this part of a call's time, so that there is time for others."""
@@ -42,6 +43,21 @@ _SHOWN: Final = 200
 
 _MOST_DOUBLED: Final = 10
 """Failures after which a server does not rest longer: the rest is the longest by then."""
+
+
+T = TypeVar("T")
+
+
+class ThriftCall(NamedTuple):
+    """A call of a method; with `repeats` it does no harm to make it twice."""
+
+    method: str
+    arguments: dict[str, Any]
+    repeats: bool = True
+
+
+ThriftCalls: TypeAlias = "Generator[ThriftCall, Any, T]"
+"""A request: yields its calls one after the other, is sent the answer of each, and returns its own."""
 
 
 class _Server:
@@ -72,7 +88,7 @@ class _Server:
 
 
 class ThriftPool:
-    """Calls of one process to the servers of a store; may be used by many threads at once.
+    """ThriftCalls of one process to the servers of a store; may be used by many threads at once.
 
     While the store `is_opening`, a server that cannot be reached is not waited for, and one of another kind is said to
     be a wrong URL.
@@ -90,34 +106,65 @@ class ThriftPool:
         self._slots = _slots(options.pool)
         _OPEN.add(self)
 
-    def call(self, method: str, *, repeats: bool, deadline: float | None = None, **arguments: Any) -> Any:
+    def call(self, method: str, *, repeats: bool, **arguments: Any) -> Any:
         """The answer of a method. With `repeats` it does no harm to make the call twice.
-
-        Args:
-            method: its name.
-            repeats: whether it may be made twice.
-            deadline: of the request that the call is a part of; by default the call has the whole time.
-            arguments: of the method.
 
         Raises:
             Unavailable: the call was not made, or only reads.
             OutcomeUnknown: it was sent, and its answer was lost.
         """
-        end = monotonic() + self.timeout if deadline is None else deadline
-        left = end - monotonic()
-        if left <= 0:
-            raise Unavailable("HBase did not answer all calls of a request in time; try again", seconds=self.timeout)
-        slots = self._slots
+        return self.run(_alone(ThriftCall(method, arguments, repeats)))
+
+    def run(self, calls: ThriftCalls[T]) -> T:
+        """Makes the calls of a request, within the time of one; raises what `call` does."""
+        return finish(self._make(calls, ahead=False))
+
+    def begin(self, calls: ThriftCalls[T]) -> Generator[bool, None, T]:
+        """`run`, in two steps: the first sends the first call and yields True, or yields False where it cannot.
+
+        It sends nothing where it would have to wait for other calls, or for a server that failed lately.
+        """
+        return self._make(calls, ahead=True)
+
+    def _make(self, calls: ThriftCalls[T], *, ahead: bool) -> Generator[bool, None, T]:
+        end, slots = monotonic() + self.timeout, self._slots
         try:
-            slots.get(timeout=left)
+            slots.get_nowait()
         except Empty:
-            raise self._busy() from None
+            if ahead:
+                ahead = False
+                yield False
+            self._wait_for_slot(slots, end)
         try:
-            if monotonic() >= end:
-                raise self._busy()
-            return _RepeatedCall(self, method, arguments, end, repeats=repeats).make()
+            call = next(calls)
+            while True:
+                try:
+                    self._check_time(end)
+                    answer = yield from _RepeatedCall(self, call, end, ahead=ahead).make()
+                except Exception as failure:  # noqa: BLE001 - the request may handle it; if not, `throw` raises it again
+                    call = calls.throw(failure)
+                else:
+                    call = calls.send(answer)
+                ahead = False
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
         finally:
             slots.put(None)
+
+    def _check_time(self, end: float) -> None:
+        if monotonic() >= end:
+            late = "HBase did not answer all calls of a request in time; try again"
+            raise Unavailable(late, seconds=self.timeout)
+
+    def _wait_for_slot(self, slots: SimpleQueue[None], end: float) -> None:
+        try:
+            slots.get(timeout=max(0.0, end - monotonic()))
+        except Empty:
+            raise self._busy() from None
+        if monotonic() >= end:
+            slots.put(None)
+            raise self._busy()
 
     def _busy(self) -> Unavailable:
         return Unavailable("all connections are busy; try again, or give the URL a larger pool", seconds=self.timeout)
@@ -166,6 +213,11 @@ class ThriftPool:
             server.idle.append(connection)
 
 
+def _alone(call: ThriftCall) -> ThriftCalls[Any]:
+    """A request of one call."""
+    return (yield call)
+
+
 def _slots(count: int) -> SimpleQueue[None]:
     """One item for each connection that may be in use: a queue costs a fraction of a semaphore."""
     slots: SimpleQueue[None] = SimpleQueue()
@@ -177,25 +229,26 @@ def _slots(count: int) -> SimpleQueue[None]:
 class _RepeatedCall:
     """One call: attempts, until one has an answer or there is no time left."""
 
-    def __init__(
-        self, pool: ThriftPool, method: str, arguments: dict[str, Any], deadline: float, *, repeats: bool
-    ) -> None:
+    def __init__(self, pool: ThriftPool, call: ThriftCall, deadline: float, *, ahead: bool = False) -> None:
         self._pool = pool
-        self._method = method
-        self._arguments = arguments
+        self._call = call
         self._deadline = deadline
-        self._repeats = repeats
+        self._ahead = ahead
         self._may_be_done = False
         self._failed: Failure | None = None
         self._tried: list[str] = []
 
-    def make(self) -> Any:
+    def make(self) -> Generator[bool, None, Any]:
+        """Makes the call; where it is made `ahead`, it pauses once, and yields whether it is sent."""
         pause = _FIRST_PAUSE
         while True:
             servers = self._pool.servers()
             server = next((each for each in servers if each.name not in self._tried), servers[0])
+            if self._ahead and server.failures:
+                self._ahead = False
+                yield False
             try:
-                return self._attempt(server)
+                return (yield from self._attempt(server))
             except _FailedError as failed:
                 failure, cause = failed.failure, failed.__cause__
             if not isinstance(cause, TimeoutError) or self._failed is None:
@@ -208,12 +261,17 @@ class _RepeatedCall:
                 time.sleep(max(0.0, min(pause * (0.5 + random.random()), self._deadline - monotonic())))
                 pause = min(_LONGEST_PAUSE, 2 * pause)
 
-    def _attempt(self, server: _Server) -> Any:
+    def _attempt(self, server: _Server) -> Generator[bool, None, Any]:
         end = min(self._deadline, monotonic() + self._pool.timeout / SHARES)
         connection: Connection | None = None
+        method = self._call.method
         try:
             connection = self._pool.borrow(server, end)
-            answer = connection.call(self._method, self._arguments, end)
+            number = connection.send(method, self._call.arguments, end)
+            if self._ahead:
+                self._ahead = False
+                yield True
+            answer = connection.receive(method, number)
         except (service.TIOError, service.TIllegalArgument, TApplicationException) as error:
             assert connection is not None, "a server answered"
             self._pool.give_back(server, connection)
@@ -240,7 +298,7 @@ class _RepeatedCall:
         return answer
 
     def _translated(self, error: Exception, server: _Server) -> Failure:
-        return translate(error, _table_of(self._arguments), server.name)
+        return translate(error, _table_of(self._call.arguments), server.name)
 
     def _check(self, failure: Failure, cause: BaseException | None, servers: int) -> None:
         """Raises unless the call may be tried again."""
@@ -249,14 +307,14 @@ class _RepeatedCall:
             failure = Failure(Unavailable(error.message, **error.facts), passes=True)
         gives_up = is_opening and not self._may_be_done and len(self._tried) + 1 >= servers
         is_late = monotonic() >= self._deadline
-        if failure.passes and not is_late and not gives_up and (self._repeats or not self._may_be_done):
+        if failure.passes and not is_late and not gives_up and (self._call.repeats or not self._may_be_done):
             return
         self._check_doubt(failure.error.facts, cause)
         raise failure.error from cause
 
     def _check_doubt(self, facts: dict[str, Any], cause: BaseException | None) -> None:
         """Raises OutcomeUnknown where an attempt, this one or one before, may have written."""
-        if self._may_be_done and self._method in _WRITES:
+        if self._may_be_done and self._call.method in _WRITES:
             if isinstance(cause, service.TIOError):
                 time.sleep(_ANSWERED_PAUSE)  # who looks what came of it and tries again must not do so without a pause
             lost = "the answer of HBase was lost: this is written or not; read before writing again"

@@ -45,13 +45,13 @@ def engine(emulator, options):
 def asked(monkeypatch):
     """The calls that are made, in their order."""
     made = []
-    performed = Channels._perform
+    send = Channels._send
 
-    def note(channels, step):
+    def note(channels, step, **named):
         made.append(step)
-        return performed(channels, step)
+        return send(channels, step, **named)
 
-    monkeypatch.setattr(Channels, "_perform", note)
+    monkeypatch.setattr(Channels, "_send", note)
     return made
 
 
@@ -101,7 +101,7 @@ def test_missing_families_of_a_table_are_added(options, asked):
     message = calls.CREATE_TABLE.asked(parent=options.parent, table_id="roots", table=table)
     with need("bigtable", bigtable_emulator) as own:
         channels = Channels(emulated(own.host))
-        channels._perform(calls.Call(calls.CREATE_TABLE, message, "", 10.0))
+        channels._send(calls.Call(calls.CREATE_TABLE, message, "", 10.0), streams=False)
         channels.close()
         asked.clear()
         engine = BigtableEngine(options, emulated(own.host))

@@ -60,7 +60,7 @@ def answering(*pieces):
 def ask(place, transport="buffered"):
     connection = Connection(place, transport, None, monotonic() + 20)
     try:
-        return connection.call("listNamespaces", {}, monotonic() + 20)
+        return connection.receive("listNamespaces", connection.send("listNamespaces", {}, monotonic() + 20))
     finally:
         connection.close()
 
@@ -110,7 +110,7 @@ def test_a_deadline_that_has_passed_sends_nothing():
     with answering() as place:
         connection = Connection(place, "buffered", None, monotonic() + 20)
         with pytest.raises(TimeoutError):
-            connection.call("listNamespaces", {}, monotonic() - 1)
+            connection.receive("listNamespaces", connection.send("listNamespaces", {}, monotonic() - 1))
         assert not connection.was_sent
         connection.close()
 

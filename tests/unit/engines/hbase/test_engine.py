@@ -7,6 +7,7 @@ import pytest
 
 from oneread.engines.hbase import HbaseEngine
 from oneread.engines.hbase import engine as engines
+from oneread.engines.hbase import pool as pools
 from oneread.engines.hbase import rows as structures
 from oneread.errors import InvalidValue, LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
@@ -18,6 +19,19 @@ ALL = RowRange(b"", b"")
 
 def put(key, value=b"1", stamp=5, column=b"d:b"):
     return RowMutation(key, {column: Cell(value, stamp)})
+
+
+class Ending:
+    """A call that ends at once: with an answer, or an error."""
+
+    def __init__(self, end):
+        self._end = end
+
+    def make(self):
+        yield from ()
+        if isinstance(self._end, Exception):
+            raise self._end
+        return self._end
 
 
 @pytest.fixture
@@ -181,20 +195,14 @@ def test_only_eight_bytes_are_counted_and_64_bits(room):
 
 
 def test_deletes_that_hbase_leaves_out_are_not_passed_over(engine, monkeypatch):
-    monkeypatch.setattr(engine._pool, "call", lambda *_given, **_named: ["left"])
+    monkeypatch.setattr(pools, "_RepeatedCall", lambda *_given, **_named: Ending(["left"]))
     with pytest.raises(OutcomeUnknown):
         engine.answer(Mutate("roots", [RowMutation(b"a", delete_row=5)]))
 
 
 def test_changes_of_which_some_are_made_are_not_said_to_be_undone(engine, monkeypatch):
-    ends = iter([None])
-
-    def call(*_given, **_named):
-        for end in ends:
-            return end
-        raise Unavailable("no time is left")
-
-    monkeypatch.setattr(engine._pool, "call", call)
+    ends = [None, Unavailable("no time is left"), Unavailable("no time is left")]
+    monkeypatch.setattr(pools, "_RepeatedCall", lambda *_given, **_named: Ending(ends.pop(0)))
     with pytest.raises(OutcomeUnknown, match="only some"):
         engine.answer(Mutate("roots", [put(b"a"), put(b"a")]))
     with pytest.raises(Unavailable):
@@ -204,13 +212,13 @@ def test_changes_of_which_some_are_made_are_not_said_to_be_undone(engine, monkey
 def test_all_calls_of_a_request_have_one_deadline(room, monkeypatch):
     monkeypatch.setattr(engines, "READ_KEYS", 1)
     deadlines = []
-    call = room.engine._pool.call
+    repeated = pools._RepeatedCall
 
-    def noted(*given, deadline, **named):
+    def noted(pool, call, deadline, **named):
         deadlines.append(deadline)
-        return call(*given, deadline=deadline, **named)
+        return repeated(pool, call, deadline, **named)
 
-    monkeypatch.setattr(room.engine._pool, "call", noted)
+    monkeypatch.setattr(pools, "_RepeatedCall", noted)
     assert room.answer(Read("roots", [b"a", b"b", b"c"])) == [None] * 3
     assert len(deadlines) == 3
     assert len(set(deadlines)) == 1
@@ -238,7 +246,7 @@ def test_a_cursor_key_that_does_not_appear_is_unavailable(engine, monkeypatch):
 
 
 def test_an_answer_for_fewer_rows_is_not_one(engine, monkeypatch):
-    monkeypatch.setattr(engine._pool, "call", lambda *_given, **_named: [])
+    monkeypatch.setattr(pools, "_RepeatedCall", lambda *_given, **_named: Ending([]))
     with pytest.raises(Unavailable):
         engine.answer(Read("roots", [b"a", b"b"]))
 

@@ -248,7 +248,8 @@ def test_a_framed_server_is_not_taken_for_a_buffered_one(hbase):
         HbaseEngine(options_from_url(hbase.place, {"transport": "framed", "timeout": "1"}))
 
 
-def test_an_interrupted_call_leaves_no_connection_behind(through, monkeypatch):
+@pytest.mark.parametrize("step", ["send", "receive"])
+def test_an_interrupted_call_leaves_no_connection_behind(through, monkeypatch, step):
     room = through()
     room.answer(READ)
     (server,) = room.engine._pool._servers
@@ -257,7 +258,7 @@ def test_an_interrupted_call_leaves_no_connection_behind(through, monkeypatch):
     def interrupt(*_arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(connection, "call", interrupt)
+    monkeypatch.setattr(connection, step, interrupt)
     with pytest.raises(KeyboardInterrupt):
         room.answer(READ)
     assert not server.idle

@@ -1,16 +1,16 @@
 """What is said of a call whose attempts fail, with connections that answer as they are told."""
 
 import traceback
-from time import monotonic
 
 import pytest
 from thriftpy2.thrift import TApplicationException
 
 from oneread.engines.hbase import options_from_url
 from oneread.engines.hbase import pool as pools
-from oneread.engines.hbase.pool import ThriftPool
+from oneread.engines.hbase.pool import ThriftCall, ThriftPool
 from oneread.engines.hbase.thrift2 import service
 from oneread.errors import Closed, LimitExceeded, OutcomeUnknown, StoreReplaced, Unavailable
+from oneread.store.engine import finish
 
 GONE = service.TIOError(message="org.apache.hadoop.hbase.TableNotFoundException: roots")
 BUSY = service.TIOError(message="org.apache.hadoop.hbase.CallQueueTooBigException: x")
@@ -26,8 +26,11 @@ class Told:
         self._ends = ends
         self.was_sent = False
 
-    def call(self, *_given):
+    def send(self, *_given):
         self.was_sent = True
+        return 1
+
+    def receive(self, *_given):
         end = self._ends.pop(0)
         if isinstance(end, BaseException):
             raise end
@@ -108,8 +111,9 @@ def test_a_server_that_is_named_twice_is_one(told):
 
 def test_a_call_without_time_left_is_not_made(told):
     pool = told()
+    pool.timeout = 0.0
     with pytest.raises(Unavailable, match="all calls of a request"):
-        pool.call("get", repeats=True, deadline=0.0)
+        pool.call("get", repeats=True)
 
 
 def test_a_server_is_not_blamed_for_what_was_not_sent(told, monkeypatch):
@@ -117,10 +121,11 @@ def test_a_server_is_not_blamed_for_what_was_not_sent(told, monkeypatch):
         raise TimeoutError
 
     pool = told(b"1")
-    monkeypatch.setattr(Told, "call", late)
+    monkeypatch.setattr(Told, "send", late)
+    pool.timeout = 0.1
     (server,) = pool.servers()
     with pytest.raises(Unavailable):
-        pool.call("get", repeats=True, deadline=monotonic() + 0.1)
+        pool.call("get", repeats=True)
     assert not server.failures
 
 
@@ -139,3 +144,62 @@ def test_a_check_that_hbase_could_not_answer_is_not_looked_after_at_once(told, m
     with pytest.raises(OutcomeUnknown):
         told(BUSY).call("checkAndMutate", repeats=False)
     assert pauses == [0.05]
+
+
+# ThriftCalls that are sent ahead.
+
+
+def alone(method="get"):
+    return (yield ThriftCall(method, {}))
+
+
+def test_a_call_is_sent_before_its_answer_is_waited_for(told):
+    pool = told(b"1", b"2")
+    begun = [pool.begin(alone()) for _ in range(2)]
+    assert [next(each) for each in begun] == [True, True]
+    assert [finish(each) for each in begun] == [b"1", b"2"]
+
+
+def test_what_would_wait_for_a_connection_is_not_sent(told):
+    pool = told(b"1", b"2", pool="1")
+    first, second = pool.begin(alone()), pool.begin(alone())
+    assert [next(first), next(second)] == [True, False]
+    assert [finish(first), finish(second)] == [b"1", b"2"]
+
+
+def test_nothing_is_sent_ahead_to_a_server_that_failed_lately(told):
+    pool = told(b"1", b"2")
+    (server,) = pool.servers()
+    server.failures = 1
+    first = pool.begin(alone())
+    assert next(first) is False
+    assert finish(first) == b"1"
+    assert next(pool.begin(alone())) is True
+
+
+def test_a_call_that_cannot_be_sent_is_tried_again_when_it_is_waited_for(told, monkeypatch):
+    pool = told(b"1")
+    sent = iter([OSError("refused"), 1])
+
+    def send(connection, *_given):
+        connection.was_sent = True
+        if isinstance(failure := next(sent), OSError):
+            raise failure
+        return failure
+
+    monkeypatch.setattr(Told, "send", send)
+    begun = pool.begin(alone())
+    assert next(begun) is False
+    assert finish(begun) == b"1"
+
+
+def test_the_connection_of_an_answer_that_is_given_up_is_closed(told, monkeypatch):
+    closed = []
+    monkeypatch.setattr(Told, "close", lambda _self: closed.append(1))
+    pool = told(b"late", b"2", pool="1")
+    begun = pool.begin(alone())
+    next(begun)
+    begun.close()
+    assert closed == [1]
+    assert not pool.servers()[0].idle
+    assert finish(pool.begin(alone())) == b"late"
