@@ -16,7 +16,11 @@ from tools.servers.hbase import shared_hbase
 HERE = Path(__file__).parent
 UNMEASURED = {
     "benchmarks", "docs", "examples", "power", "properties", "simulation", "soak", "tidy", "tools", "typing",
-    "test_interrupts.py", "test_any_sequence_of_requests_answers_as_a_plain_dict_does",
+    "test_interrupts.py", "test_damaged_files.py", "test_any_sequence_of_requests_answers_as_a_plain_dict_does",
+    "test_any_damage_to_an_entry_is_found_and_mended",
+    "test_an_entity_that_is_committed_between_all_reads_makes_no_sum_wrong",
+    "test_every_change_of_two_ttls_is_built_and_swept",
+    "test_no_flipped_bit_of_a_page_header_loses_rows_of_a_clean_store",
 }  # fmt: skip
 """Folders, files and tests that search, that trace for themselves, or that are not about lines of the library."""
 CHILDREN = "COVERAGE_PROCESS_CONFIG"

@@ -129,9 +129,14 @@ NAIVE = datetime(2024, 5, 1)
 LONG = "x" * 300
 
 
-@pytest.fixture(params=FACES.values(), ids=FACES)
-def db(request, url):
-    db = request.param(url, SCHEMA, workers=0)
+@pytest.fixture(
+    params=[(face, engine) for face in FACES for engine in ("memory", "lmdb")], ids="-".join, scope="module"
+)
+def db(request, tmp_path_factory):
+    """A filled store, which all tests share: what is refused changes nothing."""
+    face, engine = request.param
+    url = "memory://" if engine == "memory" else f"lmdb://{tmp_path_factory.mktemp('refused')}/store?durability=none"
+    db = FACES[face](url, SCHEMA, workers=0)
     fill(db)
     db.save(Thing(code="t", name="thing", count=1))
     yield db
@@ -394,12 +399,16 @@ def test_the_field_and_the_limit_are_said(db):
     assert exceeded.value.facts["limit"] == 1_000_000
 
 
-def test_ints_beyond_64_bits_are_accepted(db):
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_ints_beyond_64_bits_are_accepted(url, face):
+    db = face(url, SCHEMA, workers=0)
+    fill(db)
     for number in (2**64, -(2**64), 10**100):
         assert db.save(purchase(1, quantity=number)).quantity == number
         assert db.get(SalesOfProduct, "p").units == number + 2 + 3
         assert db.page(PurchasesOfProduct, "p", number)[0].source == Ref(("o", 1))
         assert db.save(customer(number, name=str(number))).number == number
+    db.close()
 
 
 def test_a_wrong_step_in_a_transaction_leaves_nothing_of_it(db):

@@ -42,8 +42,7 @@ class StoreKeyspaces:
     """
 
     def __init__(self, catalog: Catalog, stored: StoredSchema, wanted: tuple[type, ...] = (), now: int = 0) -> None:
-        self.expired_until = now + AHEAD_MILLISECONDS
-        """A program whose clock is ahead may have removed the rows that expire until then."""
+        self.look_at(now)
         self.catalog = catalog
         self.stored = stored
         self.backfill_running = stored.unfinished
@@ -82,6 +81,11 @@ class StoreKeyspaces:
         self.tracking = self._kinds_with(BACK_REFERENCES)
         """The kind of sources, by prefix, to the kinds whose entities have back-references there."""
         self.holding = self._kinds_with(HOLDS)
+
+    def look_at(self, now: int) -> None:
+        """Sets the clock."""
+        self.expired_until = now + AHEAD_MILLISECONDS
+        """A program whose clock is ahead may have removed the rows that expire until then."""
 
     def _refuse_newer(self, catalog: Catalog, stored: StoredSchema) -> None:
         """Rows of declarations that came after this program's cannot be judged by its own."""

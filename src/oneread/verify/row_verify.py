@@ -8,7 +8,6 @@ from __future__ import annotations
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.models.registry import EntityKind
-from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.transactions.copy_cells import CopyCells
 from oneread.verify.group_rows import FaultyRows
@@ -39,8 +38,7 @@ class RowVerifier(Verifier):
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         """Compares one part; it counts as skipped where something was being changed whenever it was looked at."""
-        stored, now = (yield from stored_schema()), (yield from Now())
-        keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
+        keyspaces = yield from self._read_keyspaces()
         self._logical.learn(keyspaces)
         yield from self._logical.begin()
         found: list[Finding] = []
@@ -54,7 +52,7 @@ class RowVerifier(Verifier):
             yield from RowOrphans(keyspaces, self._logical, FaultReporter(keyspaces, found.append)).run()
         else:
             is_settled = yield from self._compare_kind(keyspaces, kind, found)
-        is_same = (yield from stored_schema()) == stored
+        is_same = (yield from stored_schema()) == keyspaces.stored
         for finding in found if is_same else ():
             self._count(finding)
         if is_same and is_settled:

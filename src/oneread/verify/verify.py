@@ -108,6 +108,7 @@ class Verifier:
         self._options = options
         self._report = report
         self._scanner = self._new_scanner()
+        self._keyspaces: StoreKeyspaces | None = None
         self._done = _Done() if options.resume is None else _decode_cursor(options.resume)
         self._scanner.cursor = "" if options.resume is None else options.resume
         self._faults: list[Fault] = []
@@ -122,8 +123,7 @@ class Verifier:
 
     def plan(self) -> Plan[Verification]:
         """Compares each kind, and looks for orphans, in a snapshot of its own; raises what `Database.verify` does."""
-        stored, now = (yield from stored_schema()), (yield from Now())
-        keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
+        keyspaces = yield from self._read_keyspaces()
         kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
         parts = [*kinds, *[_FEED + name for name in keyspaces.feeds]]
         parts += [] if self._options.wanted else [_ORPHANS]
@@ -136,6 +136,14 @@ class Verifier:
         faults, skipped, ahead = tuple(self._faults), tuple(self._skipped), tuple(self._ahead)
         found = Verification(faults, done.found, done.entities, done.rows, skipped, cursor, ahead, done.ahead)
         return msgspec.structs.replace(found, building=keyspaces.building)
+
+    def _read_keyspaces(self) -> Plan[StoreKeyspaces]:
+        """What is compared under the schema of this moment; most parts find the one of the part before."""
+        stored, now = (yield from stored_schema()), (yield from Now())
+        if self._keyspaces is None or self._keyspaces.stored != stored:
+            self._keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
+        self._keyspaces.look_at(now)
+        return self._keyspaces
 
     def _report_totals(self) -> None:
         """Reports totals that differ from their groups, unless the groups are wrong: those were reported."""
@@ -169,8 +177,7 @@ class Verifier:
 
     def _compare(self, name: str, kind: EntityKind | None) -> Plan[DigestPass | None]:
         """Compares one part, in a snapshot; the schema is read in the same one."""
-        stored, now = (yield from stored_schema()), (yield from Now())
-        keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
+        keyspaces = yield from self._read_keyspaces()
         reporter = FaultReporter(keyspaces, self._count)
         yield from self._scanner.begin()
         feed = self._feed_of(keyspaces, name)

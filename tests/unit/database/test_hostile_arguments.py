@@ -178,9 +178,9 @@ def refused(verb, parameter, folder, fresh=None):
     return found
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def db(request, tmp_path):
-    url = "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/s"
+@pytest.fixture(params=["memory", "lmdb"], scope="module")
+def db(request, tmp_path_factory):
+    url = "memory://" if request.param == "memory" else f"lmdb://{tmp_path_factory.mktemp('hostile')}/s"
     with connect(url, SCHEMA, workers=0) as opened:
         opened.save(Thing(number=1, name="a"))
         yield opened
