@@ -24,13 +24,10 @@ class RoomOfKeys:
     def answer(self, request):
         if self._closed:
             raise Closed("the room was closed")
-        answer = self.engine.answer(_ASKED[type(request)](self, request))
-        return [(key.removeprefix(self._prefix), row) for key, row in answer] if type(request) is Scan else answer
+        return self._shown(request, self.engine.answer(_ASKED[type(request)](self, request)))
 
     def begin(self, request):
-        begun = self.engine.begin(_ASKED[type(request)](self, request))
-        answer = yield from begun
-        return [(key.removeprefix(self._prefix), row) for key, row in answer] if type(request) is Scan else answer
+        return self._shown(request, (yield from self.engine.begin(_ASKED[type(request)](self, request))))
 
     def transaction(self, run, timeout):
         return self.engine.transaction(run, timeout)
@@ -40,6 +37,9 @@ class RoomOfKeys:
 
     def close(self):
         self._closed = True
+
+    def _shown(self, request, answer):
+        return [(key.removeprefix(self._prefix), row) for key, row in answer] if type(request) is Scan else answer
 
     def _key(self, key):
         if not key:

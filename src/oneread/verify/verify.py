@@ -142,7 +142,8 @@ class Verifier:
         stored, now = (yield from stored_schema()), (yield from Now())
         if self._keyspaces is None or self._keyspaces.stored != stored:
             self._keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
-        self._keyspaces.look_at(now)
+        else:
+            self._keyspaces.look_at(now)
         return self._keyspaces
 
     def _report_totals(self) -> None:

@@ -146,7 +146,7 @@ def test_a_check_that_hbase_could_not_answer_is_not_looked_after_at_once(told, m
     assert pauses == [0.05]
 
 
-# ThriftCalls that are sent ahead.
+# Calls that are sent ahead.
 
 
 def alone(method="get"):
