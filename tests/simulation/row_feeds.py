@@ -195,21 +195,21 @@ def a_task_is_there_before_its_row(patch):
 
 
 def a_row_puts_its_own_cell_alone(patch):
-    whole = row_following._both
+    whole = row_following._entry
 
-    def alone(feed, group, item, membership):
-        made = whole(feed, group, item, membership)
+    def alone(*given):
+        made = whole(*given)
         return type(made)(made.key, dict([next(iter(made.puts.items()))]))
 
-    patch.setattr(row_following, "_both", alone)
+    patch.setattr(row_following, "_entry", alone)
 
 
 def a_cell_has_the_stamp_of_its_partner(patch):
     edit(
         patch,
         row_following,
-        "_both",
-        ("membership[1][VALUE].stamp", "max(membership[1][VALUE].stamp, item[1][VALUE].stamp)"),
+        "_entry",
+        ("Cell(member.membership, stamp)", "Cell(member.membership, max(stamp, item.cell.stamp))"),
     )
 
 

@@ -8,8 +8,9 @@ from oneread.database.lists import listed
 from oneread.database.pages import Query, page
 from oneread.errors import Unavailable
 from oneread.feeds.row_large_groups import GroupMode, rows_of_large_groups
+from oneread.plans.effects import Together
 from oneread.plans.trace import Trace
-from oneread.store.requests import Mutate, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
@@ -316,7 +317,7 @@ def a_put_of_an_item_comes_late():
     feeds.follow = lambda *_given: failing()
     driver.run(joined(1).plan(operations), Trace())
     del feeds.follow
-    worker, asked = held(driver, worker, asked, Mutate)
+    worker, asked = held(driver, worker, asked, Together)
     driver.run(UNPUBLISHED.plan(operations), Trace())
     driver.run(operations.outbox.finish_waiting(), Trace())
     driver.run(asked.__iter__(), Trace())

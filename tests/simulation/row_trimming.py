@@ -91,18 +91,14 @@ def switched(name, first, lengths):
 
 # Rules broken on purpose.
 
-PUT = "        yield from put_entries(rows)\n"
-TRIM = "rows += yield from _trim(feed, [each.key for each in rows])"
-
 
 def entries_are_counted_before_they_are_put(patch):
-    edit(
-        patch,
-        RowFeeds,
-        "_give",
-        (PUT, f"        marks = yield from _trim(feed, [each.key for each in rows])\n{PUT}"),
-        (TRIM, "rows += marks"),
+    put = "        yield from put_entries(rows)\n"
+    trim = (
+        "        if feed.view.at_most is not None:\n            yield from _trim(feed, [each.key for each in rows])\n"
     )
+    edit(patch, row_following, "_write", (put, trim + put))
+    edit(patch, RowFeeds, "_give", ("keys += yield from _trim(feed, keys)", "pass"))
 
 
 def a_task_does_not_trim(patch):

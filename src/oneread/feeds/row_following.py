@@ -15,7 +15,7 @@ from typing import Final
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
-from oneread.feeds.entries import Entries
+from oneread.feeds.entries import Entries, ItemRow, MemberRow
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.own_writes import MOST_MEMBERSHIPS, is_about
 from oneread.feeds.row_crossing import LargeFeed
@@ -36,6 +36,9 @@ from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import VALUE
 
 _NO_CLOCK: Final = 0
+
+_WRITTEN: Final = 250
+"""Partners whose entries are one request: while a server writes these, the next ones are made."""
 
 _SCANNED: Final = 1_000
 """Entries of one request that looks for those beyond `at_most`."""
@@ -68,8 +71,8 @@ class RowFeeds:
     def follow(self, key: bytes, cursor: bytes, size: int) -> Plan[bytes | None]:
         """Makes the entries of a row of items or memberships right, with so many partners behind a cursor.
 
-        Returns the new cursor; None when that were all. Two reads and a write; of feeds with large groups see
-        `LargeFeed`.
+        Returns the new cursor; None when that were all. Two reads, and a write for each 250 partners, at the same time;
+        of feeds with large groups see `LargeFeed`.
         """
         crossing = self._of_groups.get(view_part(key))
         if crossing is not None:
@@ -81,6 +84,18 @@ class RowFeeds:
         if view_part(key) == feed.items:
             return (yield from large.follow_item(key, cursor, size))
         return (yield from large.follow_membership(key, cursor, size))
+
+    def follow_at_once(self, key: bytes, most: int) -> Plan[bool]:
+        """Makes the entries of a row right before its commit returns; False where its task has to.
+
+        An item with more than so many partners is left to its task; of a membership the first ones follow.
+        """
+        feed = self._of_items.get(view_part(key))
+        if feed is None or feed.prefix in self._large:
+            return (yield from self.follow(key, b"", most + 1)) is None
+        within = RowRange.under(feed.members + feed.group_of(key))
+        found = yield from self.give_to(feed, key, Scan("views", within, most + 1, families="dm").__iter__(), most=most)
+        return len(found) <= most
 
     def give(self, feed: Entries, key: bytes, cursor: bytes, size: int, *, whole: bool = False) -> Plan[bytes | None]:
         """Makes the entries with the partners behind a cursor right, as `follow`: all of the group, on both sides."""
@@ -107,39 +122,42 @@ class RowFeeds:
                     yield from self.follow(key, b"", size)
 
     def give_to(
-        self, feed: Entries, key: bytes, partners: Plan[list[Found]], *, whole: bool = False
+        self, feed: Entries, key: bytes, partners: Plan[list[Found]], *, whole: bool = False, most: int | None = None
     ) -> Plan[list[Found]]:
         """Makes the entries of a row of items or memberships with these partners right; returns the partners.
 
-        A read and a write besides what reads the partners. `whole`: of a living membership what removed items had shown
-        is removed as well, which they may have left.
+        Nothing is written where these are more than `most`. A read, and a write for each 250 partners, besides what
+        reads them. `whole`: of a living membership what removed items had shown is removed as well, which they may have
+        left.
 
         Raises:
             Unavailable: the partners were read too long ago; nothing more is written.
         """
-        return in_time(self._give(feed, key, partners, whole=whole), self._clock, OPERATION)
+        return in_time(self._give(feed, key, partners, whole=whole, most=most), self._clock, OPERATION)
 
-    def _give(self, feed: Entries, key: bytes, partners: Plan[list[Found]], *, whole: bool) -> Plan[list[Found]]:
+    def _give(
+        self, feed: Entries, key: bytes, partners: Plan[list[Found]], *, whole: bool, most: int | None
+    ) -> Plan[list[Found]]:
         found = yield from partners
+        if most is not None and len(found) > most:
+            return found
         (row,) = (yield from Read("views", [key], "dm")) if found else (None,)
         if row is None:
             return found
-        of_own = _of_item if view_part(key) == feed.items else _of_membership
-        rows = of_own(feed, key, row[VALUE], found)
-        if whole:
-            rows += _without_removed(feed, key, row[VALUE], found)
-        if rows:
-            yield from put_entries(rows)
-            if feed.view.at_most is not None and row[VALUE].value != REMOVED:
-                rows += yield from _trim(feed, [each.key for each in rows])
-            yield from self.log(feed, [each.key for each in rows])
+        own = row[VALUE]
+        parts = [found[first : first + _WRITTEN] for first in range(0, len(found), _WRITTEN)]
+        written = yield from Together([_write(feed, key, own, part, whole=whole) for part in parts])
+        keys = [each for part in written for each in part]
+        if keys:
+            if feed.view.at_most is not None and own.value != REMOVED:
+                keys += yield from _trim(feed, keys)
+            yield from self.log(feed, keys)
         return found
 
     def trim(self, feed: Entries, member: bytes) -> Plan[None]:
         """Trims the feed of a member to whom the entries of a group are shown that were hidden before."""
         if feed.view.at_most is not None:
-            marks = yield from in_time(_trim(feed, [feed.prefix + member]), self._clock, OPERATION)
-            yield from self.log(feed, [each.key for each in marks])
+            yield from self.log(feed, (yield from in_time(_trim(feed, [feed.prefix + member]), self._clock, OPERATION)))
 
     def log(self, feed: Entries, keys: Iterable[bytes]) -> Plan[None]:
         """Adds keys to the change log of a feed, if it is watched."""
@@ -155,14 +173,29 @@ class RowFeeds:
         return feed
 
 
+def _write(feed: Entries, key: bytes, own: Cell, partners: Sequence[Found], *, whole: bool) -> Plan[list[bytes]]:
+    """Writes the entries of a row with these partners; returns their keys. One request."""
+    rows = (_of_item if view_part(key) == feed.items else _of_membership)(feed, key, own, partners)
+    if whole:
+        rows += _without_removed(feed, key, own, partners)
+    if rows:
+        yield from put_entries(rows)
+    return [each.key for each in rows]
+
+
 def _of_item(feed: Entries, key: bytes, own: Cell, memberships: Sequence[Found]) -> list[RowMutation]:
     """What an item puts into the entries of members of its group."""
     group = feed.group_of(key)
-    column, tail = item_column(group), key[VIEW_BYTES + len(group) :]
     if own.value == REMOVED:
+        column, tail = item_column(group), key[VIEW_BYTES + len(group) :]
         members = {feed.member_of(place, group): None for place, _row in memberships}
         return [RowMutation(feed.prefix + member + tail, {column: own}) for member in members]
-    return [_both(feed, group, (key, {VALUE: own}), found) for found in memberships if found[1][VALUE].value != REMOVED]
+    item = feed.split_item(key, {VALUE: own}, group)
+    return [
+        _entry(feed, group, item, feed.split_member(place, row, group, _NO_CLOCK), row[VALUE].stamp)
+        for place, row in memberships
+        if row[VALUE].value != REMOVED
+    ]
 
 
 def _of_membership(feed: Entries, key: bytes, own: Cell, items: Sequence[Found]) -> list[RowMutation]:
@@ -172,7 +205,12 @@ def _of_membership(feed: Entries, key: bytes, own: Cell, items: Sequence[Found])
         start = feed.prefix + feed.member_of(key, group)
         cells = {membership_column(group, feed.membership_of(key, group)): own}
         return [RowMutation(start + place[VIEW_BYTES + len(group) :], cells) for place, _row in items]
-    return [_both(feed, group, found, (key, {VALUE: own})) for found in items if found[1][VALUE].value != REMOVED]
+    member = feed.split_member(key, {VALUE: own}, group, _NO_CLOCK)
+    return [
+        _entry(feed, group, feed.split_item(place, row, group), member, own.stamp)
+        for place, row in items
+        if row[VALUE].value != REMOVED
+    ]
 
 
 def _without_removed(feed: Entries, key: bytes, own: Cell, items: Sequence[Found]) -> list[RowMutation]:
@@ -188,17 +226,17 @@ def _without_removed(feed: Entries, key: bytes, own: Cell, items: Sequence[Found
     ]
 
 
-def _both(feed: Entries, group: bytes, item: Found, membership: Found) -> RowMutation:
+def _entry(feed: Entries, group: bytes, item: ItemRow, member: MemberRow, stamp: int) -> RowMutation:
     """The entry of an item for a member of its group: each cell with the stamp of the row that it follows from."""
-    given = feed.split_item(*item, group)
-    member = feed.split_member(*membership, group, _NO_CLOCK)
-    pair = Cell(member.membership, membership[1][VALUE].stamp)
-    cells = {item_column(group): feed.shown(given, member), membership_column(group, member.membership): pair}
-    return RowMutation(feed.prefix + member.member + given.tail, cells)
+    cells = {
+        item_column(group): feed.shown(item, member),
+        membership_column(group, member.membership): Cell(member.membership, stamp),
+    }
+    return RowMutation(feed.prefix + member.member + item.tail, cells)
 
 
-def _trim(feed: Entries, put: Sequence[bytes]) -> Plan[list[RowMutation]]:
-    """Trims the feeds of the members of new entries, which were put before; returns the marks.
+def _trim(feed: Entries, put: Sequence[bytes]) -> Plan[list[bytes]]:
+    """Trims the feeds of the members of new entries, which were put before; returns the keys of what is marked.
 
     A scan for each member, and one more for 1,000 rows; a write where there are too many. Of several that put entries
     at the same time the last one finds those of all.
@@ -208,7 +246,7 @@ def _trim(feed: Entries, put: Sequence[bytes]) -> Plan[list[RowMutation]]:
     marks = [each for one in found for each in one]
     if marks:
         yield from put_entries(marks)
-    return marks
+    return [each.key for each in marks]
 
 
 def _beyond(feed: Entries, member: bytes) -> Plan[list[RowMutation]]:

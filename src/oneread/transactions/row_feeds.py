@@ -40,6 +40,10 @@ class FollowRows(Protocol):
         """Makes entries of a row right, with so many partners behind a cursor; the new cursor, None for the end."""
         ...
 
+    def follow_at_once(self, key: bytes, most: int, /) -> Plan[bool]:
+        """Makes the entries of a row right if it has no more partners; False where its task has to."""
+        ...
+
 
 class NoFeeds:
     """Of a committer that knows no views."""
@@ -49,6 +53,9 @@ class NoFeeds:
 
     def follow(self, key: bytes, cursor: bytes, size: int) -> Plan[bytes | None]:
         raise AssertionError(key, cursor, size)
+
+    def follow_at_once(self, key: bytes, most: int) -> Plan[bool]:
+        raise AssertionError(key, most)
 
 
 def noted(intents: Intents, feeds: FollowRows) -> Intents:
@@ -61,8 +68,8 @@ def noted(intents: Intents, feeds: FollowRows) -> Intents:
     return msgspec.structs.replace(intents, fed=fed, logs=logs) if fed or logs else intents
 
 
-def follow_feeds(feeds: FollowRows, done: Committed, size: int) -> Plan[list[bytes]]:
-    """Lets the first entries of each row follow, one more than `size`; returns the tasks of those that have more."""
+def follow_feeds(feeds: FollowRows, done: Committed, most: int) -> Plan[list[bytes]]:
+    """Lets the entries of rows with at most so many partners follow; returns the tasks of the others."""
     found = done.intents.tasks(done.key).items()
     tasks = {key: outbox.feed_row(source) for key, source in found if outbox.kind_of(source) == outbox.FEED}
     if not tasks:
@@ -71,11 +78,11 @@ def follow_feeds(feeds: FollowRows, done: Committed, size: int) -> Plan[list[byt
     left: list[bytes] = []
     for part in (removed, {key: row for key, row in tasks.items() if key not in removed}):  # who gives finds room
         if part:
-            cursors = yield from Together([feeds.follow(row, b"", size + 1) for row in part.values()])
-            left += [key for key, cursor in zip(part, cursors, strict=True) if cursor is not None]
-    ended = [RowMutation(key, deletes={VALUE: done.intents.version}) for key in tasks if key not in left]
-    if ended:
-        yield from Mutate("system", ended)
+            ended = yield from Together([feeds.follow_at_once(row, most) for row in part.values()])
+            left += [key for key, has_ended in zip(part, ended, strict=True) if not has_ended]
+    over = [RowMutation(key, deletes={VALUE: done.intents.version}) for key in tasks if key not in left]
+    if over:
+        yield from Mutate("system", over)
     return left
 
 

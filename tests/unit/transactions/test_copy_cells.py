@@ -112,7 +112,7 @@ def test_of_a_large_page_no_more_than_a_batch_is_committed(store):
         asked = [each for _round, each in store.made]
         largest = max([largest, *(each.limit for each in asked if type(each) is Scan and each.table == "views")])
         committed.append(sum(type(each) is CheckAndMutate and each.table == "roots" for each in asked))
-    assert (largest, max(committed), sum(committed)) == (8, 2, 6)
+    assert (largest, max(committed), sum(committed)) == (10, 2, 6)
     assert names(store, 14) == ["new"] * 14
     assert [store.find(Thing, number).seller.land for number in range(14, 20)] == ["y"] * 6
 

@@ -261,7 +261,7 @@ def test_pairs_that_wait_for_a_task_are_left_out():
     for number in range(1, 5):
         store.db.save(Membership(number=number, member=Member.at(number), group=A, role="x"))
     committer = store.db.operations.committer
-    follow, committer.feeds.follow = committer.feeds.follow, lambda *_given: waiting()
+    follow, committer.feeds.follow_at_once = committer.feeds.follow_at_once, lambda *_given: waiting()
     for change in (
         lambda: store.db.save(Post(number=1, group=A, groups=[A, B])),
         lambda: store.db.save(Post(number=1, group=A, groups=[A], text="new")),
@@ -273,9 +273,9 @@ def test_pairs_that_wait_for_a_task_are_left_out():
         assert store.db.survey().tasks
         found = store.db.verify()
         assert found.clean, (found.faults, found.skipped)
-        committer.feeds.follow = follow
+        committer.feeds.follow_at_once = follow
         store.db.drain()
-        committer.feeds.follow = lambda *_given: waiting()
+        committer.feeds.follow_at_once = lambda *_given: waiting()
         assert store.db.verify().clean
     store.db.close()
 
@@ -294,9 +294,9 @@ def entries_are_read_before_the_tasks(patch):
 def test_a_task_that_ends_during_a_look_has_put_its_entries_before(broken, monkeypatch):
     store = RowStore(Schema(Membership, Member, Group, Post, HomeFeed)).fill_members()
     committer = store.db.operations.committer
-    follow, committer.feeds.follow = committer.feeds.follow, lambda *_given: waiting()
+    follow, committer.feeds.follow_at_once = committer.feeds.follow_at_once, lambda *_given: waiting()
     store.db.save(Post(number=1, group=A, groups=[]))
-    committer.feeds.follow = follow
+    committer.feeds.follow_at_once = follow
     asked = PartWatch.waiting
 
     def ending(watch, parts):
@@ -312,17 +312,17 @@ def test_a_task_that_ends_during_a_look_has_put_its_entries_before(broken, monke
 
 
 def waiting():
-    """What a worker does that has no time yet."""
+    """Of a commit that leaves all to the worker."""
     yield from ()
-    return b""
+    return False
 
 
 def test_a_task_lost_is_found_and_mended():
     store = RowStore(Schema(Membership, Member, Group, Post, HomeFeed)).fill_members()
     committer = store.db.operations.committer
-    follow, committer.feeds.follow = committer.feeds.follow, lambda *_given: waiting()
+    follow, committer.feeds.follow_at_once = committer.feeds.follow_at_once, lambda *_given: waiting()
     store.db.save(Post(number=1, group=A, groups=[]))
-    committer.feeds.follow = follow
+    committer.feeds.follow_at_once = follow
     lost = [key for key, _row in store.engine.answer(Scan("system", outbox.TASKS, 100))]
     store.db.run(Mutate("system", [RowMutation(key, delete_row=FAR) for key in lost]).__iter__())
     assert [kind for _view, kind in told(store)] == ["missing"] * 4

@@ -145,10 +145,9 @@ def row_mutations(mutation: RowMutation) -> Any:
 
 def _put_of(mutation: RowMutation) -> Any:
     cells = [
-        service.TColumnValue(**parts_of(column), value=cell.value, timestamp=cell.stamp)
-        for column, cell in mutation.puts.items()
+        service.TColumnValue(*column.split(b":", 1), cell.value, cell.stamp) for column, cell in mutation.puts.items()
     ]
-    return service.TPut(row=mutation.key, columnValues=cells)
+    return service.TPut(mutation.key, cells)
 
 
 def _deletes_of(mutation: RowMutation) -> list[Any]:
