@@ -95,17 +95,19 @@ class RowEntries:
         partners = Rows("scan", "views", "members and items", name, usual)
         own = Rows("read", "views", "item or membership", name)
         entries = Rows("write", "views", cost.form.many, name, usual)
+        few = self._inline if feed.large is None else most  # of an item with more partners none follow
+        most_entries = changed.items * few + changed.memberships * most
         parts: Parts = {}
         if feed.large is not None:
             parts |= self._looked_up(feed, feed.large, changed)
         parts |= {
             f"partners in {name}": RequestedRows(partners, count * most, partner, count, 1),
             f"own row in {name}": RequestedRows(own, count, partner, count, 1),
-            f"entries of {name}": RequestedRows(entries, count * most, entry, count, 1),
+            f"entries of {name}": RequestedRows(entries, most_entries, entry, count, 1),
         }
         new = changed.items + changed.memberships * most
         if feed.at_most is not None:
-            members = changed.items * most + changed.memberships
+            members = changed.items * few + changed.memberships
             parts |= _trimmed(feed, feed.at_most + new, members, (count, most), entry)
         parts |= self._logged(name, most if feed.at_most is None else 2 * most, count)
         if feed.large is not None and changed.memberships:
