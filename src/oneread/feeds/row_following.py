@@ -88,7 +88,8 @@ class RowFeeds:
     def follow_at_once(self, key: bytes, most: int) -> Plan[bool]:
         """Makes the entries of a row right before its commit returns; False where its task has to.
 
-        An item with more than so many partners is left to its task; of a membership the first ones follow.
+        An item with more than so many partners is left to its task; of a membership the first ones follow, and, in a
+        feed with large groups, of an item as well.
         """
         feed = self._of_items.get(view_part(key))
         if feed is None or feed.prefix in self._large:
@@ -157,7 +158,8 @@ class RowFeeds:
     def trim(self, feed: Entries, member: bytes) -> Plan[None]:
         """Trims the feed of a member to whom the entries of a group are shown that were hidden before."""
         if feed.view.at_most is not None:
-            yield from self.log(feed, (yield from in_time(_trim(feed, [feed.prefix + member]), self._clock, OPERATION)))
+            trimmed = yield from in_time(_trim(feed, [feed.prefix + member]), self._clock, OPERATION)
+            yield from self.log(feed, trimmed)
 
     def log(self, feed: Entries, keys: Iterable[bytes]) -> Plan[None]:
         """Adds keys to the change log of a feed, if it is watched."""
@@ -175,7 +177,8 @@ class RowFeeds:
 
 def _write(feed: Entries, key: bytes, own: Cell, partners: Sequence[Found], *, whole: bool) -> Plan[list[bytes]]:
     """Writes the entries of a row with these partners; returns their keys. One request."""
-    rows = (_of_item if view_part(key) == feed.items else _of_membership)(feed, key, own, partners)
+    of_own = _of_item if view_part(key) == feed.items else _of_membership
+    rows = of_own(feed, key, own, partners)
     if whole:
         rows += _without_removed(feed, key, own, partners)
     if rows:

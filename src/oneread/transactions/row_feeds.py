@@ -78,11 +78,11 @@ def follow_feeds(feeds: FollowRows, done: Committed, most: int) -> Plan[list[byt
     left: list[bytes] = []
     for part in (removed, {key: row for key, row in tasks.items() if key not in removed}):  # who gives finds room
         if part:
-            ended = yield from Together([feeds.follow_at_once(row, most) for row in part.values()])
-            left += [key for key, has_ended in zip(part, ended, strict=True) if not has_ended]
-    over = [RowMutation(key, deletes={VALUE: done.intents.version}) for key in tasks if key not in left]
-    if over:
-        yield from Mutate("system", over)
+            followed = yield from Together([feeds.follow_at_once(row, most) for row in part.values()])
+            left += [key for key, is_right in zip(part, followed, strict=True) if not is_right]
+    ended = [RowMutation(key, deletes={VALUE: done.intents.version}) for key in tasks if key not in left]
+    if ended:
+        yield from Mutate("system", ended)
     return left
 
 

@@ -32,7 +32,7 @@ LOOK_SECONDS: Final = 1.0
 class PageSizes(NamedTuple):
     """How many pages are done under one lease, of entries and of holders that get cells, and how many batches each is.
 
-    A page takes three requests whatever its size; one of entries a write for each 250.
+    A page takes three requests whatever its size; one of entries takes two reads, and a write for each 250.
     """
 
     pages: int = 3

@@ -194,10 +194,12 @@ class HbaseEngine:
         mutation = asked.mutation
         if not (mutation.puts or mutation.deletes or mutation.delete_row is not None):
             return (yield from self._holds(asked))
+        family, qualifier = structures.split(asked.column)
         arguments = {
             "table": self._tables[asked.table],
             "row": mutation.key,
-            **structures.parts_of(asked.column),
+            "family": family,
+            "qualifier": qualifier,
             "compareOp": EQUAL,
             "value": asked.expected or b"",
             "rowMutations": structures.row_mutations(mutation),
@@ -217,7 +219,7 @@ class HbaseEngine:
         embedded.check_column(asked.table, asked.column)
         if not -1 << _COUNTER_BITS <= asked.amount < 1 << _COUNTER_BITS:
             raise LimitExceeded("the counter would exceed 64 bits", table=asked.table, amount=asked.amount)
-        column = service.TColumnIncrement(**structures.parts_of(asked.column), amount=asked.amount)
+        column = service.TColumnIncrement(*structures.split(asked.column), amount=asked.amount)
         increment = service.TIncrement(row=asked.key, columns=[column])
         arguments = {"table": self._tables[asked.table], "tincrement": increment}
         found = yield ThriftCall("increment", arguments, repeats=False)

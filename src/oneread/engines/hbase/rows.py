@@ -31,10 +31,10 @@ _OF_FAMILIES: Final[dict[Families, Sequence[Any]]] = {
 }
 
 
-def parts_of(column: bytes) -> dict[str, bytes]:
-    """A column as HBase names it: family and qualifier."""
+def split(column: bytes) -> tuple[bytes, bytes]:
+    """Family and qualifier of a column's name."""
     family, _colon, qualifier = column.partition(b":")
-    return {"family": family, "qualifier": qualifier}
+    return family, qualifier
 
 
 def row_of(result: Any) -> Row:
@@ -144,10 +144,8 @@ def row_mutations(mutation: RowMutation) -> Any:
 
 
 def _put_of(mutation: RowMutation) -> Any:
-    cells = [
-        service.TColumnValue(*column.split(b":", 1), cell.value, cell.stamp) for column, cell in mutation.puts.items()
-    ]
-    return service.TPut(mutation.key, cells)
+    cells = [service.TColumnValue(*split(column), cell.value, cell.stamp) for column, cell in mutation.puts.items()]
+    return service.TPut(row=mutation.key, columnValues=cells)
 
 
 def _deletes_of(mutation: RowMutation) -> list[Any]:
@@ -157,7 +155,7 @@ def _deletes_of(mutation: RowMutation) -> list[Any]:
         deletes.append(service.TDelete(row=key, timestamp=min(mutation.delete_row, LAST_STAMP)))
     if mutation.deletes:
         columns = [
-            service.TColumn(**parts_of(column), timestamp=min(last, LAST_STAMP))
+            service.TColumn(*split(column), timestamp=min(last, LAST_STAMP))
             for column, last in mutation.deletes.items()
         ]
         deletes.append(service.TDelete(row=key, columns=columns, deleteType=DELETE_COLUMNS))
