@@ -13,6 +13,7 @@ import select
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
@@ -90,8 +91,9 @@ class MemcachedCache:
 
     def close(self) -> None:
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                self._idle.pop().close()
 
     def after_fork(self) -> None:
         """In the child of a fork: the connections are the parent's, and answers on them are for it."""

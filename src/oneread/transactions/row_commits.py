@@ -162,6 +162,7 @@ class RowCommitter(HeldRows):
         self._inline = inline
         self.applies_later = False
         self._later: deque[Committed] = deque()
+        self._appliers: set[object] = set()  # calls that have taken from these, or are about to
 
     def apply_later(self) -> None:
         """Lets commits return at their commit point: the worker applies them."""
@@ -504,12 +505,24 @@ class RowCommitter(HeldRows):
         return tasks
 
     def apply_waiting(self) -> Plan[int]:
-        """Applies the commits that were acknowledged before; returns how many."""
-        applied = 0
-        while self._later:
-            yield from in_time(self._apply_held(self._later.popleft()), self.clock, OPERATION)
-            applied += 1
-        return applied
+        """Applies the commits that were acknowledged before and no other call is applying; returns how many."""
+        applied, this_call = 0, object()
+        self._appliers.add(this_call)
+        try:
+            while True:
+                try:
+                    done = self._later.popleft()
+                except IndexError:  # all, or another thread took the last one
+                    return applied
+                yield from in_time(self._apply_held(done), self.clock, OPERATION)
+                applied += 1
+        finally:
+            self._appliers.discard(this_call)
+
+    @property
+    def is_applying(self) -> bool:
+        """Whether commits that were acknowledged are not applied yet, or may not be: another call is at it."""
+        return bool(self._later or self._appliers)
 
     def _apply_held(self, done: Committed) -> Plan[None]:
         """Applies a commit whose row still has its intents: it may be applied for long, and its rows purged."""

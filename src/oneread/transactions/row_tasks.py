@@ -100,7 +100,8 @@ class RowTaskRunner:
                 if result is TaskStepResult.DONE:
                     self.batches += 1
                     return result
-                held = held or result is TaskStepResult.HELD or self._committer.has_waiting_markers
+                held = held or result is TaskStepResult.HELD
+                held = held or self._committer.has_waiting_markers or self._committer.is_applying
                 return TaskStepResult.HELD if held else TaskStepResult.IDLE
             key, row = found[0]
             newest = yield from self._newest(key)

@@ -1,5 +1,7 @@
 """For what a write waits on a store that changes one row at a time, and what it does when budget or time run out."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -13,6 +15,7 @@ from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions import row_commits
 from oneread.transactions.intents import read_root
+from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE
 from tests.unit.database.faces import FACES
 
@@ -130,6 +133,36 @@ def test_a_worker_does_it_by_itself(url):
         saved = opened.save(thing())
         opened.tasks(saved).wait()
         assert numbers(opened.page(ThingsOfColor, "red")) == [1]
+
+
+def test_a_commit_that_another_thread_is_applying_is_not_done_yet(hasty):
+    operations = hasty.db.operations
+    hasty.drain()  # the next look at the journal comes later
+    saved = hasty.save(thing())
+    other = operations.committer.apply_waiting()
+    next(other)
+    assert hasty.run(operations.drain_step(1)) is TaskStepResult.HELD
+    other.close()
+    assert numbers(hasty.page(ThingsOfColor, "red", includes=saved)) == [1]
+    assert hasty.run(operations.drain_step(1)) is TaskStepResult.IDLE
+
+
+def test_threads_that_apply_what_waits_share_it(url, db):  # noqa: ARG001 - the database that has filled the store
+    """Each takes one when it has seen that there is one, but another thread may come in between."""
+    seen = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with connect(url, DECLARED, wait="commit", workers=0) as opened, ThreadPoolExecutor(4) as pool:
+
+            def drain_and_count(_number):
+                opened.drain()
+                return opened.get(Colors, "red").things
+
+            for number in range(100):
+                opened.save(thing(number))
+                assert list(pool.map(drain_and_count, range(4))) == [number + 1] * 4
+    finally:
+        sys.setswitchinterval(seen)
 
 
 def test_so_many_wait_and_no_more(hasty, monkeypatch):
