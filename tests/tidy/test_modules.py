@@ -149,6 +149,17 @@ def is_command(path, function):
     return "cli" in path.parts and bool(named)
 
 
+def decodes_without_decoder(_path, source):
+    """The first look at a type is for one thread: a decoder is made when its module is, or `prepare_type` looks."""
+    return [
+        f"{node.lineno}: {ast.unparse(node.func)} with a type"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and re.fullmatch(r"msgspec\.\w+\.decode", ast.unparse(node.func))
+        and any(each.arg == "type" for each in node.keywords)
+    ]
+
+
 SELVES = {"self", "cls"}
 CODE = ("src", "tools", "examples", "benchmarks")
 RULES = {
@@ -162,6 +173,7 @@ RULES = {
     header_sections: CODE,
     private_arguments: ("src",),
     many_parameters: ("src",),
+    decodes_without_decoder: ("src",),
 }
 OFFENDERS = [
     (long_module, "a.py", "x = 1\n" * LONGEST_MODULE),
@@ -180,6 +192,7 @@ OFFENDERS = [
     (private_arguments, "src/oneread/a.py", 'def f(x):\n    """Does.\n\n    Arguments:\n        x: it.\n    """\n'),
     (many_parameters, "src/oneread/a.py", "class A:\n    async def f(self, a, b, /, c, d, *, e, g): ...\n"),
     (many_parameters, "src/oneread/a.py", "def f(a, b, c, d, e, g: DbOption): ...\n"),
+    (decodes_without_decoder, "a.py", "def f(x):\n    return msgspec.json.decode(x, type=A)\n"),
 ]
 
 

@@ -45,6 +45,9 @@ class BoundFile(msgspec.Struct, frozen=True):
     row: dict[str, dict[str, Recorded]] = {}
 
 
+_decode_file: Final = msgspec.json.Decoder(BoundFile).decode
+
+
 class ChangedBound(msgspec.Struct, frozen=True):
     """A bound that differs from the file.
 
@@ -165,7 +168,7 @@ def read(path: str | Path) -> BoundFile:
         UsageError: the file does not exist, or is not a bound file of this release.
     """
     try:
-        found = msgspec.json.decode(Path(path).read_bytes(), type=BoundFile)
+        found = _decode_file(Path(path).read_bytes())
     except FileNotFoundError:
         raise UsageError("there is no bound file yet; write and commit it", path=str(path), command=COMMAND) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:

@@ -128,6 +128,9 @@ class MachineNumbers(msgspec.Struct, frozen=True):
         return writes * self.seconds["commit"] + (bound.rounds - writes) * self.seconds["request"]
 
 
+_decode_numbers: Final = msgspec.json.Decoder(MachineNumbers).decode
+
+
 _NAMES: Final[dict[tuple[str, str], str]] = {
     ("write", "entity"): "entity",
     ("write", "holders"): "entity",
@@ -154,7 +157,7 @@ def read_numbers(path: str | Path) -> MachineNumbers:
         UsageError: the file does not exist, or does not hold numbers of this release.
     """
     try:
-        found = msgspec.json.decode(Path(path).read_bytes(), type=MachineNumbers)
+        found = _decode_numbers(Path(path).read_bytes())
     except FileNotFoundError:
         raise UsageError("no numbers here yet; measure them: oneread numbers --db URL", path=str(path)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:

@@ -23,6 +23,7 @@ from oneread.encoding.codegen import indented
 from oneread.errors import InvalidDeclaration, InvalidValue
 from oneread.models.layout import Layout
 from oneread.models.paths import path_of
+from oneread.models.prepare import prepare_type
 from oneread.models.registry import element
 from oneread.models.set_order import has_one_form, order_sets
 from oneread.models.types import Names, type_of, unwrap
@@ -133,7 +134,7 @@ def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
     """Compiles `least(...)` or `greatest(...)` of the value that `access` reaches."""
     word, path = fold.rule.fold, path_of(fold.rule.field)
     codec = Codec((element(fold.field, access.type, fold.view, descending=word == "greatest"),))
-    decode_plain = msgspec.msgpack.Decoder(access.type).decode
+    decode_plain = msgspec.msgpack.Decoder(prepare_type(access.type)).decode
 
     def read(values: Sequence[bytes]) -> Any:
         if not values:

@@ -30,6 +30,7 @@ from oneread.derivations.rules import rules_of
 from oneread.errors import InvalidDeclaration
 from oneread.models.fingerprints import describe_type
 from oneread.models.model import Model, has_check
+from oneread.models.prepare import prepare_type
 from oneread.models.references import Copy
 from oneread.models.registry import EntityKind, root_model
 from oneread.models.shadow import Shapes
@@ -197,4 +198,4 @@ class ReferenceBuilder:
 
 def _concrete(kind: Any, names: Names) -> Any:
     """A type as `revive` and msgspec read a value of it back: references by the types of their keys."""
-    return Shapes(names, frozenset()).concrete(type_of(kind, names))
+    return prepare_type(Shapes(names, frozenset()).concrete(type_of(kind, names)))

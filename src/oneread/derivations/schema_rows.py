@@ -49,6 +49,7 @@ def fence(stored: StoredSchema) -> bytes:
 
 
 _NEVER_CHANGED: Final = fence(StoredSchema())
+_decode_fence: Final = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
 
 def fence_of(row: Row | None) -> bytes:
@@ -68,7 +69,7 @@ def fence_in(schema: Row | None) -> bytes:
 
 def changes_of(seen: bytes) -> int:
     """How often the schema row was changed, from a fence."""
-    return msgspec.msgpack.decode(seen, type=tuple[int, int])[1]
+    return _decode_fence(seen)[1]
 
 
 def fence_unchanged(seen: bytes, lost: Callable[[], Conflict]) -> Swap:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from oneread.errors import InvalidValue
+from oneread.models.prepare import prepare_type
 from oneread.models.references import Ref, ref_class
 from oneread.models.shadow import FieldShape, revive
 from oneread.models.types import Annotation, FieldType
@@ -84,7 +85,7 @@ class JsonBody:
     @functools.cached_property
     def types(self) -> dict[str, Annotation]:
         """The type of what may be sent for each field, by its name in JSON."""
-        return {self.spelled[each.name]: self._rules.type_of(each) for each in self.fields}
+        return {self.spelled[each.name]: prepare_type(self._rules.type_of(each)) for each in self.fields}
 
     @functools.cached_property
     def struct(self) -> Annotation:
@@ -97,7 +98,8 @@ class JsonBody:
             inner = self._rules.type_of(each)
             may_lack = each.name in self.optional
             fields.append((each.name, inner | msgspec.UnsetType, msgspec.UNSET) if may_lack else (each.name, inner))
-        return msgspec.defstruct(self.name, fields, rename=spelled, forbid_unknown_fields=True, kw_only=True)
+        made = msgspec.defstruct(self.name, fields, rename=spelled, forbid_unknown_fields=True, kw_only=True)
+        return prepare_type(made)
 
     @functools.cached_property
     def decode_struct(self) -> Callable[[bytes], Any]:

@@ -20,6 +20,7 @@ from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of, settler
 from oneread.models.model import Model, has_check, key_of
 from oneread.models.paths import Path
+from oneread.models.prepare import prepare_type
 from oneread.models.refusals import spelled
 from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
 from oneread.models.types import Names
@@ -101,6 +102,7 @@ class Layout(Generic[E]):
 
     def _generate(self) -> None:
         try:
+            prepare_type(self._shadow)
             unpack = msgspec.msgpack.Decoder(self._shadow, dec_hook=revive).decode
             self._unpack_many = msgspec.msgpack.Decoder(list[self._shadow], dec_hook=revive).decode  # type: ignore[name-defined]
         except (TypeError, NameError) as error:

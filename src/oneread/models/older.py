@@ -21,6 +21,7 @@ from oneread.models.fields import FACTORY, Marker, defaults_of, is_rollup
 from oneread.models.fingerprints import describe_type
 from oneread.models.layout import CopyPlace, Layout
 from oneread.models.paths import Path
+from oneread.models.prepare import prepare_type
 from oneread.models.references import Copy
 from oneread.models.shadow import FieldShape, Shapes, revive
 from oneread.models.types import Annotation, FieldType, Names, type_of
@@ -339,7 +340,7 @@ class _Retyping:
 
 def _reader(kind: Annotation) -> Callable[[PackedElement], Any]:
     """Makes the reader of elements of a type, also of those with an int beyond 64 bits."""
-    decode = msgspec.msgpack.Decoder(kind, dec_hook=revive).decode
+    decode = msgspec.msgpack.Decoder(prepare_type(kind), dec_hook=revive).decode
 
     def read(element: PackedElement) -> Any:
         try:

@@ -208,6 +208,10 @@ class _Head(msgspec.Struct):
     format: int
 
 
+_decode_head: Final = msgspec.msgpack.Decoder(_Head).decode
+_decode_schema: Final = msgspec.msgpack.Decoder(StoredSchema).decode
+
+
 def decode(data: bytes) -> StoredSchema:
     """The schema row's content.
 
@@ -216,9 +220,9 @@ def decode(data: bytes) -> StoredSchema:
         SchemaMismatch: another release wrote it.
     """
     try:
-        found = msgspec.msgpack.decode(data, type=_Head).format
+        found = _decode_head(data).format
         if found == FORMAT:
-            return msgspec.msgpack.decode(data, type=StoredSchema)
+            return _decode_schema(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt("the schema row of this store cannot be read") from error
     if found < FORMAT:

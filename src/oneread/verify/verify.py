@@ -87,6 +87,9 @@ class _Done(msgspec.Struct, array_like=True):
     ahead: int = 0
 
 
+_decode_done: Final = msgspec.msgpack.Decoder(_Done).decode
+
+
 class VerifyOptions(msgspec.Struct, frozen=True):
     """The options of `Database.verify` and `Database.repair`, which describe them."""
 
@@ -240,6 +243,6 @@ def _encode_cursor(done: _Done) -> str:
 
 def _decode_cursor(cursor: str) -> _Done:
     try:
-        return msgspec.msgpack.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=_Done)
+        return _decode_done(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
         raise UsageError("this is not a cursor of a verification", cursor=cursor) from error
