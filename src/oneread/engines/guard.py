@@ -1,12 +1,14 @@
 """A lock that passes on when the call that took it has ended without releasing it.
 
 An exception of a signal handler can end a call between taking a lock and the `try` that would release it, where no
-cleanup runs: a waiting thread checks whether the holder's frame is still on the stack of its thread. See
+cleanup runs: a waiting thread checks whether the holder's frame has ended. It does not look for it on the stack of the
+holder's thread: that changes meanwhile, and a generator that has given a value leaves it with all of its callers. See
 docs/decisions/0028-writer-thread.md.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -20,17 +22,27 @@ _LONGEST_SECONDS: Final = 0.001
 class Hold:
     """One time that a guard is held; the next one is set once, by whichever thread is first."""
 
-    __slots__ = ("frame", "next", "thread")
+    __slots__ = ("frame", "next", "process", "thread")
 
     def __init__(self, frame: FrameType | None) -> None:
         self.frame = frame  # None when given back
         self.thread = threading.get_ident()
+        self.process = os.getpid()
         self.next: dict[None, Hold] = {}
 
     def is_held(self) -> bool:
         """Whether the call that took the guard is still running."""
         held = self.frame
-        at = None if held is None else sys._current_frames().get(self.thread)  # noqa: SLF001 - documented for debugging
+        if held is None:
+            return False
+        if self.process == os.getpid():
+            try:
+                held.clear()
+            except RuntimeError:  # Python clears a frame in one step, and none that is running
+                return True
+            return False
+        # After a fork: the frames of the parent's other threads never end, but they are not there.
+        at = sys._current_frames().get(self.thread)  # noqa: SLF001 - documented for debugging
         while at is not None and at is not held:
             at = at.f_back
         return at is not None

@@ -1,6 +1,7 @@
 """A guard is held by one call at a time, and by none whose frame has ended."""
 
 import os
+import sys
 import threading
 
 from oneread.engines.guard import Guard
@@ -58,6 +59,32 @@ def test_a_guard_that_is_held_below_is_held():
     inner()
     assert outcomes == [None, None]
     hold.give_back()
+
+
+def test_a_guard_is_held_while_its_call_runs_generators():
+    """A generator that has just given a value has left the stack of its thread, and its callers with it."""
+    guard = Guard()
+    inside, over = threading.Event(), threading.Event()
+
+    def holds():
+        hold = guard.take(0)
+        inside.set()
+        while not over.is_set():
+            sum(number for number in range(100))
+        hold.give_back()
+
+    seen = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=holds)
+    thread.start()
+    try:
+        assert inside.wait(LONG)
+        assert [guard.take(0) for _ in range(20_000)] == [None] * 20_000
+    finally:
+        sys.setswitchinterval(seen)
+        over.set()
+        thread.join()
+    assert guard.take(0) is not None
 
 
 def test_threads_hold_it_one_after_the_other():
