@@ -86,9 +86,11 @@ class LeaseHolder:
     @property
     def owner(self) -> str:
         """The worker's name; another one in the child of a fork, which has none of the parent's leases."""
-        if self._process != os.getpid():
-            self._process, self._owner = os.getpid(), self._new_owner()
-            self._held = {}
+        process = os.getpid()
+        if self._process != process:
+            made = self._new_owner()
+            if self._process != process:  # another thread may have come first; in the next line none can
+                self._process, self._owner, self._held = process, made, {}
         return self._owner
 
     @property

@@ -49,6 +49,21 @@ def test_the_own_lease_may_be_renewed_also_after_its_end(mine):
     assert mine.renew(KEY, lease, NOW + 5_000) == Lease("mine", NOW + 15_000, 2)
 
 
+def test_threads_of_one_worker_have_one_name():
+    """Another thread asks while the first one makes the name."""
+    names, seen = iter(("first", "second")), []
+
+    def new_owner():
+        name = next(names)
+        if not seen:
+            seen.append("")
+            seen[0] = holder.owner
+        return name
+
+    holder = LeaseHolder(10, lambda: 0.0, new_owner)
+    assert (holder.owner, holder.owner) == (seen[0], seen[0]) == ("second", "second")
+
+
 def test_a_lease_of_another_may_be_taken_at_its_end(mine):
     assert not mine.may_take(KEY, theirs(), NOW)
     assert not mine.may_take(KEY, theirs(), NOW + 9_999)
