@@ -58,6 +58,7 @@ from oneread.transactions.row_apply import Committed, check_sums, group_tasks, l
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
 from oneread.transactions.row_holds import HeldRows, RecordedKeys
 from oneread.transactions.row_pointers import put_pointers, refers, taken, taken_by
+from oneread.transactions.row_recovery import PATIENCE
 from oneread.transactions.row_shown_groups import ReadCounter, RowsAndGroups, has_extrema, no_counters, read_groups
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import (
@@ -162,7 +163,7 @@ class RowCommitter(HeldRows):
         self._inline = inline
         self.applies_later = False
         self._later: deque[Committed] = deque()
-        self._appliers: set[object] = set()  # calls that have taken from these, or are about to
+        self._appliers: dict[object, float] = {}  # calls that take from these, and when they took last
 
     def apply_later(self) -> None:
         """Lets commits return at their commit point: the worker applies them."""
@@ -507,9 +508,9 @@ class RowCommitter(HeldRows):
     def apply_waiting(self) -> Plan[int]:
         """Applies the commits that were acknowledged before and no other call is applying; returns how many."""
         applied, this_call = 0, object()
-        self._appliers.add(this_call)
         try:
             while True:
+                self._appliers[this_call] = self.clock()
                 try:
                     done = self._later.popleft()
                 except IndexError:  # all, or another thread took the last one
@@ -517,12 +518,16 @@ class RowCommitter(HeldRows):
                 yield from in_time(self._apply_held(done), self.clock, OPERATION)
                 applied += 1
         finally:
-            self._appliers.discard(this_call)
+            self._appliers.pop(this_call, None)
 
     @property
     def is_applying(self) -> bool:
-        """Whether commits that were acknowledged are not applied yet, or may not be: another call is at it."""
-        return bool(self._later or self._appliers)
+        """Whether commits that were acknowledged are not applied yet, or may not be: another call is at it.
+
+        One that takes longer is found in the journal, and so is one that was interrupted and did not end.
+        """
+        now = self.clock()
+        return bool(self._later) or any(now - since < PATIENCE for since in list(self._appliers.values()))
 
     def _apply_held(self, done: Committed) -> Plan[None]:
         """Applies a commit whose row still has its intents: it may be applied for long, and its rows purged."""

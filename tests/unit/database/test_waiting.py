@@ -15,6 +15,7 @@ from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions import row_commits
 from oneread.transactions.intents import read_root
+from oneread.transactions.row_recovery import PATIENCE
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE
 from tests.unit.database.faces import FACES
@@ -145,6 +146,19 @@ def test_a_commit_that_another_thread_is_applying_is_not_done_yet(hasty):
     other.close()
     assert numbers(hasty.page(ThingsOfColor, "red", includes=saved)) == [1]
     assert hasty.run(operations.drain_step(1)) is TaskStepResult.IDLE
+
+
+def test_a_thread_that_was_interrupted_while_it_applied_keeps_no_other_waiting(hasty, monkeypatch):
+    """A debugger or a traceback may keep its plan, so that it never ends; the commit is found in the journal."""
+    committer = hasty.db.operations.committer
+    saved = hasty.save(thing())
+    interrupted = committer.apply_waiting()
+    next(interrupted)
+    assert committer.is_applying
+    later = committer.clock() + PATIENCE
+    monkeypatch.setattr(committer, "clock", lambda: later)
+    assert not committer.is_applying
+    assert numbers(hasty.page(ThingsOfColor, "red", includes=saved)) == [1]
 
 
 def test_threads_that_apply_what_waits_share_it(url, db):  # noqa: ARG001 - the database that has filled the store
