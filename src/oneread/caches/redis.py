@@ -35,7 +35,6 @@ from oneread.store.requests import Request
 
 PORT: Final = 6379
 TIMEOUT_SECONDS: Final = 1.0
-_CONNECTIONS: Final = 64
 
 _FOREIGN: Final = "Redis holds something else than a number under this key; remove the key"
 
@@ -88,7 +87,7 @@ class RedisCache:
             socket_timeout=place.timeout,
             socket_connect_timeout=place.timeout,
             retry=Retry(NoBackoff(), 0),  # an increment must not be made twice
-            max_connections=_CONNECTIONS,
+            protocol=2,  # with 3 redis-py does not look for late answers on connections of its pool
         )
 
     def __repr__(self) -> str:
@@ -109,6 +108,9 @@ class RedisCache:
             return ask(self, request)
         except (RedisError, OSError, ValueError) as error:
             raise self._failure(error, changes=changes) from error
+        except BaseException:  # interrupted: an answer may be on its way, on a connection that is in the pool again
+            self._client.connection_pool.disconnect(inuse_connections=False)
+            raise
 
     def close(self) -> None:
         self._closed = True

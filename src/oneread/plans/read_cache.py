@@ -91,6 +91,7 @@ class ReadCache:
         self._clock = clock
         self._paused_until = -math.inf
         self._owed: deque[str] = deque()
+        self._giving: dict[object, None] = {}  # calls that have taken from these, or are about to
         self._hits = self._misses = self._failures = 0
 
     @property
@@ -157,22 +158,28 @@ class ReadCache:
     def _give(self, names: Iterable[str] = ()) -> Plan[bool]:
         """Gives new numbers to these names and to those that are owed; whether the cache can be asked.
 
-        While it does not answer, all of them are owed.
+        While it does not answer, all of them are owed; while another call gives what was owed, it cannot be asked.
         """
-        waiting = list(names)
-        while True:
-            waiting += self._take_owed()
-            if not waiting:
-                return self._clock() >= self._paused_until
-            try:
-                is_given = yield from self._replace(waiting[:MOST_GIVEN])
-            except BaseException:
-                self._owe(waiting)
-                raise
-            if not is_given:
-                self._owe(waiting)
-                return False
-            waiting = waiting[MOST_GIVEN:]
+        waiting, this_call = list(names), object()
+        try:
+            while True:
+                if self._owed:
+                    self._giving[this_call] = None
+                    waiting += self._take_owed()
+                if not waiting:
+                    self._giving.pop(this_call, None)
+                    return self._clock() >= self._paused_until and not self._giving
+                try:
+                    is_given = yield from self._replace(waiting[:MOST_GIVEN])
+                except BaseException:
+                    self._owe(waiting)
+                    raise
+                if not is_given:
+                    self._owe(waiting)
+                    return False
+                waiting = waiting[MOST_GIVEN:]
+        finally:
+            self._giving.pop(this_call, None)
 
     def _replace(self, names: Sequence[str]) -> Plan[bool]:
         if self._clock() < self._paused_until:
@@ -183,8 +190,8 @@ class ReadCache:
     def _owe(self, names: Iterable[str]) -> None:
         self._owed.extend(names)
         if len(self._owed) > MOST_OWED:  # then what this program wrote is old in the cache until it is too old to show
-            self._owed.clear()
             self._paused_until = max(self._paused_until, self._clock() + self.max_age)
+            self._owed.clear()
 
     def _take_owed(self) -> list[str]:
         names: list[str] = []
@@ -206,7 +213,7 @@ class ReadCache:
             return (yield request)
         except StoreError as error:
             self._failures += 1
-            self._paused_until = self._clock() + PAUSE_SECONDS
+            self._paused_until = max(self._paused_until, self._clock() + PAUSE_SECONDS)
             _log.warning("the cache does not answer; asking the store for %g seconds: %s", PAUSE_SECONDS, error.message)
             return _ABSENT
 

@@ -1,6 +1,8 @@
 """What a program sees when Redis is dead, slow, full, restarted, locked, or holds what is not a number."""
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
@@ -100,6 +102,35 @@ def test_a_late_answer_is_not_taken_for_that_of_the_next_request(server, cache):
         cache.answer(CacheIncrement("a", 1))
     server.resume()
     assert [cache.answer(CacheIncrement("b", 1)) for _ in range(3)] == [51, 52, 53]
+
+
+def test_a_late_answer_to_an_interrupted_thread_is_not_either(cache, monkeypatch):
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(*_given, **_named):
+        raise Interrupted
+
+    cache.answer(CacheAdd("a", 1))
+    with monkeypatch.context() as patched:  # the command was sent, and its answer is not read
+        patched.setattr(redis.Redis, "parse_response", interrupt)
+        with pytest.raises(Interrupted):
+            cache.answer(CacheIncrement("a", 1))
+    assert cache.answer(CacheAdd("b", 50)) is True
+    assert [cache.answer(CacheIncrement("b", 1)) for _ in range(3)] == [51, 52, 53]
+
+
+def test_each_thread_has_a_connection_however_many_there_are(cache):
+    cache.answer(CacheAdd("a", 0))
+    begin = threading.Barrier(100)
+
+    def add():
+        begin.wait()
+        return cache.answer(CacheIncrement("a", 1))
+
+    with ThreadPoolExecutor(100) as pool:
+        answers = [each.result() for each in [pool.submit(add) for _ in range(100)]]
+    assert sorted(answers) == list(range(1, 101))
 
 
 @pytest.mark.parametrize("value", [b"seven", b"", b"-5", b"1.5", b"18446744073709551616", b"\xff\0"])

@@ -22,6 +22,7 @@ from oneread import (
 from oneread.caches.memory import named
 from oneread.errors import InvalidQuery, NotFound, Unavailable, UsageError
 from oneread.plans import read_cache
+from oneread.plans.effects import Now
 from oneread.plans.trace import Cost
 from tests.unit.database.faces import FACES
 
@@ -493,3 +494,39 @@ def test_max_age_needs_a_cache_and_a_number_of_seconds(face, places):
     for wrong in (-1, "5", True, 31 * 86_400, float("nan")):
         with pytest.raises(UsageError, match="max_age"):
             face(places[0], SCHEMA, cache=places[1], max_age=wrong)
+
+
+def test_no_thread_reads_the_cache_while_another_gives_what_was_owed(places, clock):
+    """The cache did not answer when an author was renamed; then it does, and the first thread gives the numbers."""
+    url, cache = places
+    with connect(url, SCHEMA, cache=cache, max_age=MAX_AGE, workers=0, clock=clock) as opened:
+        opened.save(Author(number=1, name="old"))
+        assert opened.get(Author, 1).name == "old"
+        reads, replace, seen = opened._driver.reads, read_cache.ReadCache._replace, []
+
+        def replace_slowly(self, names):
+            seen.append(opened.get(Author, 1).name if not seen else "")
+            return (yield from replace(self, names))
+
+        reads._paused_until = clock() / 1000 + 5
+        opened.patch(Author, 1, name="new")
+        assert reads._owed
+        clock.now += 5_000
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(read_cache.ReadCache, "_replace", replace_slowly)
+            assert opened.get(Author, 1).name == "new"
+        assert seen[0] == "new", "a thread that reads while another one gives"
+        assert not reads._giving
+
+
+def test_a_failure_does_not_shorten_the_pause_after_too_many_were_owed(places, clock, monkeypatch):
+    monkeypatch.setattr(read_cache, "MOST_OWED", 0)
+    with connect(places[0], SCHEMA, cache=places[1], max_age=MAX_AGE, workers=0, clock=clock) as opened:
+        reads = opened._driver.reads
+        now = reads._clock()
+        reads._owe(["a"])
+        asking = reads._ask(Now())
+        next(asking)
+        with pytest.raises(StopIteration):
+            asking.throw(Unavailable("away"))
+        assert reads._paused_until >= now + MAX_AGE
