@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import threading
 from collections.abc import Generator
 
@@ -27,3 +28,15 @@ def pause_collector() -> Generator[None]:
             _paused -= ours
             if ours and not _paused:
                 gc.enable()
+
+
+def _after_fork() -> None:
+    """In the child of a fork: the blocks of the parent's other threads are not left there."""
+    global _lock, _paused  # noqa: PLW0603 - there is one collector
+    _lock = threading.Lock()
+    if _paused:
+        _paused = 0
+        gc.enable()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -7,7 +7,9 @@ those that are kept takes the place of the least one, and its count with it, as 
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -55,9 +57,14 @@ class HotKeys:
         self._kept = kept
         self._counts: dict[RowPlace, list[int]] = {}
         self._lock = threading.Lock()
+        _OPEN.add(self)
         self.ends: dict[RowPlace, PutKeys] = {}
         """By table and prefix; there are as many as models and views."""
         self.when_lost: Callable[[Table, bytes], None] | None = None
+
+    def after_fork(self) -> None:
+        """In the child of a fork, the thread that has the lock may not be there."""
+        self._lock = threading.Lock()
 
     def note(self, request: Request[Any], answer: Any) -> None:
         """Counts a request that was answered."""
@@ -103,3 +110,14 @@ class HotKeys:
         elif key < put.least:
             put.least = key
             put.outside += 1
+
+
+_OPEN: Final[weakref.WeakSet[HotKeys]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for each in list(_OPEN):
+        each.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

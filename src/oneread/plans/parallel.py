@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from oneread.store.uninterrupted import Completion
 
@@ -15,25 +18,58 @@ class ThreadPool:
     """Runs functions at the same time, as far as there are threads; started when it is first used."""
 
     def __init__(self, threads: int) -> None:
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="oneread-requests")
+        self._threads = threads
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="oneread-requests")
 
     def run_all(self, functions: Sequence[Callable[[], T]]) -> list[T]:
         """The results of all functions, in their order; raises the first of their errors when all have ended.
 
         The caller runs those that no thread has begun. So a function may call this in turn, and a pool whose threads
-        are busy, or were lost by a fork, is never waited for.
+        are busy, or that was closed, is never waited for.
         """
-        begun = [(function, self._executor.submit(function)) for function in functions[1:]]
-        ended = [_ended(function) for function in functions[:1]]
-        others = [_ended(function if future.cancel() else future.result) for function, future in reversed(begun)]
-        return [each.outcome() for each in [*ended, *reversed(others)]]
+        if self._process != os.getpid():  # the parent's threads are not here
+            self._start()
+        calls = [_PoolCall(function) for function in functions]
+        for call in calls[1:]:
+            with suppress(RuntimeError):  # it was closed meanwhile, or no thread can be started: the call may be queued
+                self._executor.submit(call.run)
+        if calls:
+            calls[0].run()
+        for call in reversed(calls):
+            call.finish()
+        return [call.completion.outcome() for call in calls]
 
     def close(self) -> None:
         """Ends the threads once they have nothing to do."""
         self._executor.shutdown(wait=False)
 
 
-def _ended(function: Callable[[], T]) -> Completion:
-    completion = Completion()
-    completion.run(function)
-    return completion
+class _PoolCall:
+    """A function that runs once, in the first thread that takes it."""
+
+    __slots__ = ("_ended", "_function", "_taken", "completion")
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._taken = threading.Lock()
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self.completion = Completion()
+
+    def run(self) -> None:
+        """Runs it, unless another thread has taken it."""
+        if self._taken.acquire(blocking=False):
+            try:
+                self.completion.run(self._function)
+            finally:
+                self._ended.release()
+
+    def finish(self) -> None:
+        """Runs it if no thread has taken it, and waits until it has ended."""
+        self.run()
+        with self._ended:
+            pass

@@ -65,6 +65,33 @@ def test_a_child_of_a_fork_runs_functions_without_the_threads_of_its_parent(pool
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def test_a_child_has_threads_of_its_own_where_the_parent_had_started_all(pool):
+    together = threading.Barrier(3)
+    pool.run_all([lambda: together.wait(SECONDS)] * 3)
+    child = os.fork()
+    if child == 0:
+        inside = threading.Barrier(3)
+        os._exit(0 if sorted(pool.run_all([lambda: inside.wait(SECONDS)] * 3)) == [0, 1, 2] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_closed_pool_leaves_all_to_the_caller(pool):
+    pool.close()
+    assert pool.run_all([threading.get_ident] * 3) == [threading.get_ident()] * 3
+
+
+def test_what_was_queued_when_no_thread_could_be_started_runs_once(pool, monkeypatch):
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    ran = []
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        assert pool.run_all([lambda number=number: ran.append(number) for number in range(3)]) == [None] * 3
+    assert pool.run_all([lambda: 1] * 3) == [1] * 3  # a thread goes through what is queued
+    assert sorted(ran) == [0, 1, 2]
+
+
 # Plans.
 
 

@@ -484,6 +484,19 @@ def test_the_collector_rests_until_the_last_batch_of_all_threads_has_ended():
     gc.enable()
 
 
+def test_the_collector_works_in_the_child_of_a_fork_during_a_batch():
+    with pause_collector():
+        child = os.fork()
+        if child == 0:
+            works = gc.isenabled()
+            with pause_collector():
+                rests = not gc.isenabled()
+            os._exit(0 if works and rests and gc.isenabled() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
 def test_weights_follow_what_takes_room():
     assert weight("x" * 100) == 100
     assert weight(1 << 8000) > 1000
