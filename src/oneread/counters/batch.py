@@ -59,6 +59,7 @@ class CounterBatch:
         self._some = threading.Event()
         self._flushing = threading.Lock()
         self._starting = threading.Lock()
+        self._taken: dict[str, int] = {}  # of what waited, what is in no part yet
         self._parts: list[tuple[Sequence[Add], Once]] = []
         self._thread: threading.Thread | None = None
         _OPEN.add(self)
@@ -114,8 +115,12 @@ class CounterBatch:
                 twice.
         """
         with self._flushing:
-            self._store()  # of a flush that failed: first, so that adds of the same counters are added up meanwhile
-            self._take()
+            self._split()  # of a flush that failed: first, so that adds of the same counters are added up meanwhile
+            self._store()
+            with self._lock:
+                self._taken, self._waiting, self._adds = self._waiting, {}, 0
+                self._full.clear()
+            self._split()
             self._store()
 
     def close(self) -> None:
@@ -148,14 +153,16 @@ class CounterBatch:
             self._commit(adds, once)
             del self._parts[0]
 
-    def _take(self) -> None:
-        """Makes parts of what waits, each with a token of its own: it stays the same until the part is stored."""
-        with self._lock:
-            waiting, self._waiting, self._adds = self._waiting, {}, 0
-            self._full.clear()
-        adds = (Add(check_name(name), amount, self._declared) for name, amount in waiting.items() if amount)
+    def _split(self) -> None:
+        """Makes parts of what was taken, each with a token of its own: it stays the same until the part is stored.
+
+        They are kept in one step: where this is interrupted, the next flush finds what was taken.
+        """
+        adds = (Add(check_name(name), amount, self._declared) for name, amount in self._taken.items() if amount)
+        parts = list(self._parts)
         while part := list(islice(adds, IN_ONE)):
-            self._parts.append((part, Once(ANY_COUNTER, os.urandom(TOKEN_BYTES), self._once_for)))
+            parts.append((part, Once(ANY_COUNTER, os.urandom(TOKEN_BYTES), self._once_for)))
+        self._parts, self._taken = parts, {}
 
     def _wake(self) -> None:
         """Starts the clock of the oldest add that waits, and the thread with the first of all."""
@@ -195,7 +202,7 @@ class CounterBatch:
         """Drops what waits. Done in the child of a fork: it is the parent's to store, and its thread is not here."""
         self._lock, self._flushing, self._starting = threading.Lock(), threading.Lock(), threading.Lock()
         self._full, self._some = threading.Event(), threading.Event()
-        self._waiting, self._adds, self._parts, self._thread = {}, 0, [], None
+        self._waiting, self._taken, self._adds, self._parts, self._thread = {}, {}, 0, [], None
 
 
 class AsyncCounterBatch(CounterBatch):

@@ -122,6 +122,28 @@ def test_the_thread_tries_again(caplog):
     assert "could not store what counters were added" in caplog.text
 
 
+@pytest.mark.parametrize("call", [1, 5, IN_ONE, IN_ONE + 1, 2 * IN_ONE + 7])
+def test_a_flush_that_is_interrupted_loses_and_doubles_nothing(call, monkeypatch):
+    """It is interrupted while it makes parts of what waits."""
+    store, calls = Store(), []
+
+    def check_name(name):
+        calls.append(name)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return name.encode()
+
+    with store.batch() as batch:
+        for number in range(2 * IN_ONE + 10):
+            batch.add(f"views:{number}")
+        monkeypatch.setattr("oneread.counters.batch.check_name", check_name)
+        with pytest.raises(KeyboardInterrupt):
+            batch.flush()
+        monkeypatch.undo()
+        batch.add("views:1")
+    assert (store.total, len(store.sums)) == (2 * IN_ONE + 11, 2 * IN_ONE + 10)
+
+
 def test_many_counters_are_several_transactions_each_with_its_token():
     store = Store()
     with store.batch() as batch:
