@@ -187,7 +187,7 @@ class CopyStep(Step, frozen=True):
 
     def plan(self, _operations):
         yield from Sleep(self.seconds)
-        yield from self.copier.step(2, due=False)
+        yield from self.copier.copy_all(2)
 
 
 def copier_of(simulation):

@@ -114,7 +114,7 @@ BY_SEED = {
     the_mark_is_put_after_the_add: 0,
     an_attempt_that_may_be_under_way_is_not_ended: 72,
     attempts_are_ended_by_the_clock_alone: 72,
-    rows_may_mark_again_after_the_copy: 10,
+    rows_may_mark_again_after_the_copy: 22,
     a_mark_is_removed_with_all_its_stamps: 2,
     a_mark_is_removed_before_the_copy: 0,
     all_rows_have_one_mark: 15,

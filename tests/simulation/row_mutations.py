@@ -306,7 +306,7 @@ def a_task_is_put_before_its_rows(patch):
 
 BY_SEED = {
     tombstones_are_left_out: 0,
-    a_tombstone_is_stamped_by_the_clock: 1,
+    a_tombstone_is_stamped_by_the_clock: 3,
     a_back_reference_is_removed_by_the_clock: 245,
     a_delta_leaves_no_token: 0,
     a_delta_does_not_look_at_the_root: 2,
@@ -320,7 +320,7 @@ BY_SEED = {
     a_marker_is_put_after_the_commit: 0,
     a_marker_is_removed_with_all_its_stamps: 1,
     a_loser_removes_its_own_marker: 2,
-    rows_are_written_before_the_commit: 0,
+    rows_are_written_before_the_commit: 3,
     sources_are_read_before_their_back_references: 635,
     a_claim_is_taken_from_its_owner: 6,
     copies_count_as_of_the_newest_version: 10,

@@ -195,7 +195,7 @@ BY_SEED = {
     the_grace_is_one_late_request: 71,
     young_back_references_are_purged: 12,
     living_back_references_are_purged: 0,
-    tokens_of_others_are_removed_before_their_intents: 38,
+    tokens_of_others_are_removed_before_their_intents: 54,
 }
 """Each with a seed that finds it."""
 

@@ -22,7 +22,7 @@ from oneread.derivations.pending_tasks import (
 )
 from oneread.plans.progress import Progress
 from oneread.transactions.outbox import BATCH
-from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.tasks import Draining, TaskStepResult
 
 DrainOption = Annotated[bool, typer.Option("--drain", help="Run all of them now, in this process.")]
 RetryOption = Annotated[
@@ -93,9 +93,9 @@ def command(
 
 def _drain(output: Output, database: Database) -> int:
     """Runs every task; after Ctrl-C the others are still in the outbox."""
-    batches = 0
+    batches, draining = 0, Draining()
     with output.progress() as report:
-        while (result := database.run(database.operations.drain_or_wait(BATCH))) is not TaskStepResult.IDLE:
+        while (result := database.run(database.operations.drain_or_wait(BATCH, draining))) is not TaskStepResult.IDLE:
             batches += bool(result)
             report(Progress("running tasks, in batches", batches))
     return batches

@@ -25,7 +25,7 @@ from oneread.database._sync.database import Database
 from oneread.database.hot_spots import HotSpots
 from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting
 from oneread.transactions.outbox import BATCH
-from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.tasks import Draining, TaskStepResult
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 NOTE_SECONDS: Final = 10.0
@@ -92,7 +92,8 @@ def _work_once(database: Database, is_over: Callable[[], bool]) -> None:
     operations = database.operations
 
     def do_tasks() -> None:
-        while not is_over() and database.run(operations.drain_or_wait(BATCH)) is not TaskStepResult.IDLE:
+        draining = Draining()
+        while not is_over() and database.run(operations.drain_or_wait(BATCH, draining)) is not TaskStepResult.IDLE:
             pass
 
     do_tasks()

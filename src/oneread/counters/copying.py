@@ -76,8 +76,8 @@ class CounterCopier:
         """Seconds after which a worker looks for marks again, so that none is copied too late."""
         return min(PAUSE_SECONDS, self._sources.soonest / 2)
 
-    def step(self, batch: int = BATCH, *, due: bool = True) -> Plan[bool]:
-        """Looks at some marked counters and copies them, or those of them that are `due`; whether to go on at once.
+    def step(self, batch: int = BATCH) -> Plan[bool]:
+        """Looks at some marked counters, of all in turn, and copies those that are due; whether to go on at once.
 
         Costs nothing where no entity shows a counter; else one scan, and a transaction for those that are copied: what
         a commit of the entities costs, and for each counter a row for the mark and a scan of its shards.
@@ -85,15 +85,27 @@ class CounterCopier:
         if not self._sources:
             return False
         now = yield from Now()
-        within = MARKED.behind(self._last) if self._last else MARKED
+        marked, self._last = yield from self._marked(self._last, batch)
+        due = {name: mark for name, mark in marked.items() if self._is_due(name, self.since(mark), now)}
+        copied = (yield from self.copy(due)) if due else 0
+        return bool(copied or self._last)
+
+    def copy_all(self, batch: int = BATCH) -> Plan[bool]:
+        """Copies all marked counters, also before they are due; whether there were any. Costs what its steps would."""
+        copied, last = 0, b""
+        while self._sources:
+            marked, last = yield from self._marked(last, batch)
+            copied += (yield from self.copy(marked)) if marked else 0
+            if not last:
+                break
+        return bool(copied)
+
+    def _marked(self, last: bytes, batch: int) -> Plan[tuple[dict[str, Row], bytes]]:
+        """Marked counters behind a row, by name with their marks; and the last row, empty if there are no more."""
+        within = MARKED.behind(last) if last else MARKED
         found = yield from Scan("counts", within, batch)
         check_ascending("counts", within, found)
-        self._last = found[-1][0] if len(found) == batch else b""
-        marked = {name_of(key): row for key, row in found}
-        if due:
-            marked = {name: mark for name, mark in marked.items() if self._is_due(name, self.since(mark), now)}
-        copied = (yield from self.copy(marked)) if marked else 0
-        return bool(copied or self._last)
+        return {name_of(key): row for key, row in found}, found[-1][0] if len(found) == batch else b""
 
     def since(self, mark: Row) -> int:
         """When a counter was marked, in milliseconds since 1970."""

@@ -77,7 +77,7 @@ from oneread.plans.trace import Cost, Observer, Trace
 from oneread.store.engine import Copyable, LocalReads, Measured
 from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
-from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.tasks import Draining, TaskStepResult
 from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
@@ -788,11 +788,11 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             await db.drain()
             ```
         """
-        batches = 0
+        batches, draining = 0, Draining()
         if retry:
             await self.run(self.operations.outbox.retry())
         while True:
-            result = await self.run(self.operations.drain_or_wait(TASK_BATCH))
+            result = await self.run(self.operations.drain_or_wait(TASK_BATCH, draining))
             if result is TaskStepResult.IDLE:
                 return batches
             batches += bool(result)

@@ -49,7 +49,7 @@ from oneread.transactions.intents import own_version, pending_key
 from oneread.transactions.jobs import JobRunner, PeriodicJob
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.tasks import Draining, TaskStepResult
 from oneread.transfer.bulk import Batches, BatchOptions
 from oneread.transfer.single_bulk import SingleBatches
 
@@ -403,16 +403,16 @@ class Operations:
         if self.fence.retired:
             self.lists.clear()
 
-    def drain_step(self, batch: int) -> Plan[TaskStepResult]:
-        """One batch of one task of the outbox, else of counters that entities do not show yet."""
-        result = yield from self.outbox.step(batch)
-        if not result and (yield from self.copies.step(due=False)):
+    def drain_step(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:
+        """One batch of one task of the outbox, else all counters that entities do not show yet."""
+        result = yield from self.outbox.step(batch, draining)
+        if not result and (yield from self.copies.copy_all()):
             return TaskStepResult.DONE
         return result
 
-    def drain_or_wait(self, batch: int) -> Plan[TaskStepResult]:
+    def drain_or_wait(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:
         """Like `drain_step`, with a pause when other workers have all of them."""
-        result = yield from self.drain_step(batch)
+        result = yield from self.drain_step(batch, draining)
         if result is TaskStepResult.HELD:
             yield from Sleep(_POLL_SECONDS)
         return result

@@ -244,7 +244,7 @@ class EntityType:
         recorded = frozenset(record)
         kept = self._recorded.get(recorded)
         if kept is None:
-            if len(self._recorded) == _WAYS:
+            if len(self._recorded) >= _WAYS:
                 return _NO_TOKENS
             views = (view for view in self.derivations if recorded.issuperset(view.tokens))
             kept = self._recorded[recorded] = frozenset(token for view in views for token in view.tokens)
@@ -265,7 +265,7 @@ class EntityType:
         """The tokens of views that need none of these inputs (`inputs_of`); none where this is asked in many ways."""
         kept = self._kept.get(differing)
         if kept is None:
-            if len(self._kept) == _WAYS:
+            if len(self._kept) >= _WAYS:
                 return _NO_TOKENS
             unchanged = (view for view, needed in self._inputs if needed.isdisjoint(differing))
             kept = self._kept[differing] = frozenset(token for view in unchanged for token in view.tokens)

@@ -506,28 +506,29 @@ class RowCommitter(HeldRows):
         return tasks
 
     def apply_waiting(self) -> Plan[int]:
-        """Applies the commits that were acknowledged before and no other call is applying; returns how many."""
+        """Applies the commits that are acknowledged and that no other call is applying; returns how many."""
         applied, this_call = 0, object()
         try:
-            while True:
+            for _ in range(len(self._later)):  # those that follow meanwhile are for the next call
                 self._appliers[this_call] = self.clock()
                 try:
                     done = self._later.popleft()
-                except IndexError:  # all, or another thread took the last one
-                    return applied
+                except IndexError:  # another thread took the last one
+                    break
                 yield from in_time(self._apply_held(done), self.clock, OPERATION)
                 applied += 1
         finally:
             self._appliers.pop(this_call, None)
+        return applied
 
     @property
-    def is_applying(self) -> bool:
-        """Whether commits that were acknowledged are not applied yet, or may not be: another call is at it.
+    def appliers(self) -> frozenset[object]:
+        """The calls that are applying commits which were acknowledged before.
 
         One that takes longer is found in the journal, and so is one that was interrupted and did not end.
         """
         now = self.clock()
-        return bool(self._later) or any(now - since < PATIENCE for since in list(self._appliers.values()))
+        return frozenset(call for call, since in list(self._appliers.items()) if now - since < PATIENCE)
 
     def _apply_held(self, done: Committed) -> Plan[None]:
         """Applies a commit whose row still has its intents: it may be applied for long, and its rows purged."""

@@ -58,9 +58,9 @@ class RowRecovery(RowApplier):
         yield from self.recover(patience=0.0)
 
     @property
-    def has_waiting_markers(self) -> bool:
-        """Whether the last look at the journal found markers that are too young to be recovered."""
-        return bool(self._markers)
+    def waiting_markers(self) -> frozenset[tuple[bytes, int]]:
+        """What the last look at the journal found that is too young to be recovered."""
+        return frozenset(self._markers)
 
     def recover(self, patience: float = PATIENCE) -> Plan[int]:
         """Finishes commits that were left, and ends attempts (rule 10); returns how many markers it removed.

@@ -22,11 +22,14 @@ from oneread.transactions.leases import LEASE, Lease, LeaseHolder
 from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
 from oneread.transactions.outbox import group_root
 from oneread.transactions.row_rollups import AskAlone, TotalsCommitter
-from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.tasks import Draining, TaskStepResult
 from oneread.transactions.unit_of_work import VALUE, later
 
 LOOK_SECONDS: Final = 1.0
 """How long a worker waits between two looks at the journal."""
+
+SOON_SECONDS: Final = 0.1
+"""The same while a drain waits for a commit that was under way."""
 
 
 class PageSizes(NamedTuple):
@@ -80,17 +83,14 @@ class RowTaskRunner:
         self._looked = -LOOK_SECONDS
         self._other_feeds = OtherFeeds(committer.feeds.prefixes, standing)
 
-    def step(self, batch: int) -> Plan[TaskStepResult]:
+    def step(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:
         """One batch of the first task that no other worker has; now and then, recovers what other programs left."""
-        if (yield from self._committer.apply_waiting()):
+        if (yield from self._apply_waiting(draining)):
             return TaskStepResult.DONE
-        within, held = outbox.TASKS, False
+        within = outbox.TASKS
         yield from self._committer.renew_lease()
-        now = self._committer.clock()
-        looks = now - self._looked >= LOOK_SECONDS
-        if looks:
-            self._looked = now
-            yield from self._committer.recover()
+        looks = yield from self._look(draining)
+        held = self._waits(draining, looks=looks)  # before the tasks are read: what it is about may end with one
         while True:
             found = yield from Scan("system", within, 1, families="dm")
             if not found:
@@ -98,10 +98,8 @@ class RowTaskRunner:
                 if looks or self._committer.shows_groups:
                     result = yield from self._committer.next_group(self.leases, self._writes_alone)
                 if result is TaskStepResult.DONE:
-                    self.batches += 1
-                    return result
+                    return self._done(draining)
                 held = held or result is TaskStepResult.HELD
-                held = held or self._committer.has_waiting_markers or self._committer.is_applying
                 return TaskStepResult.HELD if held else TaskStepResult.IDLE
             key, row = found[0]
             newest = yield from self._newest(key)
@@ -110,10 +108,45 @@ class RowTaskRunner:
                 continue
             done = yield from self._advance(newest, batch) if newest is not None else self._drop(key, row)
             if done:
-                self.batches += 1
-                return TaskStepResult.DONE
+                return self._done(draining)
             held = held or newest is not None
             within = within.behind(key if newest is None else newest[0])
+
+    def _apply_waiting(self, draining: Draining | None) -> Plan[bool]:
+        """Applies what was acknowledged; whether that was a batch of its own, which a drain has once."""
+        applied = yield from self._committer.apply_waiting()
+        if draining is None:
+            return bool(applied)
+        if draining.appliers is not None:
+            return False
+        draining.appliers = self._committer.appliers
+        return bool(applied)
+
+    def _look(self, draining: Draining | None) -> Plan[bool]:
+        """Looks at the journal and recovers what was left in it, now and then, and while a drain waits for a commit."""
+        now = self._committer.clock()
+        waits = SOON_SECONDS if draining is not None and draining.markers else LOOK_SECONDS
+        looks = now - self._looked >= waits or (draining is not None and draining.markers is None)
+        if looks:
+            yield from self._committer.recover()
+            self._looked = now
+        return looks
+
+    def _done(self, draining: Draining | None) -> TaskStepResult:
+        """What a batch answers; what it has committed may be applied by another call."""
+        self.batches += 1
+        if draining is not None:
+            draining.appliers = None
+        return TaskStepResult.DONE
+
+    def _waits(self, draining: Draining | None, *, looks: bool) -> bool:
+        """Whether commits are under way that a drain waits for; without one, whether there are any."""
+        markers, appliers = self._committer.waiting_markers, self._committer.appliers
+        if draining is None or draining.appliers is None:
+            return bool(markers or appliers)
+        if looks:
+            draining.markers = markers if draining.markers is None else draining.markers & markers
+        return bool(draining.markers or draining.appliers & appliers)
 
     def _newest(self, key: bytes) -> Plan[tuple[bytes, Row] | None]:
         """The newest task of the source of a task; the older ones are removed."""
@@ -191,17 +224,23 @@ class RowTaskRunner:
     def finish_waiting(self) -> Plan[None]:
         """Finishes what is in the journal, and does tasks until none is left; waits for those of other workers."""
         yield from self._committer.recover(patience=0.0)
-        while (result := (yield from self.step(outbox.BATCH))) is not TaskStepResult.IDLE:
+        draining = Draining(frozenset())
+        while (result := (yield from self.step(outbox.BATCH, draining))) is not TaskStepResult.IDLE:
             if result is TaskStepResult.HELD:
                 yield from Sleep(LOOK_SECONDS)
 
     def retry(self) -> Plan[int]:
         """Retries everything that is set aside; returns how much that was."""
-        rows = yield from Scan("system", outbox.SET_ASIDE, outbox.BATCH)
-        for _key, shown in map(outbox.read_aside, rows):
-            if shown is not None:
-                yield from self._committer.retry_aside(shown.source, shown.holder)
-        return len(rows)
+        within, tried = outbox.SET_ASIDE, 0
+        while True:
+            rows = yield from Scan("system", within, outbox.BATCH)
+            for _key, shown in map(outbox.read_aside, rows):
+                if shown is not None:
+                    yield from self._committer.retry_aside(shown.source, shown.holder)
+            tried += len(rows)
+            if len(rows) < outbox.BATCH:
+                return tried
+            within = within.behind(rows[-1][0])
 
     def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
         """Whether these tasks are done.

@@ -61,6 +61,19 @@ class TaskStepResult(enum.Enum):
         return self is TaskStepResult.DONE
 
 
+class Draining:
+    """What one drain waits for, on a store that changes one row at a time: commits that were under way as it began.
+
+    Otherwise it would wait for those that begin meanwhile, and not end while others write all the time.
+    """
+
+    def __init__(self, markers: frozenset[tuple[bytes, int]] | None = None) -> None:
+        self.markers = markers
+        """Those in the journal at its first look that were still there at its last; None before the first."""
+        self.appliers: frozenset[object] | None = None
+        """The calls that were applying commits when it had applied the rest itself; None until it has."""
+
+
 class TaskRows(NamedTuple):
     """The next rows of `views` that a task goes through, and whether there are more."""
 
@@ -110,7 +123,7 @@ class OutboxRunner(Protocol):
     leases: LeaseHolder
     batches: int
 
-    def step(self, batch: int) -> Plan[TaskStepResult]:
+    def step(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:
         """One batch of the next task that no other worker has."""
         ...
 
@@ -198,7 +211,7 @@ class TaskRunner:
     def _handler(self, key: bytes) -> TaskHandler:
         return self._handlers[outbox.kind_of(outbox.source_of(key))]
 
-    def step(self, batch: int) -> Plan[TaskStepResult]:
+    def step(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:  # noqa: ARG002 - see there
         """One batch of the next task in turn that no other worker has, or of what was set aside and has changed since.
 
         Raises:

@@ -87,7 +87,7 @@ def test_a_copy_reaches_its_bound(store, monkeypatch):
         store.clock.tick(10)
         operations = store.db.operations
         copier = RowCounterCopier(operations.committer, operations.catalog.counters)
-        found = store.cost(store.db.run, copier.step(due=False))
+        found = store.cost(store.db.run, copier.copy_all())
         assert store.db.get(Page, 1).views == number + 1
     monkeypatch.setattr(row_counter_costs, "MOST_SHARDS", 1)
     (bound,) = [each for each in declared.of(SCHEMA, span="row").table() if each.verb == "copy"]

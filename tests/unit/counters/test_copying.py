@@ -1,6 +1,7 @@
 """When the values of counters are copied: once in an interval, in time, and whatever clocks say."""
 
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_two_workers_do_not_copy_twice():
         db.counter("views:1").add(1)
         operations = db.operations
         other = CounterCopier(operations.committer, operations.catalog.counters)
-        version = db.run(other.step(due=False)), db.get(Page, 1)
+        version = db.run(other.copy_all()), db.get(Page, 1)
         assert db.run(operations.copies._copy(["views:1"])) == 1  # it saw the mark before the other took it away
         assert db.get(Page, 1) == version[1]
         assert db.verify().clean
@@ -123,3 +124,21 @@ def test_adds_of_any_sign_are_shown(amount, store):
             batch.add("likes:1", 3)
         db.drain()
         assert (db.get(Page, 1).views, db.get(Page, 1).likes) == (amount + 2, 3)
+
+
+@each_store
+def test_a_drain_copies_all_while_a_worker_is_at_some(store):
+    """The worker has looked at as many as it does at once, and copies none of them yet."""
+    with connect(store, PAGES, workers=0) as db:
+        for number in range(3):
+            db.save(Page(number=number))
+            db.counter(f"views:{number}").add(number + 1)
+        worker = db.operations.copies.step(3)
+        asked = next(worker)
+        while not isinstance(asked, Scan):
+            asked = worker.send(db.run(asked.__iter__()))
+        with suppress(StopIteration):  # none is due yet
+            worker.send(db.run(asked.__iter__()))
+        db.drain()
+        assert marked(db) == 0
+        assert [row.views for row in db.page(PagesByViews)] == [3, 2, 1]

@@ -128,8 +128,8 @@ def test_what_each_call_asks(face, url):
     show = ["Read roots", "Read counts", "Scan counts", "Mutate system", "CheckAndMutate roots"]
     apply = ["Mutate views", "Mutate roots", "Mutate system", "Mutate counts"]
     copies = opened.db.operations.copies
-    assert ask(lambda: opened.run(copies.step(due=False))) == [*unmark, *show, *apply]
-    assert ask(lambda: opened.run(copies.step(due=False))) == ["Scan counts"]
+    assert ask(lambda: opened.run(copies.copy_all())) == [*unmark, *show, *apply]
+    assert ask(lambda: opened.run(copies.copy_all())) == ["Scan counts"]
     assert add(once="c") == ["Read counts", "Mutate counts", SWAP], "the first of an interval marks"
     assert add(once="d") == ["Read counts", SWAP]
     assert add() == [SWAP, "Read counts", "Read counts", SWAP], "the row was changed by the adds with tokens"
@@ -255,7 +255,7 @@ def test_a_counter_that_is_added_to_all_the_time_delays_no_others(db, caplog):
         if isinstance(asked, CheckAndMutate) and asked.mutation.key == row:
             db.counter("views:1", shards=1).add(1)
 
-    assert run_slowly(db, db.operations.copies.step(due=False), before) is True
+    assert run_slowly(db, db.operations.copies.copy_all(), before) is True
     assert [db.get(Page, number).views for number in (1, 2)] == [0, 1]
     assert "could not show counter 'views:1'" in caplog.text
     db.drain()
@@ -344,7 +344,7 @@ def test_two_workers_do_not_copy_twice(db):
     operations = db.operations
     other = RowCounterCopier(operations.committer, operations.catalog.counters)
     ((key, mark),) = db.run(Scan("counts", MARKED, 9).__iter__())
-    assert db.run(other.step(due=False))
+    assert db.run(other.copy_all())
     shown = db.run(Read("roots", [operations.root(Page, (1,))], "dm").__iter__())
     assert db.run(operations.copies.copy({"views:1": mark})) == 1  # it saw the mark before the other took it away
     assert db.run(Read("roots", [operations.root(Page, (1,))], "dm").__iter__()) == shown
@@ -439,5 +439,5 @@ def test_a_load_restores_counters_that_entities_show(db):
         for each in restored:
             other.run(each.plan(other.operations.counters.committer))
         other.run(other.operations.outbox.finish_waiting())
-        other.run(other.operations.copies.step(due=False))
+        other.run(other.operations.copies.copy_all())
         assert [row.views for row in other.page(PagesByViews)] == [5, 0, 0]

@@ -13,9 +13,8 @@ from oneread.errors import BudgetExceeded, Corrupt, InvalidCursor, OutcomeUnknow
 from oneread.plans import performer
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
-from oneread.transactions import row_commits
+from oneread.transactions import row_commits, row_recovery
 from oneread.transactions.intents import read_root
-from oneread.transactions.row_recovery import PATIENCE
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE
 from tests.unit.database.faces import FACES
@@ -154,11 +153,47 @@ def test_a_thread_that_was_interrupted_while_it_applied_keeps_no_other_waiting(h
     saved = hasty.save(thing())
     interrupted = committer.apply_waiting()
     next(interrupted)
-    assert committer.is_applying
-    later = committer.clock() + PATIENCE
+    assert committer.appliers
+    later = committer.clock() + row_recovery.PATIENCE
     monkeypatch.setattr(committer, "clock", lambda: later)
-    assert not committer.is_applying
+    assert not committer.appliers
     assert numbers(hasty.page(ThingsOfColor, "red", includes=saved)) == [1]
+
+
+@pytest.mark.parametrize("wait", ["commit", "views"])
+def test_a_drain_ends_while_others_write_all_the_time(url, db, wait, monkeypatch):  # noqa: ARG001 - has filled the store
+    """At each of its looks other commits are in the journal, and others wait to be applied."""
+    with connect(url, DECLARED, wait=wait, workers=0) as opened, connect(url, DECLARED, workers=0) as other:
+        committer, under_way = opened.operations.committer, []
+        recover = committer.recover
+
+        def recover_beside_others(*given, **named):
+            number = len(under_way)
+            for plan, asked in under_way[-1:]:  # the one that the look before has seen ends
+                other.run(ending(plan, asked))
+            plan = other.operations.save(thing(number), "save")
+            asked = next(plan)
+            while not (isinstance(asked, CheckAndMutate) and asked.table == "roots"):
+                asked = plan.send(other.run(asked.__iter__()))
+            under_way.append((plan, asked))
+            opened.save(thing(1000 + number))
+            return (yield from recover(*given, **named))
+
+        def ending(plan, asked):
+            while True:
+                try:
+                    asked = plan.send((yield asked))
+                except StopIteration:
+                    return
+
+        monkeypatch.setattr(committer, "recover", recover_beside_others)
+        opened.save(thing(2000))
+        opened.drain()
+        opened.run(opened.operations.outbox.finish_waiting())
+        monkeypatch.undo()
+        assert opened.get(Colors, "red").things >= len(under_way)
+        for plan, asked in under_way[-1:]:
+            other.run(ending(plan, asked))
 
 
 def test_threads_that_apply_what_waits_share_it(url, db):  # noqa: ARG001 - the database that has filled the store
@@ -172,7 +207,7 @@ def test_threads_that_apply_what_waits_share_it(url, db):  # noqa: ARG001 - the 
                 opened.drain()
                 return opened.get(Colors, "red").things
 
-            for number in range(100):
+            for number in range(25):
                 opened.save(thing(number))
                 assert list(pool.map(drain_and_count, range(4))) == [number + 1] * 4
     finally:
@@ -206,8 +241,8 @@ def test_what_another_program_has_applied_is_not_applied_again(db, url):
         db.page(ThingsOfColor, "red", includes=token)
         asked.clear()
         late.operations.outbox._looked = float("inf")  # no look at the journal
-        late.drain()
-        assert [type(each) for each in asked] == [Read, Scan]
+        steps = [late.run(late.operations.drain_step(1)) for _ in range(2)]
+        assert (steps, [type(each) for each in asked]) == ([TaskStepResult.DONE, TaskStepResult.IDLE], [Read, Scan])
     assert numbers(db.page(ThingsOfColor, "red")) == [1]
 
 

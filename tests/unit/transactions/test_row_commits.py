@@ -590,7 +590,7 @@ def test_a_holder_that_is_set_aside_again_stays_aside_whatever_the_clock_says(st
 def test_a_holder_is_retried_however_many_others_its_source_has(stale, monkeypatch):
     monkeypatch.setattr(outbox, "BATCH", 1)
     stale.refusing.refuses = False
-    assert [retry(stale) for _ in range(4)] == [1, 1, 1, 0]
+    assert [retry(stale), retry(stale)] == [3, 0]
     assert [stale.find(Thing, each).maker.name for each in (1, 2, 3)] == ["new"] * 3
 
 
