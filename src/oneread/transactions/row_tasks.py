@@ -28,9 +28,6 @@ from oneread.transactions.unit_of_work import VALUE, later
 LOOK_SECONDS: Final = 1.0
 """How long a worker waits between two looks at the journal."""
 
-SOON_SECONDS: Final = 0.1
-"""The same while a drain waits for a commit that was under way."""
-
 
 class PageSizes(NamedTuple):
     """How many pages are done under one lease, of entries and of holders that get cells, and how many batches each is.
@@ -125,11 +122,14 @@ class RowTaskRunner:
     def _look(self, draining: Draining | None) -> Plan[bool]:
         """Looks at the journal and recovers what was left in it, now and then, and while a drain waits for a commit."""
         now = self._committer.clock()
-        waits = SOON_SECONDS if draining is not None and draining.markers else LOOK_SECONDS
-        looks = now - self._looked >= waits or (draining is not None and draining.markers is None)
+        is_first = draining is not None and draining.markers is None
+        wait = draining.wait if draining is not None and draining.markers else LOOK_SECONDS
+        looks = is_first or now - self._looked >= wait
         if looks:
             yield from self._committer.recover()
             self._looked = now
+        if looks and draining is not None:
+            draining.wait = min(LOOK_SECONDS, 1.5 * draining.wait)
         return looks
 
     def _done(self, draining: Draining | None) -> TaskStepResult:

@@ -72,6 +72,8 @@ class Draining:
         """Those in the journal at its first look that were still there at its last; None before the first."""
         self.appliers: frozenset[object] | None = None
         """The calls that were applying commits when it had applied the rest itself; None until it has."""
+        self.wait = 0.01
+        """Seconds until it looks again while it waits: most commits that are under way end soon."""
 
 
 class TaskRows(NamedTuple):
