@@ -183,7 +183,7 @@ def a_marker_is_put_after_the_commit(patch):
 
 
 def a_marker_is_removed_with_all_its_stamps(patch):
-    edit(patch, RowCommitter, "apply", ("deletes={MARKED: intents.version}", "deletes={MARKED: 1 << 62}"))
+    edit(patch, row_apply, "without_markers", ("deletes={MARKED: intents.version}", "deletes={MARKED: 1 << 62}"))
 
 
 def a_loser_removes_its_own_marker(patch):

@@ -161,7 +161,7 @@ def an_entry_comes_after_the_intents_are_cleared(patch):
         RowCommitter,
         "apply",
         (ADDED, ""),
-        ("    markers = [", f"{ADDED}    markers = ["),
+        ("    markers = ", f"{ADDED}    markers = "),
     )
 
 

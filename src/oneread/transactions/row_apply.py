@@ -173,11 +173,7 @@ class RowApplier(RowSystem):
         if cleared:
             yield from until_answered(Mutate("roots", cleared))
             self._note_spent(tokens)
-        markers = [
-            RowMutation(place, deletes={MARKED: intents.version})
-            for key, intents, _shards, versions, _root in done
-            for place in dict.fromkeys(journal_key(key, each) for each in sorted(versions))
-        ]
+        markers = without_markers(*done)
         if markers:
             yield from Mutate("system", markers)
 
@@ -317,6 +313,15 @@ def new_commit() -> Plan[bytes]:
     """An id that no other commit has."""
     first, second = (yield from Random()), (yield from Random())
     return int(first * 2**53).to_bytes(7, "big") + int(second * 2**53).to_bytes(7, "big")
+
+
+def without_markers(*done: Committed) -> list[RowMutation]:
+    """Removes the markers of commits that are applied."""
+    return [
+        RowMutation(place, deletes={MARKED: intents.version})
+        for key, intents, _shards, versions, _root in done
+        for place in dict.fromkeys(journal_key(key, each) for each in sorted(versions))
+    ]
 
 
 def left_tasks(done: Committed) -> list[bytes]:

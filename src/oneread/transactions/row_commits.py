@@ -54,7 +54,15 @@ from oneread.transactions.loading import still_referenced
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.outbox import SetAside, is_group_root
 from oneread.transactions.root import BODY, VERSION, Root, next_version
-from oneread.transactions.row_apply import Committed, check_sums, group_tasks, left_tasks, new_commit, reserve
+from oneread.transactions.row_apply import (
+    Committed,
+    check_sums,
+    group_tasks,
+    left_tasks,
+    new_commit,
+    reserve,
+    without_markers,
+)
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, follow_feeds, noted
 from oneread.transactions.row_holds import HeldRows, RecordedKeys
 from oneread.transactions.row_pointers import put_pointers, refers, taken, taken_by
@@ -531,11 +539,16 @@ class RowCommitter(HeldRows):
         return frozenset(call for call, since in list(self._appliers.items()) if now - since < PATIENCE)
 
     def _apply_held(self, done: Committed) -> Plan[None]:
-        """Applies a commit whose row still has its intents: it may be applied for long, and its rows purged."""
+        """Applies a commit whose row still has its intents: it may be applied for long, and its rows purged.
+
+        Who applied it has left its marker; a drain would wait for that, until it is recovered.
+        """
         (row,) = yield from surely(Read("roots", [done.key], "dm"))
         seen = read_root(done.key, row)
         if not done.intents or seen.intends(done.intents.version):
             yield from self._settle(done, ())
+        elif markers := without_markers(done):
+            yield from surely(Mutate("system", markers))
 
     def has_applied(self, pending: Collection[bytes]) -> Plan[bool]:
         """Whether the commits among these tasks are applied. One request for each."""

@@ -14,7 +14,7 @@ from oneread.plans import performer
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions import row_commits, row_recovery
-from oneread.transactions.intents import read_root
+from oneread.transactions.intents import JOURNAL, read_root
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE
 from tests.unit.database.faces import FACES
@@ -232,7 +232,7 @@ def test_the_next_commit_of_a_row_applies_the_one_before(hasty):
 
 
 def test_what_another_program_has_applied_is_not_applied_again(db, url):
-    """It may be long ago, and what was removed since may be purged: one look at the row, and nothing is written."""
+    """It may be long ago, and what was removed since may be purged: one look at the row, and only the marker goes."""
     asked = []
     with connect(
         url, DECLARED, wait="commit", workers=0, observers=(lambda request, _a: asked.append(request),)
@@ -242,7 +242,11 @@ def test_what_another_program_has_applied_is_not_applied_again(db, url):
         asked.clear()
         late.operations.outbox._looked = float("inf")  # no look at the journal
         steps = [late.run(late.operations.drain_step(1)) for _ in range(2)]
-        assert (steps, [type(each) for each in asked]) == ([TaskStepResult.DONE, TaskStepResult.IDLE], [Read, Scan])
+        assert (steps, [type(each) for each in asked]) == (
+            [TaskStepResult.DONE, TaskStepResult.IDLE],
+            [Read, Mutate, Scan],
+        )
+        assert not late.run(Scan("system", JOURNAL, 1).__iter__())
     assert numbers(db.page(ThingsOfColor, "red")) == [1]
 
 
