@@ -92,12 +92,11 @@ class CounterCopier:
 
     def copy_all(self, batch: int = BATCH) -> Plan[bool]:
         """Copies all marked counters, also before they are due; whether there were any. Costs what its steps would."""
-        copied, last = 0, b""
-        while self._sources:
+        copied, last, more = 0, b"", bool(self._sources)
+        while more:
             marked, last = yield from self._marked(last, batch)
             copied += (yield from self.copy(marked)) if marked else 0
-            if not last:
-                break
+            more = bool(last)
         return bool(copied)
 
     def _marked(self, last: bytes, batch: int) -> Plan[tuple[dict[str, Row], bytes]]:

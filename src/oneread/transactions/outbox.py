@@ -16,7 +16,7 @@ import msgspec
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
-from oneread.store.requests import Found, Read
+from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions.leases import LEASE, Lease, encode_lease
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork, later
@@ -337,6 +337,13 @@ def read_aside(found: Found) -> AsideEntry:
     except (KeyError, msgspec.MsgspecError):
         return AsideEntry(key, None)
     return AsideEntry(key, shown if aside_key(shown.source, shown.holder) == key else None)
+
+
+def some_aside(within: RowRange) -> Plan[tuple[list[AsideEntry], RowRange | None]]:
+    """The first entries of a range of `SET_ASIDE`, and the range behind them; None if there are no more."""
+    rows = yield from Scan("system", within, BATCH)
+    rest = within.behind(rows[-1][0]) if len(rows) == BATCH else None
+    return [read_aside(row) for row in rows], rest
 
 
 def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseException, now: int) -> None:

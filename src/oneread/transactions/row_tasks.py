@@ -87,7 +87,7 @@ class RowTaskRunner:
         within = outbox.TASKS
         yield from self._committer.renew_lease()
         looks = yield from self._look(draining)
-        held = self._waits(draining, looks=looks)  # before the tasks are read: what it is about may end with one
+        held = self._waits(draining)  # before the tasks are read: what it is about may end with one
         while True:
             found = yield from Scan("system", within, 1, families="dm")
             if not found:
@@ -128,8 +128,10 @@ class RowTaskRunner:
         if looks:
             yield from self._committer.recover()
             self._looked = now
-        if looks and draining is not None:
-            draining.wait = min(LOOK_SECONDS, 1.5 * draining.wait)
+            if draining is not None:
+                markers = self._committer.waiting_markers
+                draining.markers = markers if draining.markers is None else draining.markers & markers
+                draining.wait = min(LOOK_SECONDS, 1.5 * draining.wait)
         return looks
 
     def _done(self, draining: Draining | None) -> TaskStepResult:
@@ -139,14 +141,12 @@ class RowTaskRunner:
             draining.appliers = None
         return TaskStepResult.DONE
 
-    def _waits(self, draining: Draining | None, *, looks: bool) -> bool:
+    def _waits(self, draining: Draining | None) -> bool:
         """Whether commits are under way that a drain waits for; without one, whether there are any."""
-        markers, appliers = self._committer.waiting_markers, self._committer.appliers
-        if draining is None or draining.appliers is None:
-            return bool(markers or appliers)
-        if looks:
-            draining.markers = markers if draining.markers is None else draining.markers & markers
-        return bool(draining.markers or draining.appliers & appliers)
+        appliers = self._committer.appliers
+        if draining is None:
+            return bool(self._committer.waiting_markers or appliers)
+        return bool(draining.markers or not appliers.isdisjoint(draining.appliers or ()))
 
     def _newest(self, key: bytes) -> Plan[tuple[bytes, Row] | None]:
         """The newest task of the source of a task; the older ones are removed."""
@@ -231,16 +231,15 @@ class RowTaskRunner:
 
     def retry(self) -> Plan[int]:
         """Retries everything that is set aside; returns how much that was."""
-        within, tried = outbox.SET_ASIDE, 0
-        while True:
-            rows = yield from Scan("system", within, outbox.BATCH)
-            for _key, shown in map(outbox.read_aside, rows):
+        within: RowRange | None = outbox.SET_ASIDE
+        tried = 0
+        while within is not None:
+            entries, within = yield from outbox.some_aside(within)
+            for _key, shown in entries:
                 if shown is not None:
                     yield from self._committer.retry_aside(shown.source, shown.holder)
-            tried += len(rows)
-            if len(rows) < outbox.BATCH:
-                return tried
-            within = within.behind(rows[-1][0])
+            tried += len(entries)
+        return tried
 
     def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
         """Whether these tasks are done.

@@ -387,7 +387,7 @@ class TaskRunner:
         """Retries the first entries whose source or holder has changed since; False when there is none."""
         within: RowRange | None = outbox.SET_ASIDE
         while within is not None:
-            entries, within = yield from _some(within)
+            entries, within = yield from outbox.some_aside(within)
             changed = yield from outbox.changed(entries)
             if changed:
                 yield from self._retry(changed)
@@ -399,7 +399,7 @@ class TaskRunner:
         within: RowRange | None = outbox.SET_ASIDE
         done = 0
         while within is not None:
-            entries, within = yield from _some(within)
+            entries, within = yield from outbox.some_aside(within)
             readable = [entry for entry in entries if entry.shown is not None]
             if readable:
                 yield from self._retry(readable)
@@ -512,13 +512,6 @@ def _tasks(within: RowRange, size: int) -> Plan[tuple[Sequence[Found], bytes | N
             raise
         return (), key
     return rows, None
-
-
-def _some(within: RowRange) -> Plan[tuple[list[AsideEntry], RowRange | None]]:
-    """The first entries of a range, and the range behind them."""
-    rows = yield from Scan("system", within, outbox.BATCH)
-    rest = within.behind(rows[-1][0]) if len(rows) == outbox.BATCH else None
-    return [outbox.read_aside(row) for row in rows], rest
 
 
 def _progress(row: Row) -> int:
