@@ -108,8 +108,9 @@ class RedisCache:
             return ask(self, request)
         except (RedisError, OSError, ValueError) as error:
             raise self._failure(error, changes=changes) from error
-        except BaseException:  # interrupted: an answer may be on its way, on a connection that is in the pool again
-            self._client.connection_pool.disconnect(inuse_connections=False)
+        except BaseException as error:
+            if not isinstance(error, StoreError):  # interrupted: an answer may come on a connection of the pool
+                self._client.connection_pool.disconnect(inuse_connections=False)
             raise
 
     def close(self) -> None:

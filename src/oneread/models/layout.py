@@ -102,8 +102,7 @@ class Layout(Generic[E]):
 
     def _generate(self) -> None:
         try:
-            prepare_type(self._shadow)
-            unpack = msgspec.msgpack.Decoder(self._shadow, dec_hook=revive).decode
+            unpack = msgspec.msgpack.Decoder(prepare_type(self._shadow), dec_hook=revive).decode
             self._unpack_many = msgspec.msgpack.Decoder(list[self._shadow], dec_hook=revive).decode  # type: ignore[name-defined]
         except (TypeError, NameError) as error:
             raise InvalidDeclaration(

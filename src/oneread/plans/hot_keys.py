@@ -57,10 +57,10 @@ class HotKeys:
         self._kept = kept
         self._counts: dict[RowPlace, list[int]] = {}
         self._lock = threading.Lock()
-        _OPEN.add(self)
         self.ends: dict[RowPlace, PutKeys] = {}
         """By table and prefix; there are as many as models and views."""
         self.when_lost: Callable[[Table, bytes], None] | None = None
+        _OPEN.add(self)
 
     def after_fork(self) -> None:
         """In the child of a fork, the thread that has the lock may not be there."""

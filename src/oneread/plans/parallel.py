@@ -36,40 +36,40 @@ class ThreadPool:
         calls = [_PoolCall(function) for function in functions]
         for call in calls[1:]:
             with suppress(RuntimeError):  # it was closed meanwhile, or no thread can be started: the call may be queued
-                self._executor.submit(call.run)
-        if calls:
-            calls[0].run()
+                self._executor.submit(call.take)
+        for call in calls[:1]:
+            call.take()
         for call in reversed(calls):
             call.finish()
-        return [call.completion.outcome() for call in calls]
+        return [call.outcome() for call in calls]
 
     def close(self) -> None:
         """Ends the threads once they have nothing to do."""
         self._executor.shutdown(wait=False)
 
 
-class _PoolCall:
+class _PoolCall(Completion):
     """A function that runs once, in the first thread that takes it."""
 
-    __slots__ = ("_ended", "_function", "_taken", "completion")
+    __slots__ = ("_ended", "_taken", "_work")
 
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__()
+        self._work = work
         self._taken = threading.Lock()
         self._ended = threading.Lock()
         self._ended.acquire()
-        self.completion = Completion()
 
-    def run(self) -> None:
+    def take(self) -> None:
         """Runs it, unless another thread has taken it."""
         if self._taken.acquire(blocking=False):
             try:
-                self.completion.run(self._function)
+                self.run(self._work)
             finally:
                 self._ended.release()
 
     def finish(self) -> None:
         """Runs it if no thread has taken it, and waits until it has ended."""
-        self.run()
+        self.take()
         with self._ended:
             pass

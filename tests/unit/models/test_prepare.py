@@ -1,7 +1,7 @@
 """Threads that are the first to decode a type at the same time: msgspec alone would end the process.
 
-The programs run in processes of their own. msgspec looks at `Deep` when it has looked at
-half of `Inner`, and this takes so long that other threads come in between.
+The programs run in processes of their own. msgspec looks at `Deep` when it has looked at half of `Inner`, and this
+takes so long that other threads come in between.
 """
 
 import subprocess

@@ -1,6 +1,8 @@
 """Hot keys are counted in flat memory, and the hottest are found whatever else there is."""
 
+import os
 import random
+import signal
 from collections import Counter
 
 import pytest
@@ -66,3 +68,14 @@ def test_who_listens_is_called_for_each():
     hot.when_lost = lambda *place: seen.append(place)
     lose(hot, b"a", b"a")
     assert seen == [("counts", b"a")] * 2
+
+
+def test_the_child_of_a_fork_counts_though_a_thread_of_the_parent_was_counting():
+    hot = HotKeys()
+    with hot._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            lose(hot, b"a")
+            os._exit(0 if hot.lost(1) == [LostSwaps("counts", b"a", 1, 0)] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
