@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -95,6 +96,15 @@ def pytest_runtest_protocol(item):
         os._exit = leave
         if measuring is not None:
             os.environ[CHILDREN] = measuring
+
+
+@pytest.fixture
+def busy_threads():
+    """Threads are switched wherever they can be."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture(params=["memory", "lmdb"])

@@ -594,8 +594,9 @@ def test_a_writer_that_comes_late_to_a_store_that_was_closed_gets_closed(path, m
     assert outcomes == [Closed]
 
 
+@pytest.mark.usefixtures("busy_threads")
 @pytest.mark.parametrize("durability", ["none", "group"])
-def test_writers_of_a_store_that_is_closed_get_their_answer_or_closed(path, durability, request):
+def test_writers_of_a_store_that_is_closed_get_their_answer_or_closed(path, durability):
     """A file number that was closed is given out again at once: to the next opening, or to any file of the program."""
     outcomes = set()
 
@@ -608,9 +609,6 @@ def test_writers_of_a_store_that_is_closed_get_their_answer_or_closed(path, dura
         except BaseException as failure:  # noqa: BLE001 - looked at below
             outcomes.add(repr(failure))
 
-    before = sys.getswitchinterval()
-    request.addfinalizer(lambda: sys.setswitchinterval(before))
-    sys.setswitchinterval(1e-6)  # threads are switched wherever they can be
     for _ in range(300 if THOROUGH else 25):
         engine = LmdbEngine(path, durability=durability)
         threads = [threading.Thread(target=write, args=(engine, b"%d" % k)) for k in range(4)]

@@ -1,6 +1,5 @@
 """For what a write waits on a store that changes one row at a time, and what it does when budget or time run out."""
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
@@ -196,22 +195,18 @@ def test_a_drain_ends_while_others_write_all_the_time(url, db, wait, monkeypatch
             other.run(ending(plan, asked))
 
 
-def test_threads_that_apply_what_waits_share_it(url, db):  # noqa: ARG001 - the database that has filled the store
+@pytest.mark.usefixtures("busy_threads", "db")
+def test_threads_that_apply_what_waits_share_it(url):
     """Each takes one when it has seen that there is one, but another thread may come in between."""
-    seen = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with connect(url, DECLARED, wait="commit", workers=0) as opened, ThreadPoolExecutor(4) as pool:
+    with connect(url, DECLARED, wait="commit", workers=0) as opened, ThreadPoolExecutor(4) as pool:
 
-            def drain_and_count(_number):
-                opened.drain()
-                return opened.get(Colors, "red").things
+        def drain_and_count(_number):
+            opened.drain()
+            return opened.get(Colors, "red").things
 
-            for number in range(25):
-                opened.save(thing(number))
-                assert list(pool.map(drain_and_count, range(4))) == [number + 1] * 4
-    finally:
-        sys.setswitchinterval(seen)
+        for number in range(25):
+            opened.save(thing(number))
+            assert list(pool.map(drain_and_count, range(4))) == [number + 1] * 4
 
 
 def test_so_many_wait_and_no_more(hasty, monkeypatch):

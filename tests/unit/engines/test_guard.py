@@ -1,8 +1,9 @@
 """A guard is held by one call at a time, and by none whose frame has ended."""
 
 import os
-import sys
 import threading
+
+import pytest
 
 from oneread.engines.guard import Guard
 
@@ -61,6 +62,7 @@ def test_a_guard_that_is_held_below_is_held():
     hold.give_back()
 
 
+@pytest.mark.usefixtures("busy_threads")
 def test_a_guard_is_held_while_its_call_runs_generators():
     """A generator that has just given a value has left the stack of its thread, and its callers with it."""
     guard = Guard()
@@ -73,15 +75,12 @@ def test_a_guard_is_held_while_its_call_runs_generators():
             sum(number for number in range(100))
         hold.give_back()
 
-    seen = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
     thread = threading.Thread(target=holds)
     thread.start()
     try:
         assert inside.wait(LONG)
         assert [guard.take(0) for _ in range(20_000)] == [None] * 20_000
     finally:
-        sys.setswitchinterval(seen)
         over.set()
         thread.join()
     assert guard.take(0) is not None
