@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -93,6 +94,57 @@ def test_ctrl_c_is_code_130(process):
     running.send_signal(signal.SIGINT)
     _out, err = running.communicate(timeout=30)
     assert (running.returncode, err) == (130, "stopped\n")
+
+
+IN_A_FINALIZER = """
+import time
+class Waits:
+    def __del__(self):
+        print('here', flush=True)
+        time.sleep(600)
+Waits()
+print('went on', flush=True)
+time.sleep(600)
+"""
+
+
+def test_ctrl_c_is_not_lost_in_a_finalizer(process):
+    running = process("shell", "-c", IN_A_FINALIZER)
+    assert running.stdout.readline() == "here\n"
+    running.send_signal(signal.SIGINT)
+    _out, err = running.communicate(timeout=30)
+    assert (running.returncode, err) == (130, "stopped\n")
+
+
+UNWINDS = """
+import time
+try:
+    print('here', flush=True)
+    time.sleep(600)
+finally:
+    print('ends', flush=True)
+    time.sleep({seconds})
+    print('ended', flush=True)
+"""
+
+
+def test_ctrl_c_that_arrives_twice_counts_once(process):
+    running = process("shell", "-c", UNWINDS.format(seconds=0.2))
+    for line in ("here\n", "ends\n"):
+        assert running.stdout.readline() == line
+        running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    assert (running.returncode, out, err) == (130, "ended\n", "stopped\n")
+
+
+def test_ctrl_c_again_ends_what_the_first_one_waits_for(process):
+    running = process("shell", "-c", UNWINDS.format(seconds=600))
+    for line in ("here\n", "ends\n"):
+        assert running.stdout.readline() == line
+        time.sleep(1.1)
+        running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    assert (running.returncode, out, err) == (130, "", "stopped\n")
 
 
 def test_a_value_without_a_form_in_json_is_named():

@@ -206,12 +206,6 @@ def test_a_signal_to_the_program_ends_its_child(sent, code):
         assert running.stdout.read() == ""
 
 
-def test_a_child_that_ends_for_an_interrupt_is_not_interrupted_again():
-    with guarded("guard.ignore_interrupts()\nos.kill(os.getpid(), signal.SIGINT)\nsys.exit(130)") as running:
-        assert running.communicate(timeout=120)[0] == "child\n"
-    assert running.returncode == 130
-
-
 def test_the_child_ends_when_the_program_is_killed():
     with guarded(WAITS) as running:
         assert running.stdout.readline() == "child\n"
@@ -231,7 +225,7 @@ def test_ctrl_c_ends_a_command_as_before(filled):
         finally:
             running.kill()
     assert running.returncode == 130, err
-    assert err.startswith("stopped\n")
+    assert err.splitlines()[0] == "stopped", err
     assert err.count("stopped") == 1
 
 

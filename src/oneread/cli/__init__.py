@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
-from oneread.cli import guard
+from oneread.cli import guard, interrupts
 from oneread.cli.output import escape_streams
 from oneread.errors import Corrupt
 
@@ -23,6 +23,7 @@ WRONG_USE: Final = 2
 def main() -> None:
     """Runs the command line with the arguments of this process; ends the process with the exit code."""
     escape_streams()
+    interrupts.install()
     missing = [name for name in REQUIRED if find_spec(name) is None]
     if missing:
         sys.stderr.write(
@@ -37,5 +38,9 @@ def main() -> None:
             code = import_module("oneread.cli.failures").report_outside(error, sys.argv)
         if code is not None:
             sys.exit(code)
-    program: Any = import_module("oneread.cli.program")
-    program.app(prog_name="oneread")
+    try:
+        program: Any = import_module("oneread.cli.program")
+        program.app(prog_name="oneread")
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+        sys.exit(interrupts.EXIT_CODE)

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import msgspec
 import typer
 
-from oneread.cli import guard
+from oneread.cli import interrupts
 from oneread.cli.output import write_json
 from oneread.errors import (
     AlreadyExists,
@@ -38,7 +38,6 @@ FINE: Final = 0
 FOUND: Final = 1
 WRONG_USE: Final = 2
 STORE_FAILED: Final = 3
-INTERRUPTED: Final = 130
 
 JSON: Final = "oneread.json"
 """The key in a context's `meta` that says whether --json was given."""
@@ -123,9 +122,8 @@ def reporting(context: typer.Context) -> Generator[None]:
         _report(error, _Failure(type(error).__name__, _plain(str(error)), hint=_notes(error)), as_json=as_json)
         raise typer.Exit(STORE_FAILED) from error
     except KeyboardInterrupt as error:
-        guard.ignore_interrupts()
         _report(error, _Failure(type(error).__name__, "stopped", hint=_notes(error)), as_json=as_json)
-        raise typer.Exit(INTERRUPTED) from error
+        raise typer.Exit(interrupts.EXIT_CODE) from error
 
 
 def _cursor(error: BaseException) -> str:

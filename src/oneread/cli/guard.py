@@ -76,15 +76,6 @@ def advance() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
-def ignore_interrupts() -> None:
-    """Lets a child that was interrupted end as it is about to. Does nothing outside of a child.
-
-    A Ctrl-C that is sent to a group of processes reaches the child twice: once itself, once forwarded by its parent.
-    """
-    if _seconds:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def _become_child(alive: int, seconds: int) -> None:
     global _seconds  # noqa: PLW0603 - of this process, which runs one command
     _seconds = seconds
