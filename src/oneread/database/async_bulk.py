@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from oneread.database.collector import pause_collector
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
+from oneread.plans.collector import PausedCollector
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.transactions.commit import Change
@@ -150,7 +150,7 @@ class AsyncBulk:
             raise UsageError(_STATES[self._state])
 
     async def _stored(self, plan: Plan[list[bytes]]) -> None:
-        with pause_collector():
+        with PausedCollector():
             tasks = await self._run(plan)
         if tasks:
             self._wake(tasks)

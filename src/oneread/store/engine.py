@@ -7,10 +7,11 @@ A caller asks for a capability or a protocol, never for an engine's name. `onere
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
+from oneread.errors import Corrupt
 from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Read, Request, Scan
 from oneread.store.rows import (
@@ -35,6 +36,9 @@ FirstUnder: TypeAlias = tuple[Table, bytes, int]
 """A table, a prefix of its keys, and how many of the first rows under it are wanted."""
 
 
+DISAGREE: Final = "the store answers scans and reads by key differently: the file is damaged; restore a backup"
+
+
 class RowReads(Protocol):
     """Reads of rows by calls, without objects of requests: those of a snapshot, and of a transaction."""
 
@@ -49,11 +53,33 @@ class RowReads(Protocol):
         ...
 
 
+@runtime_checkable
+class CheckedScans(RowReads, Protocol):
+    """Reads of rows that are compared before they are decoded."""
+
+    def scan_checked(self, asked: Scan) -> list[Found]:
+        """What `read_by` answers to a checked scan."""
+        ...
+
+
 def read_by(rows: RowReads, asked: Read | Scan) -> Any:
     """Answers a request that reads."""
     if isinstance(asked, Read):
         return rows.read(asked.table, asked.keys, asked.families)
-    return rows.scan(asked.table, asked.range, asked.limit, reverse=asked.reverse, families=asked.families)
+    if asked.checked and isinstance(rows, CheckedScans):
+        return rows.scan_checked(asked)
+    found = rows.scan(asked.table, asked.range, asked.limit, reverse=asked.reverse, families=asked.families)
+    if asked.checked:
+        again = rows.read(asked.table, [key for key, _row in found], asked.families)
+        for (key, row), read in zip(found, again, strict=True):
+            if read != row:
+                raise differing(asked.table, key)
+    return found
+
+
+def differing(table: Table, key: bytes) -> Corrupt:
+    """The error of a row that a scan and a read by its key answer differently."""
+    return Corrupt(DISAGREE, table=table, key=key.hex())
 
 
 class RowTransaction(RowReads, Protocol):

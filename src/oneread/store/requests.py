@@ -44,7 +44,9 @@ class Scan(Request["list[Found]"], frozen=True, gc=False):
 
     Fewer than `limit` means the range is exhausted.
 
-    Atomic per row; not a snapshot, except inside `Atomically` and on engines that declare `snapshot`.
+    Atomic per row; not a snapshot, except inside `Atomically` and on engines that declare `snapshot`. Inside a snapshot
+    a `checked` scan reads each row by its key as well, and raises Corrupt where the two differ: a damaged page may
+    mislead either.
     """
 
     table: Table
@@ -52,6 +54,7 @@ class Scan(Request["list[Found]"], frozen=True, gc=False):
     limit: int
     reverse: bool = False
     families: Families = "d"
+    checked: bool = False
 
 
 class Mutate(Request[None], frozen=True, gc=False):

@@ -16,7 +16,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, ClassVar, Final, TypeAlias
+from itertools import product
+from typing import Any, ClassVar, Final, TypeAlias, get_args
 
 import pytest
 from hypothesis import settings
@@ -29,9 +30,9 @@ from oneread.plans.effects import Atomically, Now, Sleep, Snapshot, Together
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.engine import Engine, LocalReads, RowReads, RowTransaction, Snapshots
+from oneread.store.engine import Engine, LocalReads, RowReads, RowTransaction, Snapshots, read_by
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange, Table
+from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table
 from oneread.testing.ahead_conformance import SendsAheadConformance
 from oneread.testing.local_conformance import ALL, Ask, LocalReadsConformance, put
 from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose
@@ -469,6 +470,16 @@ class EngineConformance(LocalReadsConformance, SendsAheadConformance, Transactio
         with pytest.raises(Unsupported):
             drive(Snapshot(asked.__iter__).__iter__())
         assert ask(Scan("roots", ALL, 10)) == []
+
+    def test_a_checked_scan_finds_the_same_rows(self, engine: Engine, ask: Ask) -> None:
+        snapshot = snapshots(engine).snapshot
+        rows = [put(b"%03d" % each, b"%d" % each, column=(b"d:b", b"m:b")[each % 2]) for each in range(150)]
+        ask(Mutate("roots", rows))
+        ranges, limits = (ALL, RowRange(b"003", b"140"), RowRange(b"z", b"")), (0, 1, 64, 65, 200)
+        for within, limit, reverse, families in product(ranges, limits, (False, True), get_args(Families)):
+            asked = Scan("roots", within, limit, reverse, families)
+            checked = Scan("roots", within, limit, reverse, families, checked=True)
+            assert snapshot(partial(read_by, asked=checked)) == snapshot(partial(read_by, asked=asked))
 
     def test_a_snapshot_raises_the_error_of_its_plan_and_ends(self, engine: Engine, ask: Ask) -> None:
         snapshot = snapshots(engine).snapshot

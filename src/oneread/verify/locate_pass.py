@@ -14,6 +14,7 @@ from typing import Final
 from oneread.derivations.derivation import Keyspace
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
+from oneread.store.engine import DISAGREE
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import Delta, Number
@@ -21,7 +22,6 @@ from oneread.transactions.unit_of_work import DerivedWrites
 from oneread.verify.digest_pass import DigestPass, bucket_of
 from oneread.verify.keyspace import Pointers, amounts_of, shown_of
 from oneread.verify.report import DerivedRow
-from oneread.verify.scanner import DISAGREE
 
 KEPT: Final = 50_000
 """Groups, and rows reported already, that are kept in memory at a time."""

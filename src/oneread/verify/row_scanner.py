@@ -6,11 +6,13 @@ its owner. So whatever compares rows of a store that spans rows compares these t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Reporter
+from oneread.plans.scans import FetchBatch, fetch_rows
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
 from oneread.store.rows import REMOVED, Cell, Row, RowRange, Table, living
@@ -42,6 +44,8 @@ class LogicalScanner(Scanner):
     """Reads rows as they are meant, which the keyspaces say (`learn`)."""
 
     batch = BATCH
+    _rows_of: FetchBatch = staticmethod(fetch_rows)  # others may write between two reads
+    _each_batch: Callable[[], AbstractContextManager[object]] = nullcontext  # which waits for a network
 
     def __init__(self, cells: CopyCells, pace: float | None, progress: Reporter) -> None:
         super().__init__(pace, AGELESS, progress)
@@ -58,10 +62,6 @@ class LogicalScanner(Scanner):
     def _meanings(self, table: Table, found: list[Found]) -> list[Found]:
         meant = [(key, self._meaning(table, key, row)) for key, row in found]
         return [(key, row) for key, row in meant if row is not None]
-
-    def _check_reads(self, table: Table, found: list[Found]) -> Plan[None]:  # noqa: ARG002 - of the contract
-        """Nothing: others may write between two reads."""
-        yield from ()
 
     def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
         """Reads rows by key, as they are meant."""

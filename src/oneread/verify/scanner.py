@@ -6,14 +6,16 @@ A row whose bytes the engine cannot read is given as a row without cells, so tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from oneread.errors import Corrupt
+from oneread.plans.collector import PausedCollector
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
-from oneread.plans.scans import TakeBatch, fetch_rows, scan_all
+from oneread.plans.scans import FetchBatch, TakeBatch, fetch_checked, scan_all
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.first_rows import values_of
@@ -22,8 +24,6 @@ from oneread.transactions.unit_of_work import COUNTER_ROWS, VALUE, CounterRows, 
 
 BATCH: Final = 500
 """Rows of one request."""
-
-DISAGREE: Final = "the store answers scans and reads by key differently: the file is damaged; restore a backup"
 
 
 class TooOld(Exception):
@@ -34,6 +34,8 @@ class Scanner:
     """Reads many rows: at most `pace` a second, and raises `TooOld` when one snapshot takes `max_age` seconds."""
 
     batch = BATCH
+    _rows_of: FetchBatch = staticmethod(fetch_checked)
+    _each_batch: Callable[[], AbstractContextManager[object]] = PausedCollector
 
     def __init__(self, pace: float | None, max_age: float, progress: Reporter) -> None:
         self._pace = pace
@@ -57,29 +59,22 @@ class Scanner:
         self._phase, self._done = name, 0
 
     def scan_all(self, table: Table, within: RowRange, take: TakeBatch) -> Plan[None]:
-        """Gives every row of a range to `take`, in batches; raises Corrupt where scans and reads by key differ."""
+        """Gives every row of a range to `take`, in batches."""
 
-        def check_and_take(found: list[Found]) -> Plan[None]:
+        def meant(found: list[Found]) -> Plan[None]:
             if not found:
                 return
-            yield from self._check_reads(table, found)
-            more = take(self._meanings(table, found))
-            if more is not None:
-                yield from more
+            with self._each_batch():
+                more = take(self._meanings(table, found))
+                if more is not None:
+                    yield from more
             yield from self._advance(len(found))
 
-        return scan_all(table, within, check_and_take, self.batch, self._fetch)
+        return scan_all(table, within, meant, self.batch, self._fetch)
 
     def _meanings(self, table: Table, found: list[Found]) -> list[Found]:  # noqa: ARG002 - for other stores
         """What rows of a scan say to those who compare them."""
         return found
-
-    def _check_reads(self, table: Table, found: list[Found]) -> Plan[None]:
-        """Scans and reads take different paths through the pages of a file, and a damaged page may mislead either."""
-        again = yield from self._read(table, [key for key, _row in found])
-        if again != [row for _key, row in found]:
-            differing = next(key for (key, row), read in zip(found, again, strict=True) if read != row)
-            raise Corrupt(DISAGREE, table=table, key=differing.hex())
 
     def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
         """Reads rows by key; one that cannot be read has no cells."""
@@ -127,12 +122,12 @@ class Scanner:
 
     def _fetch(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
         try:
-            return (yield from fetch_rows(table, within, limit))
+            return (yield from self._rows_of(table, within, limit))
         except Corrupt as failure:
             broken = failure.facts.get("key")
             if not isinstance(broken, bytes) or broken < within.start:
                 raise
-        found = yield from fetch_rows(table, RowRange(within.start, broken), limit)
+        found = yield from self._rows_of(table, RowRange(within.start, broken), limit)
         if len(found) < limit:  # else more rows may be in front of the broken one
             found.append((broken, {}))
         if len(found) == limit:

@@ -1,7 +1,6 @@
 """Bulk writing: bounded batches, one transaction each; checkpoints; and what becomes of a refused change."""
 
 import asyncio
-import gc
 import os
 import signal
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from oneread import Index, Key, Model, Ref, Schema, add, by, connect, connect_async, reference
-from oneread.database.collector import pause_collector
 from oneread.errors import (
     AlreadyExists,
     Closed,
@@ -468,33 +466,6 @@ def test_the_asynchronous_face_does_the_same(url):
                     await asyncio.gather(two(bulk, 100), two(bulk, 200))
 
     asyncio.run(work())
-
-
-def test_the_collector_rests_until_the_last_batch_of_all_threads_has_ended():
-    assert gc.isenabled()
-    with pause_collector():
-        with pause_collector():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    assert gc.isenabled()
-    gc.disable()
-    with pause_collector():
-        pass
-    assert not gc.isenabled()
-    gc.enable()
-
-
-def test_the_collector_works_in_the_child_of_a_fork_during_a_batch():
-    with pause_collector():
-        child = os.fork()
-        if child == 0:
-            works = gc.isenabled()
-            with pause_collector():
-                rests = not gc.isenabled()
-            os._exit(0 if works and rests and gc.isenabled() else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert not gc.isenabled()
-    assert gc.isenabled()
 
 
 def test_weights_follow_what_takes_room():

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from oneread.database.collector import pause_collector
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
+from oneread.plans.collector import PausedCollector
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.transactions.commit import Change
@@ -149,7 +149,7 @@ class Bulk:
             raise UsageError(_STATES[self._state])
 
     def _stored(self, plan: Plan[list[bytes]]) -> None:
-        with pause_collector():
+        with PausedCollector():
             tasks = self._run(plan)
         if tasks:
             self._wake(tasks)

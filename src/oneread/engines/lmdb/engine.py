@@ -297,6 +297,9 @@ class _SnapshotRows:
     ) -> list[Found]:
         return self._answer(transaction.scan, Scan(table, within, limit, reverse, families))
 
+    def scan_checked(self, asked: Scan) -> list[Found]:
+        return self._answer(transaction.scan_checked, asked)
+
     def _answer(self, read: Callable[..., T], asked: Read | Scan) -> T:
         try:
             return read(self._reading, self._tables[asked.table], asked)

@@ -21,7 +21,7 @@ from oneread.engines.lmdb.runs import put_sorted
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import Job
 from oneread.errors import OutcomeUnknown, StoreReplaced
-from oneread.store.engine import Column, FirstUnder
+from oneread.store.engine import Column, FirstUnder, differing
 from oneread.store.requests import Found, Read, Request, Scan
 from oneread.store.rows import Cell, EntityRow, Families, Row, RowRange, Table, as_entity_row, values_of_rows
 
@@ -234,6 +234,21 @@ def scan(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) 
     """The first rows of a range that a reader of the wanted families sees."""
     entries = between(transaction, database, asked.range, reverse=asked.reverse)
     return first_rows(entries, asked.table, asked.limit, asked.families)
+
+
+def scan_checked(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) -> list[Found]:
+    """`scan`, where the bytes of each row were read by its key as well; raises Corrupt where they differ."""
+
+    def checked(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        while some := [*islice(entries, _AT_ONCE)]:
+            keys = [key for key, _value in some]
+            again = [*zip(keys, map(transaction.get, keys, repeat(None), repeat(database)), strict=True)]
+            if again != some:
+                raise differing(asked.table, next(row[0] for row, read in zip(some, again, strict=True) if read != row))
+            yield from some
+
+    entries = between(transaction, database, asked.range, reverse=asked.reverse)
+    return first_rows(checked(entries), asked.table, asked.limit, asked.families)
 
 
 def first_rows(entries: Iterator[tuple[bytes, bytes]], table: Table, limit: int, families: Families) -> list[Found]:

@@ -170,3 +170,29 @@ def test_the_capabilities_are_those_of_memory_but_for_one(store):
     assert store.capabilities is engine.CAPABILITIES
     with pytest.raises(LimitExceeded):
         replace(store, {b"k" * (store.capabilities.max_key + 1): ROW})
+
+
+class Misleading:
+    """A read transaction whose reads by key are misled by a damaged page."""
+
+    def __init__(self, reading, answers):
+        self.reading, self.answers = reading, answers
+
+    def cursor(self, database):
+        return self.reading.cursor(database)
+
+    def get(self, key, default, database):
+        return self.answers.get(key, self.reading.get(key, default, database))
+
+
+@pytest.mark.parametrize("answer", [None, b"", b"another"])
+def test_a_checked_scan_names_the_row_that_a_read_by_key_does_not_find(store, monkeypatch, answer):
+    replace(store, {b"%03d" % number: ROW for number in range(200)})
+    reading, answers = engine._SnapshotRows, {b"150": answer}
+    monkeypatch.setattr(engine, "_SnapshotRows", lambda rows, *more: reading(Misleading(rows, answers), *more))
+    asked = Scan("roots", ALL, 500, families="dm", checked=True)
+    with pytest.raises(Corrupt) as failure:
+        store.snapshot(lambda rows: rows.scan_checked(asked))
+    assert failure.value.facts == {"table": "roots", "key": b"150".hex()}
+    answers.clear()
+    assert len(store.snapshot(lambda rows: rows.scan_checked(asked))) == 200
