@@ -7,6 +7,7 @@ set. See rules F1 to F4 of the commit protocol and docs/decisions/0076-the-fence
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 from oneread.derivations.catalog import Catalog
@@ -29,6 +30,7 @@ class LeasedFence(Fence):
     def __init__(self, catalog: Catalog, version: int, seen: bytes, building: frozenset[type], read_at: float) -> None:
         super().__init__(catalog, version, seen, building)
         self.clock = elapsed
+        self._updating = threading.Lock()
         self._read_at = read_at
 
     def renew(self) -> Plan[None]:
@@ -54,8 +56,10 @@ class LeasedFence(Fence):
         read_at = self.clock()
         row, *others = yield from Read("system", [SCHEMA_ROW, *keys])
         found = fence_in(row)
-        if changes_of(found) > changes_of(self._seen):  # another thread may have a newer answer
-            self._update(read_stored(row))
-            self._seen = found
+        if changes_of(found) > changes_of(self._seen):
+            with self._updating:
+                if changes_of(found) > changes_of(self._seen):  # another thread may have a newer answer
+                    self._update(read_stored(row))
+                    self._seen = found
         self._read_at = max(read_at, self._read_at)
         return others

@@ -1,6 +1,9 @@
 """The fence on a store that changes one row at a time: when it is read, what it refuses, how long a change waits."""
 
+from contextlib import suppress
 from itertools import cycle
+from threading import Event, Thread
+from time import sleep
 
 import pytest
 
@@ -8,10 +11,12 @@ from oneread import Index, Key, Model, Schema, by
 from oneread.database._sync.database import Database
 from oneread.database.migration import Migration
 from oneread.database.open import opened
+from oneread.derivations import schema_rows
 from oneread.derivations.schema_rows import stored_schema
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import NotReady, OutcomeUnknown, SchemaMismatch, Unavailable, Unsupported
 from oneread.evolution.backfill_position import position
+from oneread.models.versions import StoredSchema
 from oneread.plans.effects import Sleep
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
@@ -193,6 +198,37 @@ class TestALease:
         asked = store.asked(lambda: old.save(Country(code="z")))
         commit = asked.index(CheckAndMutate)
         assert store.made[commit - 1] == Read("system", [SCHEMA_ROW])
+
+    def test_keeps_the_newer_of_two_answers_that_threads_have_at_once(self, store, old, monkeypatch):
+        older = store.engine.answer(Read("system", [SCHEMA_ROW]))
+        assert store.program(NEW).backfill(fence=True).done
+        newer = store.engine.answer(Read("system", [SCHEMA_ROW]))
+        fence, learning = old.operations.fence, Event()
+        monkeypatch.setattr(fence, "_seen", schema_rows.fence(StoredSchema()))
+        update = fence._update
+
+        def update_slowly(stored):
+            if not learning.is_set():
+                learning.set()
+                sleep(0.2)
+            update(stored)
+
+        monkeypatch.setattr(fence, "_update", update_slowly)
+        plans = [fence.refresh_with([]) for _ in range(2)]
+        for plan in plans:
+            next(plan)
+
+        def learn(plan, answer):
+            with suppress(StopIteration):
+                plan.send(answer)
+
+        slow = Thread(target=learn, args=(plans[0], older))
+        slow.start()
+        assert learning.wait(30)
+        learn(plans[1], newer)
+        slow.join()
+        with pytest.raises(SchemaMismatch):
+            old.save(Country(code="y", area=1))
 
     def test_is_taken_by_the_worker_too(self, store, old):
         store.pass_by(LEASE_SECONDS)
