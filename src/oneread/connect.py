@@ -282,9 +282,9 @@ def _system(engine: Engine) -> SystemCommitter:
         from oneread.transactions.system_rows import NATIVE_SYSTEM
 
         return NATIVE_SYSTEM
-    from oneread.transactions.row_recovery import ROW_SYSTEM
+    from oneread.transactions.row_recovery import RowRecovery
 
-    return ROW_SYSTEM
+    return RowRecovery()
 
 
 def _workers(asked: int | None, engine: Engine, *, may_write: bool) -> int:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from oneread import Index, Key, Model, Schema, by, connect, connect_async, field
+from oneread.database.open import opened
 from oneread.errors import Closed, InvalidQuery, InvalidUrl, SchemaMismatch, UsageError
 
 
@@ -310,3 +311,19 @@ def test_a_closed_database_has_closed_its_cache():
     db.close()
     with pytest.raises(Closed):
         db.cache_counter("views").read()
+
+
+def test_stores_of_one_process_share_nothing_that_recovery_remembers(monkeypatch):
+    committers = []
+    opening = opened
+
+    def noting(*given, committer, **options):
+        committers.append(committer)
+        return opening(*given, committer=committer, **options)
+
+    monkeypatch.setattr("oneread.database.open.opened", noting)
+    for _ in range(2):
+        connect("memory://?span=row", SCHEMA).close()
+    first, second = committers
+    assert first is not second
+    assert first.logs is not second.logs

@@ -39,7 +39,7 @@ from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.row_followers import FollowingCommitter
-from oneread.transactions.row_recovery import ROW_SYSTEM
+from oneread.transactions.row_recovery import RowRecovery
 from oneread.transactions.sequences import NumberSequence, last_number
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE
@@ -149,7 +149,7 @@ class RowSimulation(Simulation):
         self._lateness = chance
 
     def _open(self, schema: Schema) -> Any:
-        operations = self._driver.run(opened(schema, read_only=False, committer=ROW_SYSTEM), Trace())
+        operations = self._driver.run(opened(schema, read_only=False, committer=RowRecovery()), Trace())
         operations.outbox.leases = LeaseHolder(clock=lambda: self.now / 1000, new_owner=lambda: "the last worker")
         return operations
 

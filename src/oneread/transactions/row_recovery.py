@@ -100,6 +100,3 @@ class RowRecovery(RowApplier):
             yield from self.fence(seen, version)
             seen = yield from self._finished(key)
         yield from Mutate("system", [RowMutation(place, deletes={MARKED: seen.version})])
-
-
-ROW_SYSTEM: Final = RowRecovery()

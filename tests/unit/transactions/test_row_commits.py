@@ -32,7 +32,7 @@ from oneread.transactions.intents import INTENTS, JOURNAL, MARK, read_root
 from oneread.transactions.outbox import SET_ASIDE, TASKS
 from oneread.transactions.root import BODY
 from oneread.transactions.row_apply import KEPT_TOKENS, MOST_TOKENS, OLD_TOKEN, tokens_of
-from oneread.transactions.row_recovery import ROW_SYSTEM
+from oneread.transactions.row_recovery import RowRecovery
 from oneread.transactions.unit_of_work import VALUE
 
 START = 1_700_000_000_000
@@ -45,7 +45,7 @@ class Store:
     def __init__(self, schema=SHOP, deletes="hide", engine=None):
         self.engine, self.now, self.made, self.fail = engine or OneRowMemoryEngine(deletes), START, [], None
         self.driver = SyncDriver(self.engine, lambda: self.now, lambda: 0.5)
-        self.operations = self.driver.run(opened(schema, read_only=False, committer=ROW_SYSTEM), Trace())
+        self.operations = self.driver.run(opened(schema, read_only=False, committer=RowRecovery()), Trace())
         self.numbers = 0
 
     def run(self, plan):

@@ -11,7 +11,7 @@ from oneread.store.requests import CheckAndMutate, Scan
 from oneread.transactions import outbox
 from oneread.transactions.leases import LEASE, LeaseHolder
 from oneread.transactions.outbox import TASKS
-from oneread.transactions.row_recovery import ROW_SYSTEM
+from oneread.transactions.row_recovery import RowRecovery
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import TaskStepResult
 
@@ -48,7 +48,7 @@ class Store:
         self.driver = SyncDriver(self, lambda: self.now, lambda: 0.5)
         self.before = lambda _request: None
         schema = Schema(Maker, Thing, ThingsOfName, inline=0)
-        self.operations = self.driver.run(opened(schema, read_only=False, committer=ROW_SYSTEM), Trace())
+        self.operations = self.driver.run(opened(schema, read_only=False, committer=RowRecovery()), Trace())
         self.run(self.operations.save(Maker(number=1, name="old"), "save"))
         for number in range(HOLDERS):
             self.run(self.operations.save(Thing(number=number, maker=MadeBy.of(1)), "save"))
