@@ -44,7 +44,7 @@ class Worker:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
-        self._replaced = False
+        self._overtaken = False
         self._looked = -RECOVERY_SECONDS
         self._recorded = 0
         self._recorded_at = 0.0
@@ -101,8 +101,7 @@ class Worker:
             except Closed:
                 return
             except SchemaMismatch:
-                _log.warning("a newer program has upgraded this store; the worker of this program stops doing tasks")
-                self._replaced = True
+                self._note_overtaken()
             except Exception as failure:  # noqa: BLE001 - the worker continues whatever a batch raises
                 if self._operations.meter is not None:
                     self._operations.meter.note_failure(failure)
@@ -127,12 +126,22 @@ class Worker:
         return looks
 
     def _work_off(self) -> None:
-        while not (self._stopping.is_set() or self._replaced) and self._step():
-            pass
+        try:
+            while not self._stopping.is_set() and self._step():
+                pass
+            self._overtaken = False
+        except SchemaMismatch:
+            self._note_overtaken()
         while not self._stopping.is_set() and self._do_jobs():
             pass
-        while not (self._stopping.is_set() or self._replaced) and self._copy():
+        while not (self._stopping.is_set() or self._overtaken) and self._copy():
             pass
+
+    def _note_overtaken(self) -> None:
+        """This program may write again when the change of the schema is taken back, so each look tries again."""
+        if not self._overtaken:
+            _log.warning("a newer program has upgraded this store; the worker of this program does no tasks meanwhile")
+        self._overtaken = True
 
     def _do_jobs(self) -> bool:
         return self._driver.run(self._operations.jobs.step(), Trace(self._observers))

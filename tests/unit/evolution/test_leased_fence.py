@@ -11,6 +11,7 @@ from oneread import Index, Key, Model, Schema, by
 from oneread.database._sync.database import Database
 from oneread.database.migration import Migration
 from oneread.database.open import opened
+from oneread.database.worker import Worker
 from oneread.derivations import schema_rows
 from oneread.derivations.schema_rows import stored_schema
 from oneread.engines.one_row_memory import OneRowMemoryEngine
@@ -29,6 +30,7 @@ from oneread.transactions.intents import JOURNAL
 from oneread.transactions.outbox import SET_ASIDE
 from oneread.transactions.row_recovery import END_SECONDS, LEASE_SECONDS, RowRecovery
 from oneread.transactions.system_rows import SCHEMA_ROW
+from tests.failures.stores import until
 from tests.unit.evolution.growing import (
     ADDED,
     MODELS,
@@ -345,6 +347,24 @@ class TestAnOlderProgram:
 
 
 class TestOpening:
+    def test_has_a_worker_that_works_again_when_the_fence_is_lowered(self, store, old, caplog):
+        worker = Worker(old.operations, old._driver)
+        before = store.engine.answer(Read("system", [SCHEMA_ROW]))
+        store.asleep = kill
+        with pytest.raises(Unavailable):
+            store.program(Schema(*MODELS, *ADDED, _sorted(), inline=2))
+        store.asleep = lambda: None
+        store.pass_by(LEASE_SECONDS)
+        worker.wake()
+        until(lambda: worker._overtaken)
+        with store.migration(OLD) as migration:
+            migration.rollback()
+        assert before != store.engine.answer(Read("system", [SCHEMA_ROW]))
+        worker.wake()
+        until(lambda: not worker._overtaken)
+        worker.stop()
+        assert caplog.text.count("upgraded this store") == 1
+
     def test_counts_its_requests(self, store, old):
         assert store.asked(lambda: store.program(OLD)) == [Read]
         kinds = len(MODELS) - 1
