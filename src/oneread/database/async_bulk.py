@@ -14,7 +14,6 @@ from oneread.database.operations import Operations
 from oneread.errors import UsageError
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
-from oneread.plans.collector import PausedCollector
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.transactions.commit import Change
@@ -150,8 +149,7 @@ class AsyncBulk:
             raise UsageError(_STATES[self._state])
 
     async def _stored(self, plan: Plan[list[bytes]]) -> None:
-        with PausedCollector():
-            tasks = await self._run(plan)
+        tasks = await self._run(plan)
         if tasks:
             self._wake(tasks)
             await self._run(self._work.apply_backpressure(self._operations.drain_or_wait))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from oneread.errors import NotUnique, OnereadError
+from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
@@ -26,6 +27,9 @@ from oneread.transactions.refusals import is_refusal
 from oneread.transactions.root import next_version
 from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, Swap, swap
 from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork
+
+MANY: Final = 100
+"""Changes of a commit whose objects the garbage collector need not look at meanwhile."""
 
 T = TypeVar("T")
 
@@ -50,7 +54,14 @@ class NativeCommitter(NativeSystem):
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
-        return Atomically(lambda store: self._commit_in(store, commit)).__iter__()
+        if len(commit.changes) < MANY:
+            return Atomically(lambda store: self._commit_in(store, commit)).__iter__()
+
+        def commit_many(store: CountedStore) -> list[bytes]:
+            with PausedCollector():
+                return self._commit_in(store, commit)
+
+        return Atomically(commit_many).__iter__()
 
     def _commit_in(self, store: CountedStore, commit: Commit) -> list[bytes]:
         """An attempt; again without the holders with which it could not be written (`_until_written`).

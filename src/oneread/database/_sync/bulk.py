@@ -15,7 +15,6 @@ from oneread.database.operations import Operations
 from oneread.errors import UsageError
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
-from oneread.plans.collector import PausedCollector
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.transactions.commit import Change
@@ -149,8 +148,7 @@ class Bulk:
             raise UsageError(_STATES[self._state])
 
     def _stored(self, plan: Plan[list[bytes]]) -> None:
-        with PausedCollector():
-            tasks = self._run(plan)
+        tasks = self._run(plan)
         if tasks:
             self._wake(tasks)
             self._run(self._work.apply_backpressure(self._operations.drain_or_wait))
