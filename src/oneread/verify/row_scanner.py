@@ -6,8 +6,7 @@ its owner. So whatever compares rows of a store that spans rows compares these t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from oneread.plans.plan import Plan
@@ -45,7 +44,6 @@ class LogicalScanner(Scanner):
 
     batch = BATCH
     _rows_of: FetchBatch = staticmethod(fetch_rows)  # others may write between two reads
-    _each_batch: Callable[[], AbstractContextManager[object]] = nullcontext  # which waits for a network
 
     def __init__(self, cells: CopyCells, pace: float | None, progress: Reporter) -> None:
         super().__init__(pace, AGELESS, progress)

@@ -6,12 +6,10 @@ A row whose bytes the engine cannot read is given as a row without cells, so tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import Final
 
 from oneread.errors import Corrupt
-from oneread.plans.collector import PausedCollector
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
@@ -22,8 +20,8 @@ from oneread.transactions.first_rows import values_of
 from oneread.transactions.root_rows import GroupNumbers, counter_numbers
 from oneread.transactions.unit_of_work import COUNTER_ROWS, VALUE, CounterRows, Group
 
-BATCH: Final = 500
-"""Rows of one request."""
+BATCH: Final = 100
+"""Rows of one request: few, so that most objects of a batch are gone before the garbage collector looks for them."""
 
 
 class TooOld(Exception):
@@ -35,7 +33,6 @@ class Scanner:
 
     batch = BATCH
     _rows_of: FetchBatch = staticmethod(fetch_checked)
-    _each_batch: Callable[[], AbstractContextManager[object]] = PausedCollector
 
     def __init__(self, pace: float | None, max_age: float, progress: Reporter) -> None:
         self._pace = pace
@@ -64,10 +61,9 @@ class Scanner:
         def meant(found: list[Found]) -> Plan[None]:
             if not found:
                 return
-            with self._each_batch():
-                more = take(self._meanings(table, found))
-                if more is not None:
-                    yield from more
+            more = take(self._meanings(table, found))
+            if more is not None:
+                yield from more
             yield from self._advance(len(found))
 
         return scan_all(table, within, meant, self.batch, self._fetch)

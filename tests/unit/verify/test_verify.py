@@ -1,6 +1,5 @@
 """How a store is verified: what is asked for, at which pace, from where on, and what a snapshot may take."""
 
-import gc
 from decimal import Decimal
 
 import msgspec
@@ -160,16 +159,6 @@ def test_a_pace_is_kept(store):
     assert found.clean
     batches = sum(slept)
     assert found.rows / 10 - 2 * len(store.catalog.kinds) - 2 <= batches <= found.rows / 10
-
-
-def test_the_garbage_collector_rests_for_one_batch_at_a_time(store):
-    spoil(store, "a_copy_that_no_view_shows_is_wrong")
-    inside, between = [], []
-    store.db.verify(
-        on_fault=lambda _fault: inside.append(gc.isenabled()), progress=lambda _at: between.append(gc.isenabled())
-    )
-    assert False in inside
-    assert set(between) == {True}
 
 
 def test_an_engine_without_snapshots_says_so(store, monkeypatch):
