@@ -129,12 +129,12 @@ class ThriftPool:
     def _make(self, calls: ThriftCalls[T], *, ahead: bool) -> Generator[bool, None, T]:
         end, slots = monotonic() + self.timeout, self._slots
         try:
-            slots.get_nowait()
+            slot = slots.get_nowait()
         except Empty:
             if ahead:
                 ahead = False
                 yield False
-            self._wait_for_slot(slots, end)
+            slot = self._wait_for_slot(slots, end)
         try:
             call = next(calls)
             while True:
@@ -150,21 +150,22 @@ class ThriftPool:
             result: T = stop.value
             return result
         finally:
-            slots.put(None)
+            slot.give_back()
 
     def _check_time(self, end: float) -> None:
         if monotonic() >= end:
             late = "HBase did not answer all calls of a request in time; try again"
             raise Unavailable(late, seconds=self.timeout)
 
-    def _wait_for_slot(self, slots: SimpleQueue[None], end: float) -> None:
+    def _wait_for_slot(self, slots: SimpleQueue[_Slot], end: float) -> _Slot:
         try:
-            slots.get(timeout=max(0.0, end - monotonic()))
+            slot = slots.get(timeout=max(0.0, end - monotonic()))
         except Empty:
             raise self._busy() from None
         if monotonic() >= end:
-            slots.put(None)
+            slot.give_back()
             raise self._busy()
+        return slot
 
     def _busy(self) -> Unavailable:
         return Unavailable("all connections are busy; try again, or give the URL a larger pool", seconds=self.timeout)
@@ -218,11 +219,30 @@ def _alone(call: ThriftCall) -> ThriftCalls[Any]:
     return (yield call)
 
 
-def _slots(count: int) -> SimpleQueue[None]:
+class _Slot:
+    """The right to use a connection, which goes back into its queue once, also when an exception loses it."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, queue: weakref.ref[SimpleQueue[_Slot]]) -> None:
+        self._queue: weakref.ref[SimpleQueue[_Slot]] | None = queue
+
+    def give_back(self) -> None:
+        """Puts another slot into the queue, unless that was done or the queue is gone."""
+        queue, self._queue = self._queue, None
+        slots = None if queue is None else queue()
+        if queue is not None and slots is not None:
+            slots.put(_Slot(queue))
+
+    def __del__(self) -> None:
+        self.give_back()
+
+
+def _slots(count: int) -> SimpleQueue[_Slot]:
     """One item for each connection that may be in use: a queue costs a fraction of a semaphore."""
-    slots: SimpleQueue[None] = SimpleQueue()
+    slots: SimpleQueue[_Slot] = SimpleQueue()
     for _ in range(count):
-        slots.put(None)
+        slots.put(_Slot(weakref.ref(slots)))
     return slots
 
 

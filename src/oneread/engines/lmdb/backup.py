@@ -103,12 +103,13 @@ def _reported(file: int, progress: Callable[[int], object]) -> Generator[None]:
             progress(os.fstat(file).st_size)
 
     watcher = threading.Thread(target=watch, name="oneread backup", daemon=True)
-    watcher.start()
     try:
+        watcher.start()
         yield
     finally:
         ended.set()
-        watcher.join()
+        if watcher.ident is not None:
+            watcher.join()
 
 
 def _copy_pages(environment: lmdb.Environment, _path: str, file: int, _data: Path) -> None:

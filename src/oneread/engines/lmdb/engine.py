@@ -6,6 +6,7 @@ contract" of the architecture page.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
@@ -99,6 +100,9 @@ class LmdbEngine:
             if self._cleared_readers(failure):
                 return self.point(table, key, column)
             raise self._failed(failure, reading) from failure
+        except BaseException:
+            _end(reading)
+            raise
         return None if value is None else decode_cell(table, key, value, column)
 
     def together(
@@ -243,9 +247,8 @@ class LmdbEngine:
             if self._cleared_readers(failure):
                 return self._reading(read, request, *more)
             raise self._failed(failure, reading) from failure
-        except OnereadError:
-            if reading is not None:
-                reading.abort()
+        except BaseException:
+            _end(reading)
             raise
 
     def _check_files(self) -> None:
@@ -271,6 +274,13 @@ class LmdbEngine:
         if self._closed:
             return self._closed_meanwhile()
         return translate(failure, self._path)
+
+
+def _end(reading: lmdb.Transaction[bytes] | None) -> None:
+    """Ends a read transaction that an exception has left: while its traceback is kept, no page could be used again."""
+    if reading is not None:
+        with contextlib.suppress(lmdb.Error):  # it has ended
+            reading.abort()
 
 
 _READS: Final[dict[type[Any], Callable[[Any, Database, Any], Any]]] = {Read: transaction.read, Scan: transaction.scan}

@@ -177,10 +177,10 @@ def test_a_pool_opens_no_more_connections_than_it_may(through, proxies):
 def test_a_busy_pool_is_waited_for_only_so_long(through):
     room = through(pool=1, timeout=0.1)
     slots = room.engine._pool._slots
-    slots.get()
+    slot = slots.get()
     with pytest.raises(Unavailable, match="all connections are busy"):
         room.answer(READ)
-    slots.put(None)
+    slot.give_back()
     room.engine._pool.timeout = 30.0
     assert room.answer(READ) == [None]
 
@@ -289,3 +289,15 @@ def test_a_child_of_a_fork_uses_no_connection_of_its_parent(through, proxies):
     assert proxies[0].accepted == before + 1
     assert room.answer(READ) == [ROW]
     assert proxies[0].accepted == before + 1
+
+
+def test_a_slot_that_an_interrupt_loses_goes_back():
+    slots = pools._slots(2)
+    for _ in range(5):
+        slots.get_nowait()  # what it returns is lost
+    assert slots.qsize() == 2
+    slot = slots.get()
+    slot.give_back()
+    slot.give_back()
+    del slot
+    assert slots.qsize() == 2

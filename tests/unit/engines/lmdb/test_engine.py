@@ -196,3 +196,26 @@ def test_a_checked_scan_names_the_row_that_a_read_by_key_does_not_find(store, mo
     assert failure.value.facts == {"table": "roots", "key": b"150".hex()}
     answers.clear()
     assert len(store.snapshot(lambda rows: rows.scan_checked(asked))) == 200
+
+
+@pytest.mark.parametrize("read", ["point", "answer"])
+def test_an_interrupted_read_holds_no_moment_of_the_store_while_its_traceback_is_kept(store, monkeypatch, read):
+    replace(store, {b"a": ROW})
+
+    class Interrupted:
+        def __init__(self, reading):
+            self.reading = reading
+
+        def get(self, *_asked):
+            raise KeyboardInterrupt
+
+        def abort(self):
+            self.reading.abort()
+
+    begin = store._begin
+    monkeypatch.setattr(store, "_begin", lambda database: Interrupted(begin(database)))
+    ask = {"point": lambda: store.point("roots", b"a", b"d:b"), "answer": lambda: store.answer(Read("roots", [b"a"]))}
+    with pytest.raises(KeyboardInterrupt) as kept:
+        ask[read]()
+    assert kept.traceback
+    assert store._environment.lmdb.readers().count("-") == 1
