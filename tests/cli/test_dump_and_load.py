@@ -116,7 +116,7 @@ class TestRoundTrip:
 
     def test_csv_holds_one_model_and_comes_back(self, dump, load, other, url):
         with connect(url, NOTES, workers=0) as db:
-            for number, name in enumerate(["", '"quoted"', 'a,b\n"c"', "\x00", "[1]", "é\u2028"], 10):
+            for number, name in enumerate(["", '"quoted"', 'a,b\n"c"', "a\r\nb\r", "\x00", "[1]", "é\u2028"], 10):
                 db.save(Person(number=number, name=name, email=str(number)))
         people, papers = dump("p.csv", "Person", "--format", "csv"), dump("n.csv.gz", "Note", "--format", "csv")
         assert people.read_text().splitlines()[0] == "number,name,email"

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from oneread import errors
+from oneread import connect, errors
 from oneread.cli.failures import code_of
 from oneread.cli.output import Output, encode_json
 from oneread.engines.lmdb.engine import LmdbEngine
@@ -20,6 +20,7 @@ from oneread.engines.lmdb.translate import translate
 from oneread.errors import InvalidValue
 from oneread.plans.progress import Progress
 from tests.cli.conftest import SCHEMA
+from tests.cli.notes import NOTES
 
 EVERY = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.OnereadError)]
 REFUSED = {
@@ -145,6 +146,56 @@ def test_ctrl_c_again_ends_what_the_first_one_waits_for(process):
         running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=30)
     assert (running.returncode, out, err) == (130, "", "stopped\n")
+
+
+def shell(url, command):
+    """Runs a line of a shell in which `$ONEREAD` begins a command on the filled store."""
+    line = f"ONEREAD='{sys.executable} -m oneread'; OF='--schema {SCHEMA} --db {url}'; {command}"
+    return subprocess.run(line, shell=True, executable="/bin/bash", capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("command", ["verify", "get Person 1", "stat", "worker --once"])
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", ">&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_failure(url, command, closed):
+    ran = shell(url, f"$ONEREAD {command} $OF {closed}")
+    assert (ran.returncode, ran.stderr) == (0, "" if "2>" in closed else ran.stderr)
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_closed_input_is_named(url):
+    ran = shell(url, "$ONEREAD load - $OF <&-")
+    assert (ran.returncode, ran.stderr) == (2, "error: there is no standard input; name a file\n")
+
+
+@pytest.mark.parametrize("command", ["verify --json", "get Person 1 --json", "get Person 404 --json"])
+def test_a_full_disk_behind_a_document_is_code_3(url, command):
+    ran = shell(url, f"$ONEREAD {command} $OF > /dev/full")
+    assert ran.returncode in ((3,) if "404" not in command else (1, 3))
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_question_that_is_left_is_code_130(oneread, url, monkeypatch):
+    with connect(url, NOTES, workers=0) as db:
+        db.counter("votes").add(1)
+    monkeypatch.setattr("oneread.cli.counter.check_can_ask", lambda *_given, **_more: None)
+    ran = oneread("counter", "votes", "--delete", input="")
+    assert ran.code == 130
+    assert ran.err.endswith("stopped\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("counter", "votes", "--seconds"), ("worker", "--for"), ("verify", "--max-age"), ("verify", "--pace")]
+)
+def test_nan_is_no_number_of_anything(oneread, words):
+    assert oneread(*words, "nan").code == 2
+
+
+def test_faults_are_not_written_to_the_standard_output(oneread, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = oneread("verify", "--faults-to", "-")
+    assert ran.code == 2
+    assert "not to the standard output" in ran.err
+    assert not Path("-").exists()
 
 
 def test_a_value_without_a_form_in_json_is_named():

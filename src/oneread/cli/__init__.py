@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from oneread.cli import guard, interrupts
-from oneread.cli.output import escape_streams
+from oneread.cli.output import prepare_streams
 from oneread.errors import Corrupt
 
 REQUIRED: Final = ("typer", "rich")
@@ -22,8 +22,16 @@ WRONG_USE: Final = 2
 
 def main() -> None:
     """Runs the command line with the arguments of this process; ends the process with the exit code."""
-    escape_streams()
+    prepare_streams()
     interrupts.install()
+    try:
+        _run()
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+        sys.exit(interrupts.EXIT_CODE)
+
+
+def _run() -> None:
     missing = [name for name in REQUIRED if find_spec(name) is None]
     if missing:
         sys.stderr.write(
@@ -38,9 +46,5 @@ def main() -> None:
             code = import_module("oneread.cli.failures").report_outside(error, sys.argv)
         if code is not None:
             sys.exit(code)
-    try:
-        program: Any = import_module("oneread.cli.program")
-        program.app(prog_name="oneread")
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped\n")
-        sys.exit(interrupts.EXIT_CODE)
+    program: Any = import_module("oneread.cli.program")
+    program.app(prog_name="oneread")

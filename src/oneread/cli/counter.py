@@ -12,7 +12,16 @@ import msgspec
 import typer
 
 from oneread.cli import cache_counter
-from oneread.cli.options import Invocation, LimitOption, check_can_ask, is_agreed, reading, with_shared_options, writing
+from oneread.cli.options import (
+    Invocation,
+    LimitOption,
+    check_can_ask,
+    is_agreed,
+    reading,
+    refuse_nan,
+    with_shared_options,
+    writing,
+)
 from oneread.cli.output import Output, counted
 from oneread.counters.counters import CounterEntry, CounterWindow, Shard
 from oneread.counters.rows import WindowSize
@@ -22,7 +31,13 @@ from oneread.errors import UsageError
 CounterArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="A counter; none for a list of counters.")]
 PrefixOption = Annotated[str, typer.Option(help="Of a list: what the names begin with.")]
 SecondsOption = Annotated[
-    float, typer.Option(min=0, max=3600, help="Read the counter again after so many seconds, for its rate. 0 for none.")
+    float,
+    typer.Option(
+        min=0,
+        max=3600,
+        callback=refuse_nan,
+        help="Read the counter again after so many seconds, for its rate. 0 for none.",
+    ),
 ]
 ShardsOption = Annotated[
     int | None, typer.Option(min=1, max=256, help="Spread later adds over so many rows; the value stays.")

@@ -13,6 +13,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from oneread.cli.failures import RESUME
+from oneread.cli.files import STANDARD
 from oneread.cli.output import Output, counted, encode_json
 from oneread.errors import Unsupported, UsageError
 from oneread.plans.progress import Fault, Progress, Reporter
@@ -40,6 +41,8 @@ def fault_file(path: Path | None) -> Generator[OnFaultLine | None]:
     if path is None:
         yield None
         return
+    if path == Path(STANDARD):
+        raise UsageError("faults are written to a file, not to the standard output; name one", path=str(path))
     try:
         file = path.open("x", encoding="utf-8")
     except FileExistsError as error:

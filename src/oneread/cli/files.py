@@ -65,6 +65,8 @@ def open_file(name: str) -> Generator[IO[bytes]]:
         UsageError: it does not exist, or is not a file.
     """
     if name == STANDARD:
+        if sys.stdin is None:  # it was closed by who started this process
+            raise UsageError("there is no standard input; name a file")
         yield sys.stdin.buffer
         return
     path = Path(name)
@@ -99,7 +101,7 @@ def lines(file: IO[bytes], content: Content) -> Iterator[tuple[int, bytes | Inva
             number += 1
             content.add(line)
             if len(line) <= LINE_BYTES:
-                yield number, line.rstrip(b"\r\n")
+                yield number, line.removesuffix(b"\n")  # a quoted cell of CSV may hold what is in front of it
                 continue
             while line and not line.endswith(b"\n"):
                 line = file.readline(_SKIPPED)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 import typer
 
 from oneread.cli.calibration import SCHEMA, measure
-from oneread.cli.options import DbOption, JsonOption, QuietOption, default_numbers_file
+from oneread.cli.options import DbOption, JsonOption, QuietOption, default_numbers_file, refuse_nan
 from oneread.cli.output import Output
 from oneread.connect import connect
 from oneread.costs.numbers import BASICS, FORMAT, MachineNumbers, seconds_text, this_machine, write_numbers
@@ -32,7 +32,9 @@ _KEPT: Final = ("durability", "span", "latency_ms")
 def command(
     *,
     db: DbOption = "",
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, max=600, help="How long to measure.")] = SECONDS,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=600, callback=refuse_nan, help="How long to measure.")
+    ] = SECONDS,
     out: Annotated[
         str, typer.Option("--out", metavar="FILE", help="Where to keep them. [default: your cache folder]")
     ] = "",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import os
 import sys
 import traceback
@@ -301,6 +302,13 @@ def folder_of(url: str) -> Path | None:
     """The folder of a store that is in one."""
     parts = urlsplit(url)
     return Path(unquote(parts.netloc + parts.path)) if parts.scheme == "lmdb" else None
+
+
+def refuse_nan(seconds: float) -> float:
+    """Refuses NaN, which an option's range lets pass; a callback of options."""
+    if math.isnan(seconds):
+        raise typer.BadParameter("it is not a number of seconds")
+    return seconds
 
 
 def check_can_ask(output: Output, option: str, *, yes: bool) -> None:

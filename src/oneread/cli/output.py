@@ -9,10 +9,12 @@ from __future__ import annotations
 import codecs
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from importlib import import_module
+from pathlib import Path
 from types import NoneType
 from typing import Any, Final
 
@@ -41,8 +43,14 @@ def escape(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(ESCAPED, escape)
 
 
-def escape_streams() -> None:
-    """Makes stdout and stderr of this process write characters that their encoding lacks as escapes."""
+def prepare_streams() -> None:
+    """Makes stdout and stderr of this process write characters that their encoding lacks as escapes.
+
+    What is written to one that is closed goes nowhere, as to /dev/null.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - it stays open
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=ESCAPED)

@@ -11,15 +11,15 @@ import math
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Generator
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Annotated, Final
 
 import msgspec
 import typer
 
-from oneread.cli.options import Invocation, with_shared_options, writing
+from oneread.cli.options import Invocation, refuse_nan, with_shared_options, writing
 from oneread.cli.output import Output, age_of, counted
 from oneread.database._sync.database import Database
 from oneread.database.hot_spots import HotSpots
@@ -31,7 +31,10 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 NOTE_SECONDS: Final = 10.0
 """How often a worker says what it has done, when it has done something."""
 
-ForOption = Annotated[float, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after this long; 0 for never.")]
+ForOption = Annotated[
+    float,
+    typer.Option("--for", metavar="SECONDS", min=0, callback=refuse_nan, help="Stop after this long; 0 for never."),
+]
 OnceOption = Annotated[bool, typer.Option("--once", help="Stop when nothing is left to do.")]
 
 
@@ -70,7 +73,7 @@ def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = Fal
         output.note(f"worker {os.getpid()} runs the tasks of {given.db}; stop it with Ctrl-C")
         until = monotonic() + (seconds or math.inf)
         if once:
-            _work_once(database, lambda: stopped.is_set() or monotonic() >= until)
+            _work_once(database, lambda: not stopped.empty() or monotonic() >= until)
         else:
             _watch(output, database, stopped, until)
         lag, aside = database.run(database.operations.lag()), database.run(count_set_aside())
@@ -102,10 +105,13 @@ def _work_once(database: Database, is_over: Callable[[], bool]) -> None:
     do_tasks()
 
 
-def _watch(output: Output, database: Database, stopped: threading.Event, until: float) -> None:
+def _watch(output: Output, database: Database, stopped: SimpleQueue[int], until: float) -> None:
     """Waits until the worker's thread is to stop, and says now and then what it has done."""
     said = 0
-    while not stopped.wait(min(NOTE_SECONDS, max(0.0, until - monotonic()))) and monotonic() < until:
+    while monotonic() < until:
+        with contextlib.suppress(Empty):
+            stopped.get(timeout=min(NOTE_SECONDS, max(0.0, until - monotonic())))
+            return
         done = database.operations.outbox.batches
         if done > said:
             lag = database.run(database.operations.lag())
@@ -115,10 +121,13 @@ def _watch(output: Output, database: Database, stopped: threading.Event, until: 
 
 
 @contextlib.contextmanager
-def _stopping() -> Generator[threading.Event]:
-    """Makes SIGTERM and Ctrl-C set an event instead of ending the process."""
-    stopped = threading.Event()
-    before = {number: signal.signal(number, lambda _number, _frame: stopped.set()) for number in _SIGNALS}
+def _stopping() -> Generator[SimpleQueue[int]]:
+    """Makes SIGTERM and Ctrl-C add to a queue instead of ending the process.
+
+    Its `put` is one step: an event's lock may be taken by what the handler interrupts.
+    """
+    stopped: SimpleQueue[int] = SimpleQueue()
+    before = {number: signal.signal(number, lambda number, _frame: stopped.put(number)) for number in _SIGNALS}
     try:
         yield stopped
     finally:
