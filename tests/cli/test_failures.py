@@ -156,7 +156,7 @@ def shell(url, command):
 
 @pytest.mark.parametrize("command", ["verify", "get Person 1", "stat", "worker --once"])
 @pytest.mark.parametrize("closed", ["2>&-", ">&-", ">&- 2>&-"])
-def test_a_stream_that_is_closed_is_no_failure(url, command, closed):
+def test_a_command_whose_stream_is_closed_succeeds(url, command, closed):
     ran = shell(url, f"$ONEREAD {command} $OF {closed}")
     assert (ran.returncode, ran.stderr) == (0, "" if "2>" in closed else ran.stderr)
     assert "Traceback" not in ran.stderr
@@ -186,7 +186,7 @@ def test_a_question_that_is_left_is_code_130(oneread, url, monkeypatch):
 @pytest.mark.parametrize(
     "words", [("counter", "votes", "--seconds"), ("worker", "--for"), ("verify", "--max-age"), ("verify", "--pace")]
 )
-def test_nan_is_no_number_of_anything(oneread, words):
+def test_nan_is_refused_as_a_number(oneread, words):
     assert oneread(*words, "nan").code == 2
 
 
