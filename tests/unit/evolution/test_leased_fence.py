@@ -345,8 +345,6 @@ class TestAnOlderProgram:
             migration.rollback()
         old.save(Country(code="z"))
 
-
-class TestOpening:
     def test_has_a_worker_that_works_again_when_the_fence_is_lowered(self, store, old, caplog):
         worker = Worker(old.operations, old._driver)
         before = store.engine.answer(Read("system", [SCHEMA_ROW]))
@@ -365,6 +363,8 @@ class TestOpening:
         worker.stop()
         assert caplog.text.count("upgraded this store") == 1
 
+
+class TestOpening:
     def test_counts_its_requests(self, store, old):
         assert store.asked(lambda: store.program(OLD)) == [Read]
         kinds = len(MODELS) - 1
