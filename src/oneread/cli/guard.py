@@ -13,6 +13,7 @@ import signal
 import threading
 from typing import Final
 
+from oneread.cli.interrupts import EXIT_CODE
 from oneread.errors import Corrupt
 
 GUARDED: Final = frozenset({"backup", "dump", "get", "page", "stat", "verify"})
@@ -62,6 +63,8 @@ def run_in_child(seconds: int = SECONDS) -> int | None:
             reason=DAMAGE[ended_by],
             signal=ended_by.name,
         )
+    if ended_by == signal.SIGINT:  # Python ends so where it was interrupted in the `exec` of a text
+        return EXIT_CODE
     signal.signal(ended_by, signal.SIG_DFL)
     os.kill(os.getpid(), ended_by)
     return 128 + ended_by  # where the signal is blocked in this process
