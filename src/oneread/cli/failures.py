@@ -121,8 +121,8 @@ def reporting(context: typer.Context) -> Generator[None]:
     except OSError as error:
         _report(error, _Failure(type(error).__name__, _plain(str(error)), hint=_notes(error)), as_json=as_json)
         raise typer.Exit(STORE_FAILED) from error
-    except (KeyboardInterrupt, typer.Abort) as error:  # typer's is of a Ctrl-C or Ctrl-D at a question
-        _report(error, _Failure(KeyboardInterrupt.__name__, "stopped", hint=_notes(error)), as_json=as_json)
+    except KeyboardInterrupt as error:
+        _report(error, _Failure(type(error).__name__, "stopped", hint=_notes(error)), as_json=as_json)
         raise typer.Exit(interrupts.EXIT_CODE) from error
 
 
@@ -161,7 +161,7 @@ def _report(error: BaseException, failure: _Failure, *, as_json: bool) -> None:
         with contextlib.suppress(OSError):  # the disk of stdout may be full, which is the failure then
             _write(msgspec.structs.replace(failure, cursor=_cursor(error)))
             sys.stdout.flush()
-    sys.stderr.write("stopped\n" if isinstance(error, (KeyboardInterrupt, typer.Abort)) else f"error: {error}\n")
+    sys.stderr.write("stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {error}\n")
     if failure.hint:
         sys.stderr.write(f"hint: {failure.hint}\n")
 

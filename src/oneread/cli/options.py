@@ -318,8 +318,11 @@ def check_can_ask(output: Output, option: str, *, yes: bool) -> None:
 
 
 def is_agreed(*, yes: bool) -> bool:
-    """Whether the user agrees to a deletion, or has agreed before."""
-    return yes or typer.confirm("delete? there is no way back", default=False, err=True)
+    """Whether the user agrees to a deletion, or has agreed before; raises KeyboardInterrupt for a Ctrl-C or Ctrl-D."""
+    try:
+        return yes or typer.confirm("delete? there is no way back", default=False, err=True)
+    except typer.Abort as left:
+        raise KeyboardInterrupt from left
 
 
 def _check_exists(url: str, schema: Schema) -> None:
