@@ -1,7 +1,9 @@
 """Documentation runs: the `python` blocks of each page, one after the other in one namespace, in a folder of their own.
 
-A block announced by `<!-- not run: why -->` on the line above is only compiled, and its test says why it was skipped;
-one announced by `<!-- needs: PACKAGE -->` is, where that package is not installed.
+A page that opens a store runs on each kind of store; only the URLs in it differ (`tests/docs/urls.py`). A block under
+`<!-- only memory, lmdb: why -->` is about these kinds: on the others it must fail, so that no such mark outlives its
+reason. A block announced by `<!-- not run: why -->` on the line above is only compiled, and its test says why it was
+skipped; one announced by `<!-- needs: PACKAGE -->` is, where that package is not installed.
 A page may open with hidden set-up: a block inside an HTML comment is code like any other.
 """
 
@@ -10,15 +12,21 @@ import asyncio
 import importlib.util
 import inspect
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.docs.urls import KINDS, opens_a_store, with_urls
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {ROOT / "docs" / "tutorial" / "shop.md"}
 """Pages whose blocks belong to several files; tests of their own run them."""
+ONCE_A_PROCESS = {"docs/coming-from.md", "docs/how-to/serve-with-django.md"}
+"""Pages that set up another framework, which can be done once: each of their runs is a process of its own."""
 PAGES = [
     ROOT / "README.md",
     *sorted(set(ROOT.glob("docs/**/*.md")) - FILES),
@@ -30,6 +38,7 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 NOT_RUN = re.compile(r"<!-- (?:not run: (?P<why>.+?)|needs: (?P<package>\w+)) -->\s*\Z")
+ONLY = re.compile(r"<!-- only (?P<kinds>\w+(?:, \w+)*): .+? -->\s*\Z")
 OPTIONS = re.compile(r"(\s+(title|hl_lines|linenums)=\"[^\"]*\")*\s*")
 
 
@@ -37,6 +46,7 @@ class Block(NamedTuple):
     line: int
     code: str
     not_run: str | None
+    kinds: tuple[str, ...] = KINDS
 
 
 def blocks(text):
@@ -50,8 +60,22 @@ def blocks(text):
             )
             raise ValueError(message)
         marked = NOT_RUN.search(text, 0, fence.start())
-        found.append(Block(line, textwrap.dedent(fence["code"]), why_not_run(marked) if marked else None))
+        why = why_not_run(marked) if marked else None
+        found.append(Block(line, textwrap.dedent(fence["code"]), why, kinds_of(text[: fence.start()])))
     return found
+
+
+def kinds_of(text):
+    """The kinds of store that a block behind this text is about."""
+    marked = ONLY.search(text)
+    if marked is None:
+        return KINDS
+    kinds = tuple(marked["kinds"].split(", "))
+    unknown = set(kinds) - set(KINDS)
+    if unknown:
+        message = f"line {text.count(chr(10)) + 1}: {unknown} is not one of {KINDS}"
+        raise ValueError(message)
+    return kinds
 
 
 def why_not_run(marked):
@@ -67,17 +91,25 @@ def compiled(block, page):
     return compile(padded, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
-def run(text, page):
-    """Run a page's blocks; one event loop serves them all."""
+def run(text, page, kind="memory"):
+    """Run a page's blocks on a kind of store; one event loop serves them all."""
     namespace = {"__name__": "__page__"}
     with asyncio.Runner() as runner:
         for block in blocks(text):
             code = compiled(block, page)
             if block.not_run is not None:
                 continue
-            waiting = eval(code, namespace)
-            if inspect.iscoroutine(waiting):
-                runner.run(finished(waiting))
+            if kind in block.kinds:
+                evaluate(code, namespace, runner)
+            else:
+                with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the mark is about
+                    evaluate(code, namespace, runner)
+
+
+def evaluate(code, namespace, runner):
+    waiting = eval(code, namespace)
+    if inspect.iscoroutine(waiting):
+        runner.run(finished(waiting))
 
 
 async def finished(waiting):
@@ -88,10 +120,28 @@ def name(page):
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_a_page_runs(page, tmp_path, monkeypatch):
+RUNS = [
+    pytest.param(page, kind, id=f"{name(page)}-{kind}" if kind else name(page))
+    for page in PAGES
+    for kind in (KINDS if opens_a_store(page.read_text(encoding="utf-8")) else [None])
+]
+
+
+def run_page(page, kind):
+    text = page.read_text(encoding="utf-8")
+    run(with_urls(text, kind) if kind else text, str(page), kind or "memory")
+
+
+@pytest.mark.parametrize(("page", "kind"), RUNS)
+def test_a_page_runs(page, kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run(page.read_text(encoding="utf-8"), str(page))
+    if name(page) not in ONCE_A_PROCESS:
+        run_page(page, kind)
+        return
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
+    program = f"from tests.docs.test_pages import Path, run_page; run_page(Path({str(page)!r}), {kind!r})"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr
 
 
 NOT_RUN_BLOCKS = [
@@ -137,6 +187,17 @@ def test_a_block_that_is_not_run_must_still_be_python():
 def test_the_mark_holds_for_the_next_block_only():
     with pytest.raises(ZeroDivisionError):
         run("<!-- not run: why -->\n```python\n1\n```\n\n```python\n1 / 0\n```\n", "page.md")
+
+
+def test_a_block_of_some_kinds_must_fail_on_the_others():
+    page = "<!-- only lmdb: why -->\n```python\n{}\n```\n"
+    run(page.format("1 / 0"), "page.md", "memory")
+    with pytest.raises(ZeroDivisionError):
+        run(page.format("1 / 0"), "page.md", "lmdb")
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        run(page.format("1"), "page.md", "memory")
+    with pytest.raises(ValueError, match="is not one of"):
+        run(page.format("1").replace("lmdb", "lmbd"), "page.md")
 
 
 def test_a_block_that_needs_a_package_runs_where_it_is_installed():

@@ -1,4 +1,4 @@
-"""Each verb's docstring has an example, which runs: on both faces, on a small shop in memory."""
+"""Each verb's docstring has an example, which runs: on both faces, on a small shop in each kind of store."""
 
 import ast
 import asyncio
@@ -93,20 +93,20 @@ def entities(names):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_example_of_a_verb_runs(verb, names, tmp_path):
+def test_the_example_of_a_verb_runs(verb, names, url):
     (code,) = examples(Database, verb)
     assert f"db.{verb}(" in code
-    with connect(f"lmdb://{tmp_path}/shop?durability=none", names["shop"]) as db:
+    with connect(url, names["shop"]) as db:
         db.save_all(entities(names))
         exec(compiled(code), names | {"db": db})
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_same_example_awaited_runs(verb, names, tmp_path):
+def test_the_same_example_awaited_runs(verb, names, url):
     (code,) = examples(AsyncDatabase, verb)
 
     async def run():
-        async with connect_async(f"lmdb://{tmp_path}/shop?durability=none", names["shop"]) as db:
+        async with connect_async(url, names["shop"]) as db:
             await db.save_all(entities(names))
             running = eval(compiled(code), names | {"db": db})
             if inspect.iscoroutine(running):
