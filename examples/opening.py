@@ -27,8 +27,6 @@ def open_loaded(
         Mistake: nothing was loaded there.
         OnereadError: the URL is wrong, or there is no store.
     """
-    if url.startswith("memory:"):
-        raise Mistake("a store in memory ends with its program; name one on disk, like lmdb://./some-store")
     db = connect(f"{url}{'&' if '?' in url else '?'}read_only=true", schema, clock=clock)
     if not db.page(loaded, limit=1).rows:
         db.close()

@@ -600,7 +600,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(community, made, arguments, said)
 
 def test_a_store_that_is_not_there_is_a_mistake(community, tmp_path):
     assert "community top: " in community("top", "--db", "lmdb:///nowhere/community").err
-    assert "ends with its program" in community("check", "--db", "memory://").err
+    assert "there is no store here" in community("check", "--db", "memory://").err
     url = f"lmdb://{tmp_path}/community"
     connect(url, COMMUNITY).close()
     assert f"nothing was loaded into {url}; load it first" in community("top", "--db", url).err

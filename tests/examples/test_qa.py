@@ -335,7 +335,7 @@ def test_check_finds_a_vote_that_the_data_do_not_have(qa, site_copy):
     ("arguments", "said"),
     [
         (["check", "--db", "lmdb:///nowhere/qa"], "qa check: "),
-        (["check", "--db", "memory://"], "ends with its program"),
+        (["check", "--db", "memory://"], "there is no store here"),
         (["serve", "--db", "lmdb:///nowhere/qa"], "qa serve: "),
         (["serve", "--port", "70000"], "'70000' is not a whole number from 1 to 65,535"),
         (["load", "--data", "/nowhere", "--db", "memory://"], "generated:7"),
