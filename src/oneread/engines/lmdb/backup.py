@@ -21,6 +21,7 @@ from typing import Final
 import lmdb
 
 from oneread.engines.lmdb.disk import DATA, sync_folder
+from oneread.engines.lmdb.environment import Environment
 from oneread.engines.lmdb.options import MAX_DATABASES
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Corrupt, InvalidUrl, OnereadError, Unavailable
@@ -33,7 +34,7 @@ _ENTRIES: Final = 20_000
 
 
 def copy_store(
-    environment: lmdb.Environment, path: str, target: str, progress: Callable[[int], object], *, compact: bool
+    environment: Environment, path: str, target: str, progress: Callable[[int], object], *, compact: bool
 ) -> int:
     """Copies the environment of the store at `path` into a new folder; returns the copy's bytes.
 
@@ -53,7 +54,8 @@ def copy_store(
     try:
         with _reported(file, progress):
             try:
-                copy(environment, path, file, folder / DATA)
+                with environment.reading(environment.lmdb.begin()):  # which keeps the pages that the copy reads
+                    copy(environment.lmdb, path, file, folder / DATA)
             except lmdb.Error as failure:
                 raise _failed_copy(failure, path, folder) from failure
         size = os.fstat(file).st_size

@@ -138,13 +138,11 @@ class LmdbEngine:
         return result
 
     def snapshot(self, run: Callable[[RowReads], T]) -> T:
-        _environment, tables = self._opened()
+        environment, tables = self._opened()
         self._check_files()
         reading = self._begin_snapshot()
-        try:
+        with environment.reading(reading):
             return run(_SnapshotRows(reading, tables, self._failed))
-        finally:
-            reading.abort()
 
     def _begin_snapshot(self) -> lmdb.Transaction[bytes]:
         """Begins a read transaction that keeps this moment of the store."""
@@ -163,7 +161,7 @@ class LmdbEngine:
         try:
             self._check_open()
             environment.files.check()
-            return copy_store(environment.lmdb, self._path, target, progress, compact=compact)
+            return copy_store(environment, self._path, target, progress, compact=compact)
         finally:
             run_uninterrupted(lambda: environments.release(environment, visit, self._timeout))
 

@@ -29,7 +29,7 @@ from oneread.engines.lmdb.transaction import Tables, WriteGroup
 from oneread.engines.lmdb.translate import translate, translate_lock
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
-from oneread.errors import Corrupt, InvalidUrl, Unavailable, Unsupported
+from oneread.errors import Corrupt, InvalidUrl, StoreReplaced, Unavailable, Unsupported
 from oneread.store.rows import TABLES, Table
 
 FORMAT: Final = 3
@@ -45,9 +45,12 @@ _MARK: Final = b"format"
 _CURSOR_KEY: Final = b"cursor key"
 _CURSOR_KEY_BYTES: Final = 32
 _CHECK_SECONDS: Final = 60.0
+_BLOCK: Final = 512  # bytes; what st_blocks counts
 _READER_BYTES: Final = 64  # a reader's slot is a cache line (lmdb, mdb.c: MDB_reader)
 _DATA_MODE: Final = 0o666  # without the bits of the umask
 _READERS_HEAD: Final = 256  # at least the size of the header
+_READER_COLUMNS: Final = len(("pid", "thread", "txnid"))
+_NO_LOCKS: Final = "(no reader locks)\n"  # LMDB's table of readers on a read-only file system
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -80,6 +83,7 @@ class Environment:
         self._named = named
         self._checked = time.monotonic()
         self._disk = Disk(path, durable=settings.durability != "none")
+        self._locks: int | None = None
         self.turn: Turn | None = None
         self.writer: Writer | None = None
         if settings.read_only:
@@ -123,13 +127,48 @@ class Environment:
     def abandon_after_fork(self) -> None:
         """In the child of a fork: keeps LMDB's objects from being cleared, and closes the child's copy of the lock."""
         _Immortal(self.lmdb)
+        self._drop_locks()
         if self.turn is not None:
             self.turn.close()
 
+    @contextlib.contextmanager
+    def reading(self, transaction: lmdb.Transaction[bytes]) -> Generator[None]:
+        """Ends a long read; StoreReplaced, also in place of another error, when it was not protected until its end."""
+        number = transaction.id()
+        try:
+            yield
+        except Exception:
+            self._check_reader(number)
+            raise
+        else:
+            self._check_reader(number)
+        finally:
+            transaction.abort()
+
+    def readers(self) -> list[tuple[int, int]]:
+        """The transaction and PID of each reader that reads at this moment, from LMDB's table of readers as text."""
+        rows = [line.split() for line in self.lmdb.readers().splitlines()]
+        return [(int(row[2]), int(row[0])) for row in rows if len(row) == _READER_COLUMNS and row[2].isdecimal()]
+
+    def _check_reader(self, transaction: int) -> None:
+        """Raises StoreReplaced when LMDB does not list a reader of this process at `transaction`."""
+        with contextlib.suppress(lmdb.Error):  # the store was closed meanwhile
+            if self._has_locks and (transaction, os.getpid()) not in self.readers():
+                raise StoreReplaced(files.OVERWRITTEN_LOCK, path=str(Path(self.path, files.LOCK)))
+
     def _release(self) -> None:
-        self.lmdb.close()
+        self._close_lmdb()
         if self.turn is not None:
             self.turn.close()
+
+    def _close_lmdb(self) -> None:
+        self.lmdb.close()
+        self._drop_locks()
+
+    def _drop_locks(self) -> None:
+        file, self._locks = self._locks, None
+        if file is not None:
+            os.close(file)
 
     def _prepare(self) -> None:
         """Opens the files; with a writer, in its thread, while it has the turn."""
@@ -137,16 +176,18 @@ class Environment:
             _make_files(self.path, self.settings, self._disk)
         self.lmdb = _open(self.path, self.settings)
         try:
+            self._has_locks = self.lmdb.readers() != _NO_LOCKS
+            self._locks = files.hold_locks(self.path)
             if not self.settings.read_only:
                 files.fit_lock_files(self.path)
             self.files = StoreFiles(self._named)
             self._check_format()
             self.cursor_key = self._read_cursor_key()
         except OSError as failure:
-            self.lmdb.close()
+            self._close_lmdb()
             raise translate(failure, self.path) from failure
         except BaseException:
-            self.lmdb.close()
+            self._close_lmdb()
             raise
 
     def _group(self) -> WriteGroup:
@@ -314,7 +355,12 @@ def _reserve_lock_file(path: str, max_readers: int) -> None:
     LMDB makes it by truncation and writes through a map: on a full disk the kernel kills the process (SIGBUS). An
     existing file keeps its size, which other processes have mapped.
     """
-    file = files.open_lock(Path(path) / files.LOCK)
+    lock = Path(path, files.LOCK)
+    with contextlib.suppress(FileNotFoundError):
+        found = lock.stat()
+        if 0 < found.st_size <= found.st_blocks * _BLOCK:
+            return
+    file = files.open_lock(lock)
     try:
         os.posix_fallocate(file, 0, os.fstat(file).st_size or max_readers * _READER_BYTES + _READERS_HEAD)
     finally:

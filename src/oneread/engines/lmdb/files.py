@@ -8,8 +8,10 @@ docs/decisions/0035-files-that-change-under-a-process.md.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
+import struct
 import time
 from pathlib import Path
 from typing import Final
@@ -20,6 +22,11 @@ from oneread.errors import StoreReplaced
 LOCK: Final = "lock.mdb"
 TURN: Final = "writer.lock"
 
+OVERWRITTEN_LOCK: Final = (
+    "the lock file was overwritten while the store was open, so that writers did not know of this read; what it read "
+    "may be of several moments: close the store in every process, open it again, and repeat the call"
+)
+_RECORD: Final = "hhqqi"  # struct flock of fcntl(2) on 64-bit Linux
 _REPLACED: Final = "a file of the store was removed or replaced while it was open; close the store and open it again"
 _RECENT_NS: Final = 1_000_000_000
 _LOCK_MODE: Final = 0o622
@@ -67,6 +74,39 @@ def _found(path: str) -> os.stat_result:
         return os.stat(path)  # noqa: PTH116 - on the path of every commit
     except OSError as failure:
         raise StoreReplaced(_REPLACED, path=path, found=failure.strerror) from failure
+
+
+def find_lock(file: int, byte: int) -> int:
+    """The kind of a lock that another process has on a byte of a file; F_UNLCK where none has."""
+    asked = struct.pack(_RECORD, fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+    kind: int = struct.unpack_from(_RECORD, fcntl.fcntl(file, fcntl.F_GETLK, asked))[0]
+    return kind
+
+
+def hold_locks(folder: str) -> int | None:
+    """Keeps the locks by which LMDB knows of this process, as long as the returned descriptor is open.
+
+    LMDB has POSIX record locks on two bytes of `lock.mdb`: the first one says that the file is in use, the one of the
+    process's PID that the process lives. A process loses its record locks on a file when it closes any descriptor of
+    the file (fcntl(2)), as a copy of the folder does; others then use the pages of its readers again. Locks of an open
+    file description are not lost so. LMDB only asks whether a byte is locked, so its own lock is weakened until both
+    fit. None where the system has no such locks, or the store has no lock file.
+    """
+    if not hasattr(fcntl, "F_OFD_SETLK"):
+        return None
+    try:
+        file = os.open(Path(folder, LOCK), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # on a read-only file system LMDB does without
+        return None
+    try:
+        for byte in (0, os.getpid()):
+            shared = struct.pack(_RECORD, fcntl.F_RDLCK, os.SEEK_SET, byte, 1, 0)
+            fcntl.fcntl(file, fcntl.F_SETLK, shared)
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, shared)
+    except OSError:  # not every kernel and file system has them
+        os.close(file)
+        return None
+    return file
 
 
 def open_lock(path: Path) -> int:

@@ -36,7 +36,7 @@ def measure(environment: Environment, tables: Tables) -> Statistics:
     in_file = info["last_pgno"] + 1
     pages = sum(map(_pages, trees.values())) + _pages(main) + _HEADS
     others = {} if main["entries"] > _OWN_DATABASES else {"free_bytes": max(in_file - pages, 0) * page}
-    reading_now = _reading(opened.readers())
+    reading_now = environment.readers()
     disk = Path(environment.path, DATA).stat()
     facts = {
         "file_bytes": in_file * page,
@@ -66,11 +66,3 @@ def _oldest(path: Path, reading: list[tuple[int, int]], last: int) -> dict[str, 
         "oldest_reader_holds_back_bytes": held_back(path, transaction),
         "oldest_reader_pid": pid,
     }
-
-
-def _reading(table: str) -> list[tuple[int, int]]:
-    """The transaction and PID of each reader that reads at this moment, from LMDB's table of readers as text."""
-    rows = [line.split() for line in table.splitlines()]
-    return [
-        (int(row[2]), int(row[0])) for row in rows if len(row) == len(("pid", "thread", "txnid")) and row[2].isdecimal()
-    ]

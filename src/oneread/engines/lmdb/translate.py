@@ -8,12 +8,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import struct
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import lmdb
 
+from oneread.engines.lmdb.files import LOCK, OVERWRITTEN_LOCK, find_lock
 from oneread.errors import (
     Corrupt,
     InvalidKey,
@@ -21,6 +21,7 @@ from oneread.errors import (
     LimitExceeded,
     OnereadError,
     OutcomeUnknown,
+    StoreReplaced,
     Unavailable,
     Unsupported,
 )
@@ -32,10 +33,10 @@ SAME_PID: Final = (
     "another process has the store open under the same PID, as two containers do; give them one PID namespace, "
     "or other PIDs"
 )
-_FLOCK: Final = "hhqqi"  # struct flock of fcntl(2) on 64-bit Linux
 _DAMAGED: _Meaning = (Corrupt, "the LMDB file is damaged; restore it from a backup")
 _FOREIGN: _Meaning = (Corrupt, "not an LMDB data file of this LMDB version; give the path of a store")
 _FORBIDDEN: _Meaning = (InvalidUrl, "the process may not use the store's files; correct their permissions")
+_OPEN_TWICE: Final = "is already open in this process"  # py-lmdb's text; the error has no class or code of its own
 _CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
     lmdb.MapFullError: (LimitExceeded, "the store has reached its map_size; nothing was written; give a larger one"),
     lmdb.MapResizedError: (LimitExceeded, "the store has outgrown this process's map_size; open it with a larger one"),
@@ -51,6 +52,7 @@ _CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
     lmdb.BadValsizeError: (InvalidKey, "a row's key is at least one byte long"),
     lmdb.DiskError: (LimitExceeded, FULL_DISK),
     lmdb.ReadonlyError: _FORBIDDEN,
+    lmdb.BadRslotError: (StoreReplaced, OVERWRITTEN_LOCK),
     lmdb.LockError: (Unavailable, "the store's lock file is busy; try again"),
     lmdb.InvalidError: _FOREIGN,
     lmdb.VersionMismatchError: _FOREIGN,
@@ -78,17 +80,20 @@ _CERTAIN: Final = (lmdb.MapFullError, lmdb.DiskError, lmdb.TxnFullError)
 
 def translate(failure: lmdb.Error | OSError, path: str) -> OnereadError:
     """What a failure of LMDB or of the system means for the store at `path`."""
-    if isinstance(failure, OSError):
-        code = failure.errno or 0
-        kind, message = _SYSTEM.get(code, (Unavailable, "the operating system refused the call"))
-    else:
-        code = _code(failure)
-        kind, message = (
-            _CLIENT.get(type(failure))
-            or _SYSTEM.get(code)
-            or (Unavailable, "LMDB could not answer; nothing was written")
-        )
+    kind, message = _meaning(failure)
     return kind(message, path=path, error=str(failure))
+
+
+def _meaning(failure: lmdb.Error | OSError) -> _Meaning:
+    if isinstance(failure, OSError):
+        return _SYSTEM.get(failure.errno or 0, (Unavailable, "the operating system refused the call"))
+    if _OPEN_TWICE in str(failure):
+        return InvalidUrl, "this process has the store open by another path, or without oneread; use one path"
+    return (
+        _CLIENT.get(type(failure))
+        or _SYSTEM.get(_code(failure))
+        or (Unavailable, "LMDB could not answer; nothing was written")
+    )
 
 
 def translate_lock(failure: lmdb.LockError, path: str) -> OnereadError:
@@ -97,11 +102,9 @@ def translate_lock(failure: lmdb.LockError, path: str) -> OnereadError:
     LMDB knows processes by their PID: each locks the byte of that number in the lock file (mdb.c: mdb_reader_pid).
     """
     pid = os.getpid()
-    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, pid, 1, 0)
-    with Path(path, "lock.mdb").open("r+b") as file:
-        found = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
-    if found[0] == fcntl.F_UNLCK:
-        return translate(failure, path)
+    with Path(path, LOCK).open("r+b") as file:
+        if find_lock(file.fileno(), pid) == fcntl.F_UNLCK:
+            return translate(failure, path)
     return Unsupported(SAME_PID, path=path, pid=pid)
 
 
