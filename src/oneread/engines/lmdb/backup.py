@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import shutil
 import threading
 from collections.abc import Callable, Generator
@@ -23,8 +24,8 @@ import lmdb
 from oneread.engines.lmdb.disk import DATA, sync_folder
 from oneread.engines.lmdb.environment import Environment
 from oneread.engines.lmdb.options import MAX_DATABASES
-from oneread.engines.lmdb.translate import translate
-from oneread.errors import Corrupt, InvalidUrl, OnereadError, Unavailable
+from oneread.engines.lmdb.translate import translate, translate_copy
+from oneread.errors import Corrupt, InvalidUrl, Unavailable
 from oneread.store import unfinished
 
 _TRIES: Final = 10
@@ -57,7 +58,7 @@ def copy_store(
                 with environment.reading(environment.lmdb.begin()):  # which keeps the pages that the copy reads
                     copy(environment.lmdb, path, file, folder / DATA)
             except lmdb.Error as failure:
-                raise _failed_copy(failure, path, folder) from failure
+                raise translate_copy(failure, path, str(folder)) from failure
         size = os.fstat(file).st_size
         os.fsync(file)
         sync_folder(folder)
@@ -115,8 +116,10 @@ def _reported(file: int, progress: Callable[[int], object]) -> Generator[None]:
 
 
 def _copy_pages(environment: lmdb.Environment, _path: str, file: int, _data: Path) -> None:
-    with contextlib.suppress(OSError):  # past the page cache, as mdb_env_copy2 does; not every file system can
-        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_DIRECT)
+    # Past the page cache, as mdb_env_copy2 does; not every file system can, nor a write that `ulimit -f` cuts short.
+    if resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY:
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_DIRECT)
     environment.copyfd(file, compact=True)
 
 
@@ -141,11 +144,3 @@ def _copy_entries(environment: lmdb.Environment, path: str, _file: int, data: Pa
                         path=path,
                         table=name,
                     )
-
-
-def _failed_copy(failure: lmdb.Error, path: str, into: Path) -> OnereadError:
-    """The error of a copy. LMDB reports EIO, or no code, for a write that a full disk cut short."""
-    disk = os.statvfs(into)
-    if disk.f_bavail * disk.f_frsize < 1 << 20:
-        return translate(lmdb.DiskError(str(failure)), str(into.parent))
-    return translate(failure, path)

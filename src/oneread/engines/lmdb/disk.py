@@ -42,10 +42,14 @@ class Disk:
         if data.exists():
             return False
         unfinished.unlink(missing_ok=True)
-        lmdb.open(str(unfinished), map_size=map_size, subdir=False, lock=False, mode=mode).close()
-        if self._durable:
-            sync(unfinished)
-        unfinished.rename(data)
+        try:
+            lmdb.open(str(unfinished), map_size=map_size, subdir=False, lock=False, mode=mode).close()
+            if self._durable:
+                sync(unfinished)
+            unfinished.rename(data)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
         return True
 
     def keep_names(self) -> None:

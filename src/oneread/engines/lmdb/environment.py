@@ -8,6 +8,8 @@ signal handler can interrupt. See docs/decisions/0012-one-environment.md.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import itertools
 import os
 import threading
@@ -172,14 +174,12 @@ class Environment:
 
     def _prepare(self) -> None:
         """Opens the files; with a writer, in its thread, while it has the turn."""
-        if not self.settings.read_only:
-            _make_files(self.path, self.settings, self._disk)
+        _make_files(self.path, self.settings, self._disk)
         self.lmdb = _open(self.path, self.settings)
         try:
             self._has_locks = self.lmdb.readers() != _NO_LOCKS
             self._locks = files.hold_locks(self.path)
-            if not self.settings.read_only:
-                files.fit_lock_files(self.path)
+            files.fit_lock_files(self.path)
             self.files = StoreFiles(self._named)
             self._check_format()
             self.cursor_key = self._read_cursor_key()
@@ -341,28 +341,36 @@ def _turn(path: str) -> Turn:
 def _make_files(path: str, settings: Settings, disk: Disk) -> None:
     """Makes the files that LMDB itself would leave half made at a power failure or on a full disk."""
     try:
+        if settings.read_only:
+            if Path(path, DATA).exists():
+                _reserve_lock_file(path, settings.max_readers)
+            return
         if disk.make(settings.map_size, _DATA_MODE):
             files.share_data_file(path)
         _reserve_lock_file(path, settings.max_readers)
         disk.keep_names()
     except (lmdb.Error, OSError) as failure:
+        if settings.read_only and getattr(failure, "errno", None) == errno.EROFS:
+            return  # LMDB reads without a lock file there
         raise translate(failure, path) from failure
 
 
 def _reserve_lock_file(path: str, max_readers: int) -> None:
-    """Allocates the blocks of LMDB's lock file.
+    """Allocates the blocks of LMDB's lock file, as many as LMDB will map.
 
-    LMDB makes it by truncation and writes through a map: on a full disk the kernel kills the process (SIGBUS). An
-    existing file keeps its size, which other processes have mapped.
+    LMDB makes it by truncation and writes through a map: on a full disk the kernel kills the process (SIGBUS). Only the
+    first process that opens it may change its size, which the others have mapped.
     """
-    lock = Path(path, files.LOCK)
+    lock, wanted = Path(path, files.LOCK), max_readers * _READER_BYTES + _READERS_HEAD
     with contextlib.suppress(FileNotFoundError):
         found = lock.stat()
-        if 0 < found.st_size <= found.st_blocks * _BLOCK:
+        if wanted <= found.st_size <= found.st_blocks * _BLOCK:
             return
     file = files.open_lock(lock)
     try:
-        os.posix_fallocate(file, 0, os.fstat(file).st_size or max_readers * _READER_BYTES + _READERS_HEAD)
+        size = os.fstat(file).st_size
+        is_first = not size or files.find_lock(file, 0) == fcntl.F_UNLCK
+        os.posix_fallocate(file, 0, max(size, wanted) if is_first else size)
     finally:
         os.close(file)
 

@@ -96,7 +96,7 @@ def hold_locks(folder: str) -> int | None:
         return None
     try:
         file = os.open(Path(folder, LOCK), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # on a read-only file system LMDB does without
+    except FileNotFoundError:  # on a read-only file system LMDB does without
         return None
     try:
         for byte in (0, os.getpid()):
@@ -134,7 +134,7 @@ def fit_lock_files(folder: str) -> None:
         mode |= both if data.st_mode & write else 0
     for name in (LOCK, TURN):
         path = Path(folder, name)
-        with contextlib.suppress(FileNotFoundError, PermissionError):
+        with contextlib.suppress(OSError):
             found = path.stat()
             if found.st_uid != os.geteuid():
                 continue

@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
+import tempfile
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -28,7 +30,7 @@ from oneread.errors import (
 
 _Meaning: TypeAlias = "tuple[type[OnereadError], str]"
 
-FULL_DISK: Final = "the disk is full; nothing was written; make room and write again"
+FULL_DISK: Final = "the disk is full; nothing was written; make room, then try again"
 SAME_PID: Final = (
     "another process has the store open under the same PID, as two containers do; give them one PID namespace, "
     "or other PIDs"
@@ -36,6 +38,10 @@ SAME_PID: Final = (
 _DAMAGED: _Meaning = (Corrupt, "the LMDB file is damaged; restore it from a backup")
 _FOREIGN: _Meaning = (Corrupt, "not an LMDB data file of this LMDB version; give the path of a store")
 _FORBIDDEN: _Meaning = (InvalidUrl, "the process may not use the store's files; correct their permissions")
+_NO_ADDRESSES: _Meaning = (
+    LimitExceeded,
+    "too little address space; trying again does not help; give a smaller map_size, or raise the limit (`ulimit -v`)",
+)
 _OPEN_TWICE: Final = "is already open in this process"  # py-lmdb's text; the error has no class or code of its own
 _CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
     lmdb.MapFullError: (LimitExceeded, "the store has reached its map_size; nothing was written; give a larger one"),
@@ -51,6 +57,7 @@ _CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
     ),
     lmdb.BadValsizeError: (InvalidKey, "a row's key is at least one byte long"),
     lmdb.DiskError: (LimitExceeded, FULL_DISK),
+    lmdb.MemoryError: _NO_ADDRESSES,
     lmdb.ReadonlyError: _FORBIDDEN,
     lmdb.BadRslotError: (StoreReplaced, OVERWRITTEN_LOCK),
     lmdb.LockError: (Unavailable, "the store's lock file is busy; try again"),
@@ -60,6 +67,19 @@ _CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
     lmdb.PageNotFoundError: _DAMAGED,
     lmdb.PanicError: (Unavailable, "an earlier write failed in the middle; close the store and open it again"),
 }
+_NO_ROOM: Final[dict[int, _Meaning]] = {
+    errno.ENOSPC: (LimitExceeded, FULL_DISK),
+    errno.EDQUOT: (
+        LimitExceeded,
+        "the disk quota of this user is used up; nothing was written; make room, then try again",
+    ),
+    errno.EFBIG: (
+        LimitExceeded,
+        "a file may not be larger in this process or file system; nothing was written; raise the limit (`ulimit -f`)",
+    ),
+}
+_CUT_SHORT: Final = (errno.EIO, errno.ENOSPC)
+_SOME_ROOM: Final = 1 << 16  # bytes; less than one commit writes
 _SYSTEM: Final[dict[int, _Meaning]] = {
     errno.ENOENT: (InvalidUrl, "the folder does not exist; create it, or correct the path"),
     errno.ENOTDIR: (InvalidUrl, "a file is in the place of the store's folder; correct the path"),
@@ -69,18 +89,16 @@ _SYSTEM: Final[dict[int, _Meaning]] = {
     errno.EPERM: _FORBIDDEN,
     errno.EROFS: (InvalidUrl, "the file system is read-only; mount it for writing, or open the store with read_only"),
     errno.EIO: (Unavailable, "the disk failed; nothing was written; see the system's log, then try again"),
-    errno.ENOSPC: (LimitExceeded, FULL_DISK),
-    errno.EDQUOT: (LimitExceeded, FULL_DISK),
+    errno.ENOMEM: _NO_ADDRESSES,
+    **_NO_ROOM,
     errno.EMFILE: (Unavailable, "this process has too many open files; raise its limit"),
     errno.ENFILE: (Unavailable, "the machine has too many open files; raise its limit"),
 }
-_NOTHING_FREE: Final = 1 << 16  # bytes; less than one commit writes
-_CERTAIN: Final = (lmdb.MapFullError, lmdb.DiskError, lmdb.TxnFullError)
 
 
 def translate(failure: lmdb.Error | OSError, path: str) -> OnereadError:
-    """What a failure of LMDB or of the system means for the store at `path`."""
-    kind, message = _meaning(failure)
+    """What a failure of LMDB or of the system means for the store, or the copy of one, at `path`."""
+    kind, message = _NO_ROOM[lacking] if (lacking := _lack_of_room(failure, path)) else _meaning(failure)
     return kind(message, path=path, error=str(failure))
 
 
@@ -94,6 +112,26 @@ def _meaning(failure: lmdb.Error | OSError) -> _Meaning:
         or _SYSTEM.get(_code(failure))
         or (Unavailable, "LMDB could not answer; nothing was written")
     )
+
+
+def _lack_of_room(failure: lmdb.Error | OSError, path: str, cut_short: tuple[int, ...] = _CUT_SHORT) -> int:
+    """The system's number of the missing room; 0 where there is room, or the failure is of another kind.
+
+    LMDB reports a write that the system cut short by a number that says little; the next write would say why.
+    """
+    code = (failure.errno or 0) if isinstance(failure, OSError) else _code(failure)
+    known = code if code in _NO_ROOM else 0
+    if code not in cut_short:
+        return known
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    try:
+        if limit != resource.RLIM_INFINITY and any(each.stat().st_size >= limit for each in Path(path).iterdir()):
+            return errno.EFBIG
+        with tempfile.TemporaryFile(dir=path) as file:
+            os.posix_fallocate(file.fileno(), 0, _SOME_ROOM)
+    except OSError as refusal:
+        return refusal.errno if refusal.errno in _NO_ROOM else known
+    return known
 
 
 def translate_lock(failure: lmdb.LockError, path: str) -> OnereadError:
@@ -114,17 +152,20 @@ def _code(failure: lmdb.Error) -> int:
     return code
 
 
-def _is_full(path: str) -> bool:
-    disk = os.statvfs(path)
-    return disk.f_bavail * disk.f_frsize < _NOTHING_FREE
-
-
 def translate_commit(failure: lmdb.Error, path: str) -> OnereadError:
-    """The error of a failed commit: after a full disk or map nothing is written, after any other it is unknown."""
-    if isinstance(failure, _CERTAIN):
-        return translate(failure, path)
-    if _code(failure) == errno.EIO and _is_full(path):  # LMDB's code for a write that a full disk cut short
-        return LimitExceeded(FULL_DISK, path=path, error=str(failure))
+    """The error of a failed commit: without room nothing is written, after any other failure that is unknown."""
+    error = translate(failure, path)
+    if isinstance(error, LimitExceeded):
+        return error
     return OutcomeUnknown(
         "the commit failed while it was being written; read before writing again", path=path, error=str(failure)
     )
+
+
+def translate_copy(failure: lmdb.Error, path: str, into: str) -> OnereadError:
+    """The error of a copy of the store at `path`: of the folder that it is made in, where that has no room."""
+    lacking = _lack_of_room(failure, into, (*_CUT_SHORT, 0))
+    if not lacking:
+        return translate(failure, path)
+    kind, message = _NO_ROOM[lacking]
+    return kind(message, path=into, error=str(failure))

@@ -1,6 +1,5 @@
 import errno
 import pickle
-from types import SimpleNamespace
 
 import lmdb
 import pytest
@@ -29,7 +28,12 @@ def numbered(code):
         (numbered(errno.EMFILE), Unavailable),
         (numbered(errno.EIO), Unavailable),
         (OSError(errno.EACCES, "no"), InvalidUrl),
+        (numbered(errno.ENOMEM), LimitExceeded),
+        (lmdb.MemoryError("open"), LimitExceeded),
         (OSError(errno.ENOSPC, "full"), LimitExceeded),
+        (OSError(errno.EDQUOT, "quota"), LimitExceeded),
+        (OSError(errno.EFBIG, "large"), LimitExceeded),
+        (OSError(errno.ENOMEM, "memory"), LimitExceeded),
         (OSError(errno.EBADF, "odd"), Unavailable),
         (OSError("without a number"), Unavailable),
     ],
@@ -52,10 +56,34 @@ def test_a_commit_that_found_no_room_left_nothing(kind, tmp_path):
     assert type(translate_commit(kind("commit"), str(tmp_path))) is LimitExceeded
 
 
-@pytest.mark.parametrize(("free", "kind"), [(0, LimitExceeded), (1 << 30, OutcomeUnknown)])
-def test_a_commit_cut_short_is_a_full_disk_when_the_disk_is_full(monkeypatch, free, kind):
-    monkeypatch.setattr(translating.os, "statvfs", lambda _path: SimpleNamespace(f_bavail=free, f_frsize=1))
-    assert type(translate_commit(numbered(errno.EIO), "store")) is kind
+@pytest.mark.parametrize(
+    ("refused", "kind", "said"),
+    [
+        (errno.ENOSPC, LimitExceeded, "disk is full"),
+        (errno.EDQUOT, LimitExceeded, "quota"),
+        (errno.EFBIG, LimitExceeded, "ulimit -f"),
+        (errno.EIO, OutcomeUnknown, "read before"),
+        (0, OutcomeUnknown, "read before"),
+    ],
+)
+def test_a_commit_cut_short_is_named_by_what_the_next_write_lacks(monkeypatch, tmp_path, refused, kind, said):
+    def allocate(_file, _start, _size):
+        if refused:
+            raise OSError(refused, "no")
+
+    monkeypatch.setattr(translating.os, "posix_fallocate", allocate)
+    error = translate_commit(numbered(errno.EIO), str(tmp_path))
+    assert type(error) is kind
+    assert said in error.message
+    assert not error.retryable
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_commit_without_room_left_nothing_whatever_it_lacked(code, tmp_path):
+    error = translate_commit(numbered(code), str(tmp_path))
+    assert type(error) is LimitExceeded
+    assert "nothing was written" in error.message
 
 
 def test_any_other_failure_of_a_commit_is_an_unknown_outcome(tmp_path):
