@@ -28,7 +28,8 @@ _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 _NAMED: Final = re.compile(r"field `([^`]+)`")
 """The field that is missing or unknown."""
 NOT_FITTING: Final = "the JSON does not fit the model"
-_MOST_FAULTS: Final = 20
+MOST_FAULTS: Final = 20
+"""The most places that an error names."""
 _TAG: Final = "_tag"
 """The discriminator's field in a struct: no declared field begins with an underscore."""
 NAME_LENGTH: Final = 64
@@ -190,7 +191,7 @@ class JsonBody:
         first = located(reason)
         facts: dict[str, object] = {}
         if self._rules.count_parts is not None:
-            found = list(islice(self._find_faults(given), _MOST_FAULTS))
+            found = list(islice(self._find_faults(given), MOST_FAULTS))
             facts["faults"] = found or [first]
             first = first if first.place or not found else found[0]
         field = first.place[0] if first.place else None
@@ -239,7 +240,11 @@ def _decode_loosely(body: bytes) -> object:
 
 def reason_of(error: Exception) -> str:
     """What an error says, without the middle where it is long: msgspec repeats a text that is not of an enum."""
-    text = str(error)
+    return cut_reason(str(error))
+
+
+def cut_reason(text: str) -> str:
+    """A reason without its middle where it is long; the end of a message of msgspec says the place."""
     return text if len(text) <= _REASON_LENGTH else f"{text[:_REASON_START]} ... {text[-_REASON_END:]}"
 
 

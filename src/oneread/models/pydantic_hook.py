@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, Final, Protocol, cast
 
 import msgspec
 
 from oneread.errors import InvalidValue
 from oneread.models.declared import DESCRIBED, Declared
-from oneread.models.json_body import JsonBody
+from oneread.models.json_body import MOST_FAULTS, JsonBody
 from oneread.models.json_form import JsonForm, form, to_plain
 from oneread.models.json_schema import Definition, Json, replace_refs
 from oneread.models.variants import expected
@@ -66,7 +67,7 @@ def body_schema(
     def validate(value: object, convert: Callable[[object], dict[str, Any]]) -> object:
         if isinstance(value, cls):
             return value
-        sent = convert(value)
+        sent = convert(_bounded(value, fields))
         try:
             return make(body.held(sent))
         except InvalidValue as error:
@@ -89,6 +90,15 @@ def body_schema(
         "schema": {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"},
         "serialization": written_by(write),
     }
+
+
+def _bounded(value: object, fields: Mapping[str, Json]) -> object:
+    """A body with 20 of its unknown fields at most, each of which is a fault: pydantic makes an error of every one."""
+    if not isinstance(value, dict) or len(value) <= len(fields) + MOST_FAULTS:
+        return value
+    sent = cast("dict[object, object]", value)
+    unknown = islice((each for each in sent if each not in fields), MOST_FAULTS)
+    return {name: sent[name] for name in (*(each for each in fields if each in sent), *unknown)}
 
 
 _UNKNOWN: Final = ""

@@ -1,7 +1,7 @@
 """What a web application imports: databases by lifespan, JSON of entities and pages, errors as problems, budgets."""
 
 try:
-    from oneread.web.bodies import body_of, changes_of, entity_of
+    from oneread.web.bodies import BodyLimitMiddleware, body_of, changes_of, entity_of
 except ModuleNotFoundError as error:
     error.add_note("install what oneread.web needs: pip install 'oneread[web]'")
     raise
@@ -17,6 +17,7 @@ from oneread.web.responses import OnereadResponse, respond
 from oneread.web.streams import stream_changes
 
 __all__ = [
+    "BodyLimitMiddleware",
     "BudgetMiddleware",
     "CreateShape",
     "EntityTagMiddleware",

@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketState
 
 from oneread import errors
 from oneread.errors import OnereadError, shown
-from oneread.models.json_body import FieldFault
+from oneread.models.json_body import NAME_LENGTH, FieldFault, cut_reason
 from oneread.web.conditional import CONDITIONS, is_conditional
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -70,6 +70,8 @@ _PARTS: Final[dict[type[OnereadError], str]] = {
     errors.Expired: "query",
 }
 """The part of the request that an error's field is in, unless it is a header."""
+_STEPS: Final = 20
+"""The most steps of a place in a response."""
 _SERVER_FAULT: Final = 500
 _UNAVAILABLE: Final = 503
 _DENIAL: Final = "websocket.http.response"
@@ -155,14 +157,18 @@ def _located(error: OnereadError, facts: Mapping[str, object]) -> dict[str, obje
         faults = [FieldFault((str(field),), str(facts.get("reason", error.message)))]
     where = "header" if field in CONDITIONS else part
     placed = [*located, *(FieldFault((where, *each.place), each.reason) for each in faults)]
-    found = [{"loc": [*map(_plain, each.place)], "msg": _plain(each.reason)} for each in placed]
+    found = [{"loc": [*map(_step, each.place[:_STEPS])], "msg": _plain(each.reason)} for each in placed]
     return {"errors": found} if found else {}
 
 
+def _step(step: str | int) -> object:
+    return _plain(step[:NAME_LENGTH] if isinstance(step, str) else step)
+
+
 def _plain(fact: object) -> object:
-    """Numbers and text as they are, a declaration by its name, other facts as error messages show them."""
+    """Numbers as they are, text cut where it is long, a declaration by its name, other facts as errors show them."""
     if type(fact) is str:
-        return fact.encode(errors="backslashreplace").decode()
+        return cut_reason(fact).encode(errors="backslashreplace").decode()
     if type(fact) is bool or (type(fact) is int and fact.bit_length() < _INT_BITS):
         return fact
     return shown(fact)
