@@ -40,6 +40,7 @@ PAGES = Site(
         403: ("This form is of another site", "Fill in the form of a page of this site."),
         405: ("This is done by a form", "Go back to the page that has it."),
         409: ("That is done already", "A member is in a group once."),
+        415: ("This is done by a form", "Go back to the page that has it."),
         422: ("This cannot be right", "A member is written like lean:41, and a text has at most 2,000 characters."),
     },
     values={"site_name": "A community", "lists": LISTS, "first_list": "All groups"},

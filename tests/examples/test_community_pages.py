@@ -207,9 +207,76 @@ def test_a_form_that_cannot_be_right_is_answered_in_words_and_writes_nothing(
     assert (after.entities, after.rows) == (before.entities, before.rows)
 
 
-def test_a_form_of_another_site_is_refused(client):
-    answer = client.post(at("members", WRITER, "/seen"), headers={"Sec-Fetch-Site": "cross-site"})
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+JOIN = at("groups", GROUP, "/members")
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"", FORM, 422),
+        (b"&", FORM, 422),
+        (b"member=", FORM, 422),
+        (b"member=lean%3A1&text=t", FORM, 422),
+        (b"member=lean%3A1&", FORM, 422),
+        (b"member=lean%3A1&text=", FORM, 422),
+        (b"member=lean%3A1&member=lean%3A1", FORM, 422),
+        (b"other=lean%3A1", FORM, 422),
+        (b"member", FORM, 422),
+        (b"&".join(b"member=%d" % number for number in range(1_000)), FORM, 422),
+        (b"member=" + b"x" * 1_000_000, FORM, 422),
+        (b"member=%ff", FORM, 422),
+        (b"member=\xff", FORM, 422),
+        (b"member=%00", FORM, 422),
+        (b"member=lean%3A1", {}, 415),
+        (b"member=lean%3A1", {"Content-Type": "text/plain"}, 415),
+        (b'{"member": "lean:1"}', {"Content-Type": "application/json"}, 415),
+        (b"--x\r\n", {"Content-Type": "multipart/form-data; boundary=x"}, 415),
+    ],
+)
+def test_what_any_visitor_can_send_in_place_of_a_form_is_answered_in_words(client, body, headers, status):
+    answer = client.post(JOIN, content=body, headers=headers)
+    assert (answer.status_code, "<h1>" in answer.text) == (status, True)
+    assert "Something failed" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://testserver"},
+        {"Origin": "http://other.example"},
+        {"Origin": "http://other.example", "Referer": "http://testserver/"},
+        {"Origin": "null"},
+        {"Origin": "http://testserver:81"},
+        {"Origin": "http://testserver.other.example"},
+        {"Origin": "http://["},
+        {"Referer": "http://other.example/?http://testserver/"},
+        {"Referer": "http://testserver@other.example/"},
+        {"Referer": "about:blank"},
+        {"Origin": "null", "Host": ""},
+    ],
+)
+@pytest.mark.parametrize("path", [JOIN, at("members", WRITER, "/seen")])
+def test_a_form_of_another_site_is_refused(client, path, headers):
+    answer = client.post(path, data={"member": WRITER}, headers=headers)
     assert (answer.status_code, "This form is of another site" in answer.text) == (403, True)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "same-origin", "Origin": "http://testserver"},
+        {"Sec-Fetch-Site": "same-origin", "Host": "behind.a.proxy", "Origin": "https://testserver"},
+        {"Origin": "http://testserver"},
+        {"Origin": "http://TestServer"},
+        {"Referer": "http://testserver/members?limit=1"},
+        {},  # a program
+    ],
+)
+def test_a_form_of_the_site_is_taken_whichever_headers_a_browser_sends(client, headers):
+    assert client.post(at("members", WRITER, "/seen"), headers=headers).status_code == 303
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,14 @@ def test_months_list_how_often_tags_were_used(client, expected):
         assert found == [(word, expected.tag_months[month, word]) for word in words]
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
+def test_what_pages_of_other_sites_can_send_is_not_taken_for_json(changing, kind):
+    body, headers = b'{"number": 900000, "post": 10, "kind": "up"}', {} if kind is None else {"Content-Type": kind}
+    score = changing.get("/questions/10").json()["score"]
+    assert changing.post("/votes", content=body, headers=headers).status_code == 422
+    assert changing.get("/questions/10").json()["score"] == score
+
+
 def test_a_question_has_a_tag_that_follows_its_totals(changing):
     first = changing.get("/questions/10")
     assert changing.get("/questions/10", headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
