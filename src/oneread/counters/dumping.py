@@ -37,7 +37,7 @@ from oneread.counters.wanted import check_chance, check_keep, check_name
 from oneread.errors import InvalidValue
 from oneread.plans.performer import LAST_MILLISECOND
 from oneread.plans.plan import Plan
-from oneread.plans.scans import scan_all
+from oneread.plans.scans import fetch_data, scan_all
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange
 
@@ -94,8 +94,8 @@ def dump_counters(write: Callable[[CounterLine | CacheCounterLine], None]) -> Pl
                 value = greatest_among((yield from scan_greatest(name_key(name))))
                 write(CacheCounterLine(name, value, chance))
 
-    yield from scan_all("counts", RowRange.under(SETTINGS), take, BATCH)
-    yield from scan_all("counts", RowRange.under(CHANCES), take_cache_first, BATCH)
+    yield from scan_all("counts", RowRange.under(SETTINGS), take, BATCH, fetch_data)
+    yield from scan_all("counts", RowRange.under(CHANCES), take_cache_first, BATCH, fetch_data)
 
 
 def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
@@ -104,7 +104,7 @@ def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
     windows: dict[WindowSize, list[_DumpedWindow]] = {}
     if settings.windows:
         rows: list[Found] = []
-        yield from scan_all("counts", RowRange.under(WINDOWS + key), rows.extend, BATCH)
+        yield from scan_all("counts", RowRange.under(WINDOWS + key), rows.extend, BATCH, fetch_data)
         found: dict[tuple[WindowSize, int], Sums] = {
             (window_size_of(place), start_of(place)): sums_of(row) for place, row in rows
         }

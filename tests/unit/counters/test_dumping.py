@@ -18,6 +18,10 @@ def dumped(db, *models):
     return lines
 
 
+def counter_lines(lines):
+    return [msgspec.json.decode(each, type=CounterLine) for each in lines if each.startswith(b'{"counter"')]
+
+
 def load(db, lines):
     reader = DumpReader(db.operations.catalog, parse_head(lines[0]))
     for line in lines[1:-1]:
@@ -48,6 +52,27 @@ def test_what_is_dumped_is_loaded(clock):
             assert (seen.value, seen.raised, seen.lowered, seen.rows) == (15, 15, 0, 1)
             assert target.verify().clean
         assert dumped(target) == lines
+
+
+@pytest.mark.parametrize("cut", [None, "again"])
+def test_a_counter_that_was_deleted_is_in_no_dump(url, clock, cut):
+    with connect(url, SCHEMA, clock=clock, cache="memory://", workers=0) as db:
+        for name in ("a", "b", "c"):
+            db.counter(name, keep={"hour": 3}).add(5)
+            db.cache_counter(name, chance_to_write=1).add(7)
+        for name in ("a", "b"):
+            db.counter(name).delete()
+            db.cache_counter(name).delete()
+        if cut == "again":
+            db.counter("a").add(1)
+        lines = dumped(db)
+        counted = {each.counter: each.raised for each in counter_lines(lines)}
+        assert counted == ({"c": 5} if cut is None else {"a": 1, "c": 5})
+        assert db.verify().clean
+    with connect("memory://", SCHEMA, clock=clock, cache="memory://", workers=0) as target:
+        load(target, lines)
+        assert {each.name: target.counter(each.name).read() for each in target.counters()} == counted
+        assert [each.name for each in target.cache_counters()] == ["c"]
 
 
 def test_cache_first_counters_are_dumped_as_stored_and_never_lowered_by_a_load():
