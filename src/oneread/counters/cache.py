@@ -1,8 +1,9 @@
 """Values of counters that a process remembers, so that most reads ask nothing of the store.
 
 The process's own adds are not added to them: a value is what one scan of the store found, so that of a counter which is
-only added to is never above what was committed. A value is replaced only by a reader that saw it before its own scan:
-so no reader that began earlier puts an older value over a newer one (rule N6 of the commit protocol).
+only added to is never above what was committed. A value is replaced by a reader that saw it before its own scan, or
+that found no less: so no reader that began earlier puts an older value over a newer one. See rule N6 of the commit
+protocol.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ class Remembered(NamedTuple):
     sums: Sums
     rows: int
     since: float
+
+    def covers(self, other: Remembered) -> bool:
+        """Whether nothing was added or taken that the other scan found and this one did not."""
+        return self.sums.raised >= other.sums.raised and self.sums.lowered >= other.sums.lowered
 
 
 class _Memory:
@@ -57,9 +62,10 @@ class CounterCache(_Memory):
         return max(0.0, self.clock() - found.since)
 
     def replace(self, name: bytes, seen: Remembered | None, found: Remembered) -> bool:
-        """Remembers what a scan found, unless the value is not the one that was seen before the scan."""
+        """Remembers what a scan found, unless another value came meanwhile that has what the scan did not find."""
         with self._lock:
-            if self._found.get(name) is not seen:
+            current = self._found.get(name)
+            if current is not seen and (current is None or not found.covers(current)):
                 return False
             self._found.pop(name, None)
             self._found[name] = found

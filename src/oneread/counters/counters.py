@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from oneread.counters import reading
-from oneread.counters.cache import CounterCache
+from oneread.counters.cache import CounterCache, Remembered
 from oneread.counters.committer import CounterCommitter, Once
 from oneread.counters.reading import Reading
 from oneread.counters.rows import SETTINGS, CounterSettings, Sums, WindowSize, kept, text_of
@@ -135,17 +135,11 @@ class CounterPlans:
         return None if token is None else Once(name, check_token(token), float(self.rules.once_for))
 
     def read(self, name: bytes, max_age: object) -> Plan[int]:
-        if max_age is None:
-            return (yield from reading.read_sums(name))[0].value
-        age = check_seconds("max_age", max_age)
-        return (yield from reading.read_remembered(self.cache, name, age)).sums.value
+        return (yield from reading.read_remembered(self.cache, name, _oldest(max_age))).sums.value
 
     def look(self, name: bytes, max_age: object) -> Plan[Reading]:
-        if max_age is None:
-            sums, rows = yield from reading.read_sums(name)
-            return Reading(sums.value, sums.raised, sums.lowered, 0.0, rows)
-        age = check_seconds("max_age", max_age)
-        return reading.reading(self.cache, (yield from reading.read_remembered(self.cache, name, age)))
+        found = yield from reading.read_remembered(self.cache, name, _oldest(max_age))
+        return reading.reading(found, 0.0 if max_age is None else self.cache.age(found))
 
     def windows(
         self, name: bytes, declared: CounterSettings, size: object, last: object, until: object
@@ -160,7 +154,9 @@ class CounterPlans:
         return [CounterWindow(datetime.fromtimestamp(start, UTC), sums.value) for start, sums in found]
 
     def shards(self, name: bytes) -> Plan[list[Shard]]:
+        seen, since = self.cache.get(name), self.cache.clock()
         rows: list[tuple[int, Sums]] = yield from reading.read_shards(name)
+        self.cache.replace(name, seen, Remembered(*reading.added_up(rows), since))
         return [Shard(number, sums.value, *sums) for number, sums in rows]
 
     def settings(self, name: bytes, declared: CounterSettings) -> Plan[CounterSettings]:
@@ -184,3 +180,8 @@ class CounterPlans:
             CounterEntry(name, settings.shards, dict(settings.windows), settings.approximate)
             for name, settings in kept_as
         ]
+
+
+def _oldest(max_age: object) -> float:
+    """How old a value may be that is remembered; an exact read takes none."""
+    return 0.0 if max_age is None else check_seconds("max_age", max_age)

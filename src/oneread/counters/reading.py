@@ -78,14 +78,21 @@ def read_shards(name: bytes) -> Plan[list[tuple[int, Sums]]]:
 
 def read_sums(name: bytes) -> Plan[tuple[Sums, int]]:
     """The sums over all shards, and how many there are. One request, a row for each shard."""
-    shards = yield from read_shards(name)
+    return added_up((yield from read_shards(name)))
+
+
+def added_up(shards: Sequence[tuple[int, Sums]]) -> tuple[Sums, int]:
+    """The sums over all shards, and how many there are."""
     raised = sum([sums.raised for _number, sums in shards])
     lowered = sum([sums.lowered for _number, sums in shards])
     return Sums(raised, lowered), len(shards)
 
 
 def read_remembered(cache: CounterCache, name: bytes, max_age: float) -> Plan[Remembered]:
-    """What the process remembers if it is not too old, else what one request finds."""
+    """What the process remembers if it is not too old, as with 0 it always is; else what one request finds.
+
+    That is remembered, also of an exact read: else the next remembered one would show less than it.
+    """
     while True:
         seen = cache.get(name)
         if seen is not None and cache.age(seen) < max_age:
@@ -97,9 +104,9 @@ def read_remembered(cache: CounterCache, name: bytes, max_age: float) -> Plan[Re
         # Another reader was faster. Readers must not see its value after this one's: so look at it, too.
 
 
-def reading(cache: CounterCache, found: Remembered) -> Reading:
+def reading(found: Remembered, age: float) -> Reading:
     sums = found.sums
-    return Reading(sums.value, sums.raised, sums.lowered, cache.age(found), found.rows)
+    return Reading(sums.value, sums.raised, sums.lowered, age, found.rows)
 
 
 def read_settings(name: bytes) -> Plan[CounterSettings | None]:

@@ -58,6 +58,59 @@ def test_a_slow_reader_never_brings_an_old_value_back(order):
     assert max(seen) <= store.truth
 
 
+@pytest.mark.parametrize("exact", range(3))
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_no_reader_shows_less_than_an_exact_one_has(order, exact):
+    store = Store()
+    readers = []
+    for number in range(3):  # one of them takes nothing that is remembered
+        plan = read_remembered(store.cache, NAME, 0 if number == exact else 60)
+        next(plan)
+        store.truth += 1
+        readers.append((plan, store.rows()))
+    seen = []
+    for each in order:
+        plan, rows = readers[each]
+        try:
+            plan.send(rows)
+        except StopIteration as stop:
+            seen.append(stop.value.sums.value)
+        else:
+            seen.append(finish(plan, store))
+        with pytest.raises(StopIteration) as stop:
+            next(read_remembered(store.cache, NAME, 60))
+        seen.append(stop.value.value.sums.value)
+    assert seen == sorted(seen)
+
+
+def test_a_reader_that_found_as_much_as_a_faster_one_scans_once():
+    """So that many exact readers of one counter cost a request each."""
+    store = Store()
+    first, second = (read_remembered(store.cache, NAME, 0) for _ in range(2))
+    for each in (first, second):
+        next(each)
+        store.truth += 1
+    for plan in (first, second):
+        with pytest.raises(StopIteration):
+            plan.send(store.rows())
+
+
+def test_a_value_that_was_forgotten_meanwhile_is_not_put_back():
+    store = Store()
+    assert finish(begun(read_remembered(store.cache, NAME, 0)), store) == 0
+    plan = begun(read_remembered(store.cache, NAME, 0))
+    old = store.rows()
+    store.cache.forget(NAME)
+    store.truth += 1
+    plan.send(old)  # scans again
+    assert finish(plan, store) == 1
+
+
+def begun(plan):
+    next(plan)
+    return plan
+
+
 def test_the_age_counts_from_before_the_scan():
     store = Store()
     plan = read_remembered(store.cache, NAME, 60)

@@ -1,5 +1,6 @@
 """Counters as their callers see them: values, tokens, windows, lists, and what each verb asks of the store."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -55,6 +56,38 @@ def test_a_token_counts_once(face):
     assert (votes.read(), others.read()) == (12, 1)
 
 
+EXACT = {
+    "read": lambda votes: votes.read(),
+    "look": lambda votes: votes.look().value,
+    "max_age=0": lambda votes: votes.read(max_age=0),
+    "shards": lambda votes: sum(each.value for each in votes.shards()),
+    "in a thread": lambda votes: in_a_thread(votes.read),
+}
+"""What reads a counter as it is now."""
+
+
+def in_a_thread(call):
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(call).result()
+
+
+@pytest.mark.parametrize("exact", EXACT.values(), ids=EXACT)
+@pytest.mark.parametrize("remembers", ["read", "look"])
+def test_no_read_shows_less_than_one_before_it(face, exact, remembers):
+    votes = handle(face, "votes", shards=3)
+
+    def remembered():
+        return votes.read(max_age=60) if remembers == "read" else votes.look(max_age=60).value
+
+    seen = [remembered()]
+    for _ in range(3):
+        votes.add(400)
+        seen += [remembered(), exact(votes), remembered()]
+    assert seen == [0, 0, 400, 400, 400, 800, 800, 800, 1200, 1200]
+    votes.delete()
+    assert (exact(votes), remembered()) == (0, 0)
+
+
 @pytest.mark.parametrize("url", ["memory", "lmdb"], indirect=True)
 def test_what_each_verb_asks(face, asked):
     votes = handle(face, "votes", shards=1)
@@ -69,9 +102,9 @@ def test_what_each_verb_asks(face, asked):
     assert ask(votes.add, once="a") == ["Read 3", "Read 1", "Replace 3"]
     assert ask(votes.add, once="b") == ["Read 4", "Replace 2"]
     assert ask(votes.add, once="b") == ["Read 4"]
-    assert ask(votes.read) == ["Scan 1"]
     assert ask(votes.read, max_age=60) == ["Scan 1"]
     assert ask(votes.read, max_age=60) == []
+    assert ask(votes.read) == ["Scan 1"]
     assert ask(votes.look, max_age=60) == []
     assert ask(votes.shards) == ["Scan 1"]
     assert ask(votes.settings) == ["Read 1"]

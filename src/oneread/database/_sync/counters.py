@@ -141,8 +141,8 @@ class Counter:
         Arguments:
             max_age: seconds. Then the value may be one that this process read before, and was exactly the counter's at
                 a moment no longer ago; one that is remembered costs no request. A counter that is only added to never
-                has less than that, and readers of one process never see it fall while it is remembered. `look` returns
-                the age.
+                has less than that, and readers through one open database never see it fall while it is remembered: what
+                exact reads find is remembered, too. `look` returns the age.
 
         Raises:
             InvalidValue: `max_age` is not a number of seconds from 0 to a year.
