@@ -289,9 +289,72 @@ class TestRecordsOfOthers:
         assert load(tmp_path / "nowhere.jsonl").code == 2
         assert load(written(tmp_path / "e.csv"), "--model", "Person").code == 2
         assert load(written(tmp_path / "e.csv", "number,name,email")).code == 2
-        assert load(written(tmp_path / "e.jsonl")).out == "0 stored, 0 refused\n"
-        assert load(written(tmp_path / "e.jsonl"), "--map", "x").code == 2
-        assert load(written(tmp_path / "e.jsonl"), "--batch", "0").code == 2
+        assert load(written(tmp_path / "e.jsonl", person(1)), "--map", "x").code == 2
+        assert load(written(tmp_path / "e.jsonl", person(1)), "--batch", "0").code == 2
+
+    @pytest.mark.parametrize("name", ["e.jsonl", "e.csv", "e.jsonl.gz", "-"])
+    @pytest.mark.parametrize("text", [b"", b"\n", b"\r\n\n", b"\xef\xbb\xbf"])
+    def test_are_not_none(self, bare, other, tmp_path, name, text):
+        """A file without a record, as a failed export leaves it, is not a load of nothing that succeeded."""
+        path = tmp_path / name if name != "-" else name
+        if name != "-":
+            path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+        options = ("--model", "Person", "--schema", SCHEMA, "--db", other, "--make")
+        ran = bare("load", path, *options, input=text if name == "-" else None)
+        assert ran.code == 2
+        assert ("has no header" if name == "e.csv" else "has no records; nothing was loaded") in ran.err
+
+    def test_of_a_csv_file_may_be_none_under_a_header(self, load, tmp_path):
+        assert (
+            load(written(tmp_path / "e.csv", "number,name,email"), "--model", "Person").out == "0 stored, 0 refused\n"
+        )
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
+    @pytest.mark.parametrize("name", ["p.jsonl", "p.csv"])
+    def test_in_another_encoding_are_named(self, load, tmp_path, encoding, name):
+        text = f"{person(1)}\n" if name == "p.jsonl" else "number,name,email\n1,a,b\n"
+        ran = load(written(tmp_path / name, text.encode(encoding)), "--model", "Person")
+        assert ran.code == 2
+        assert "write it again in UTF-8" in ran.err
+
+    @pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+    @pytest.mark.parametrize("name", ["p.jsonl", "P.JSONL", "p.csv", "P.CSV"])
+    def test_may_begin_with_a_byte_order_mark_and_lack_the_last_line_end(self, load, other, tmp_path, end, name):
+        between = end or "\n"
+        texts = ["number,name,email", "1,P1,a", "2,P2,b"] if name.endswith(("csv", "CSV")) else [person(1), person(2)]
+        path = written(tmp_path / name, b"\xef\xbb\xbf" + between.join(texts).encode() + end.encode())
+        assert load(path, "--model", "Person").out == "2 stored, 0 refused\n"
+        with connect(other, NOTES, workers=0) as db:
+            assert [each.name for each in db.page(Person)] == ["P1", "P2"]
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            '{"number": 2, "name": "x", "email": %s}' % ("[" * 5000 + "]" * 5000),
+            "[" * 100_000,
+            '{"a":' * 3000 + "1" + "}" * 3000,
+            '{"number": 2, "number": 4, "name": "x", "email": "x"}',
+            '{"number": 2, "name": "\\ud800", "email": "x"}',
+            b'{"number": 2, "name": "a\xffb", "email": "x"}\n',
+            b'{"number": 2, "name": "a\x00b", "email": "x"}\n',
+            '{"number": 2, "name": "x", "email": NaN}',
+            '{"number": 2e999, "name": "x", "email": "x"}',
+            '{"number": 2, "name": "x", "email": "x"} {}',
+            '{"number": 2, "name": "x", "email": "x"}\r{"number": 4, "name": "y", "email": "y"}',
+            "\ufeff" + person(2),
+        ],
+    )
+    def test_that_are_broken_leave_the_others_as_they_are(self, load, other, tmp_path, bad):
+        path = written(tmp_path / "p.jsonl", person(1), bad, person(3))
+        ran = load(path, "--model", "Person")
+        assert (ran.code, ran.out) == (1, "2 stored, 1 refused\n")
+        assert [each.line for each in rejected(tmp_path / "p.jsonl.rejects")] == [2]
+        with connect(other, NOTES, workers=0) as db:
+            assert [each.number for each in db.page(Person)] == [1, 3]
+
+    def test_do_not_have_two_names_for_one_field(self, load, tmp_path):
+        path = written(tmp_path / "p.jsonl", person(1), person(2).replace('"name"', '"Name": "x", "name"'))
+        assert load(path, "--model", "Person", "--map", "Name=name").out == "1 stored, 1 refused\n"
 
 
 class TestGoingOn:

@@ -10,7 +10,7 @@ import pytest
 
 from oneread import connect
 from oneread.cli.files import open_file, share_read
-from oneread.cli.loading import Loaded, LoadJob, Rejected
+from oneread.cli.loading import Loaded, LoadJob, Rejected, Unreadable
 from oneread.cli.loading import load as load_job
 from oneread.errors import InvalidValue, UsageError
 from oneread.transfer.content import Content
@@ -86,7 +86,7 @@ def test_a_reject_that_was_torn_by_a_kill_is_written_again(db, tmp_path):
 
 def test_a_line_that_could_not_be_read_is_rejected(db, tmp_path):
     path = tmp_path / "rejects"
-    given = records(b"1", InvalidValue("the line is too long"), b"3")
+    given = records(b"1", Unreadable(InvalidValue("the line is too long")), b"3")
     assert load(db, given, path) == Loaded(stored=2, refused=1, resumed=0)
     assert rejected(path) == [2]
 

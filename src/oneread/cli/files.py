@@ -13,15 +13,30 @@ import sys
 import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple, TypeAlias
 
-from oneread.errors import Corrupt, InvalidValue, UsageError
+from oneread.errors import Corrupt, UsageError
 from oneread.store import unfinished
 from oneread.transfer.content import Content
 from oneread.transfer.load import LINE_BYTES
 
 STANDARD: Final = "-"
 _SKIPPED: Final = 1 << 20
+_MARK: Final = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8, which some programs write at the start of a file."""
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff", b"\0")
+"""How text begins that has two or four bytes for a character; with a zero byte also one byte later."""
+
+
+class LongLine(NamedTuple):
+    """In place of a line that is too long."""
+
+    quotes: int
+    """The quotes in it: in CSV they say whether it opens or closes a cell of several lines."""
+
+
+NumberedLine: TypeAlias = "tuple[int, bytes | LongLine]"
+"""A line of a file with its number, from 1."""
 
 
 @contextlib.contextmanager
@@ -44,7 +59,7 @@ def new_file(name: str) -> Generator[IO[bytes]]:
     try:
         with unfinished_path.open("xb") as file:
             unfinished.hold(file.fileno())
-            if path.suffix == ".gz":
+            if path.suffix.lower() == ".gz":
                 with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
                     yield compressed  # type: ignore[misc]  # it writes bytes, as the annotation wants
             else:
@@ -73,7 +88,7 @@ def open_file(name: str) -> Generator[IO[bytes]]:
     if not path.is_file() and not path.is_fifo():
         raise UsageError("the file does not exist", path=name)
     with path.open("rb") as file:
-        if path.suffix == ".gz":
+        if path.suffix.lower() == ".gz":
             yield gzip.GzipFile(fileobj=file)  # type: ignore[misc]  # it reads bytes, as the annotation wants
         else:
             yield file
@@ -89,10 +104,11 @@ def share_read(file: IO[bytes]) -> float | None:
         return None
 
 
-def lines(file: IO[bytes], content: Content) -> Iterator[tuple[int, bytes | InvalidValue]]:
-    """The lines of a file, numbered from 1, without their ends; InvalidValue in place of one that is too long.
+def lines(file: IO[bytes], content: Content) -> Iterator[NumberedLine]:
+    """The lines of a file without their ends, and without the byte order mark of UTF-8.
 
     Raises:
+        UsageError: the file is in UTF-16 or UTF-32.
         Corrupt: the compressed file is incomplete or damaged.
     """
     number = 0
@@ -100,12 +116,22 @@ def lines(file: IO[bytes], content: Content) -> Iterator[tuple[int, bytes | Inva
         while line := file.readline(LINE_BYTES + 1):
             number += 1
             content.add(line)
+            if number == 1:
+                _refuse_utf_16(line)
             if len(line) <= LINE_BYTES:
-                yield number, line.removesuffix(b"\n")  # a quoted cell of CSV may hold what is in front of it
+                line = line.removesuffix(b"\n")  # a quoted cell of CSV may hold what is in front of it
+                yield number, line.removeprefix(_MARK) if number == 1 else line
                 continue
+            quotes = line.count(b'"')
             while line and not line.endswith(b"\n"):
                 line = file.readline(_SKIPPED)
                 content.add(line)
-            yield number, InvalidValue("the line is too long", limit=LINE_BYTES)
+                quotes += line.count(b'"')
+            yield number, LongLine(quotes)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise Corrupt("the compressed file is incomplete or damaged", line=number + 1, reason=str(error)) from error
+
+
+def _refuse_utf_16(line: bytes) -> None:
+    if line.startswith(_UTF_16) or line[1:2] == b"\0":
+        raise UsageError("the file is in UTF-16 or UTF-32; write it again in UTF-8", begins=line[:4])

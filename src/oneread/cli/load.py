@@ -6,18 +6,18 @@ See docs/formats/dumps.md.
 from __future__ import annotations
 
 import contextlib
-import csv
 import functools
 from collections.abc import Generator, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Annotated, NamedTuple, TypeAlias
+from typing import IO, Annotated, NamedTuple
 
 import typer
 
+from oneread.cli.csv_rows import csv_rows
 from oneread.cli.failures import FOUND
-from oneread.cli.files import STANDARD, lines, open_file, share_read
-from oneread.cli.loading import LoadJob, Make, Numbered, load
+from oneread.cli.files import STANDARD, NumberedLine, lines, open_file, share_read
+from oneread.cli.loading import LoadJob, Make, Numbered, Unreadable, load
 from oneread.cli.options import Invocation, find_declared, with_shared_options, writing
 from oneread.database._sync.database import Database
 from oneread.errors import Corrupt, InvalidValue, StoreError, UsageError
@@ -25,10 +25,7 @@ from oneread.models.model import stored_name
 from oneread.transfer.bulk import BATCH
 from oneread.transfer.content import Content, checkpoint_of
 from oneread.transfer.dump import Head
-from oneread.transfer.load import LINE_BYTES, CsvRow, DumpReader, RecordReader, check_dump, parse_end, parse_head
-
-NumberedLine: TypeAlias = tuple[int, bytes | InvalidValue]
-"""A line of a file with its number, or the reason why it was skipped."""
+from oneread.transfer.load import LINE_BYTES, DumpReader, RecordReader, check_dump, parse_end, parse_head
 
 FileArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="A dump, JSON lines, or CSV (.csv); compressed as .gz; - for stdin.")
@@ -119,22 +116,32 @@ class _FileRecords(NamedTuple):
 def _read_form(stream: IO[bytes], name: str, content: Content) -> _FileRecords:
     numbered = lines(stream, content)
     first = _take_first(numbered)
-    if name.removesuffix(".gz").endswith(".csv"):
+    if name.lower().removesuffix(".gz").endswith(".csv"):
         first += _take_first(numbered)
-        rows = _rows(chain(first, numbered))
-        header = next(rows, None)
-        if header is None or not isinstance(header[1], list):
-            raise UsageError("the CSV file has no header", path=name)
-        return _FileRecords(_bytes(first), None, header[1], rows)
+        rows = csv_rows(chain(first, numbered))
+        header = next((row for _number, row in rows), None)
+        if not isinstance(header, list):
+            why = {} if header is None else {"reason": str(header.error)}
+            raise UsageError("the CSV file has no header", path=name, **why)
+        return _FileRecords(_bytes(first), None, header, rows)
     head = parse_head(line) if first and isinstance(line := first[0][1], bytes) else None
     if head is None:
-        return _FileRecords(_bytes(first), None, None, _skip_blank(chain(first, numbered)))
+        records = _records(chain(first, numbered))
+        found = next(records, None)
+        if found is None:
+            raise UsageError("the file has no records; nothing was loaded", path=name)
+        return _FileRecords(_bytes(first), None, None, chain([found], records))
     second = _take_first(numbered)
-    return _FileRecords(_bytes(first + second), head, None, _strip_end(chain(second, numbered)))
+    return _FileRecords(_bytes(first + second), head, None, _records(_strip_end(chain(second, numbered))))
 
 
-def _skip_blank(numbered: Iterator[NumberedLine]) -> Iterator[NumberedLine]:
-    return (each for each in numbered if not isinstance(each[1], bytes) or each[1].strip())
+def _records(numbered: Iterator[NumberedLine]) -> Iterator[Numbered]:
+    """Each line that is not blank as a record."""
+    for number, line in numbered:
+        if not isinstance(line, bytes):
+            yield number, Unreadable(InvalidValue("the line is too long", limit=LINE_BYTES))
+        elif line.strip():
+            yield number, line
 
 
 def _take_first(numbered: Iterator[NumberedLine]) -> list[NumberedLine]:
@@ -179,41 +186,10 @@ def _position_at(name: str, line: int) -> str:
     return content.position(0)
 
 
-def _strip_end(numbered: Iterator[NumberedLine]) -> Iterator[Numbered]:
+def _strip_end(numbered: Iterator[NumberedLine]) -> Iterator[NumberedLine]:
     """The lines of a dump without the last; raises Corrupt where that is missing."""
     for number, line in numbered:
         if isinstance(line, bytes) and parse_end(line) is not None:
             return
         yield number, line
     raise Corrupt("the dump is incomplete: its last line is missing; the lines before were loaded")
-
-
-def _rows(numbered: Iterator[NumberedLine]) -> Iterator[Numbered]:
-    """The rows of a CSV file, with the number of the line they end on."""
-    csv.field_size_limit(LINE_BYTES)
-    refused: list[InvalidValue] = []
-
-    def texts() -> Iterator[str]:
-        for number, line in numbered:
-            if isinstance(line, InvalidValue):
-                refused.append(line)
-                continue
-            # bytes that are not UTF-8 stay in the text, so that the row is refused alone, and rejected as it was
-            text = line.decode(errors="surrogateescape")
-            yield (text.removeprefix("\ufeff") if number == 1 else text) + "\n"
-
-    reader = csv.reader(texts(), strict=True)
-    number = 0
-    while True:
-        row: CsvRow | InvalidValue
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            row = InvalidValue("the line is not a row of CSV", reason=str(error))
-        number = max(number + 1, reader.line_num)
-        while refused:
-            yield number, refused.pop()
-        if row:
-            yield number, row

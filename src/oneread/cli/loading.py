@@ -26,8 +26,17 @@ from oneread.transfer.load import CsvRow
 FileRecord: TypeAlias = "bytes | CsvRow"
 """A line, or the cells of a row."""
 
-Numbered: TypeAlias = "tuple[int, FileRecord | InvalidValue]"
-"""A record with the number of its line, or the reason why it could not be read."""
+
+class Unreadable(NamedTuple):
+    """In place of a record that could not be read."""
+
+    error: InvalidValue
+    text: bytes = b""
+    """Its lines, except those that are too long."""
+
+
+Numbered: TypeAlias = "tuple[int, FileRecord | Unreadable]"
+"""A record with the number of its last line."""
 
 Make: TypeAlias = Callable[[Any], Any]
 """Converts a record to a change or an entity; raises UsageError where it cannot."""
@@ -154,14 +163,16 @@ class _Pass:
         )
         self._rejects.add(Rejected(number, type(error).__name__, _escape_surrogates(str(error)), text))
 
-    def write(self, bulk: Bulk, number: int, record: FileRecord | InvalidValue, position: str) -> None:
+    def write(self, bulk: Bulk, number: int, record: FileRecord | Unreadable, position: str) -> None:
         """Writes one record; the position is that after it."""
+        if isinstance(record, Unreadable):
+            self._reject(number, record.error, record.text)
+            bulk.reached(position)
+            return
         try:
-            if isinstance(record, InvalidValue):
-                raise record
             made = self._make(record)
         except UsageError as error:
-            self._reject(number, error, b"" if isinstance(record, InvalidValue) else record)
+            self._reject(number, error, record)
             bulk.reached(position)
             return
         if isinstance(made, RestoreCounter | RestoreCacheCounter):  # at once: loaded again, it has the same value

@@ -2,13 +2,17 @@
 
 A reference by a key of one part is that part, by several parts a column for each (`product.order`); a value that is
 neither text nor a number is JSON. None is an empty cell; text that is empty or begins with a quote is JSON, so that
-loading can distinguish them. Totals are left out, since loading adds them up. See docs/formats/dumps.md.
+loading can distinguish them, and so is text that a spreadsheet would take for a formula. Totals are left out, since
+loading adds them up. Every row is read as a load does before it is written: what would be loaded as another entity is
+refused. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
+from collections import Counter
 from typing import Final, NoReturn
 
 import msgspec
@@ -28,6 +32,7 @@ from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.root import parse_root
 from oneread.transfer.dump import BATCH, WriteLine
 from oneread.transfer.forms import ColumnForm
+from oneread.transfer.load import CsvRow, RecordReader
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -46,11 +51,7 @@ class CsvDump:
         self._form = ColumnForm(catalog.entity_types[model])
         self._write = write
         self._progress = progress
-        self._several = {
-            name: each.kind.names
-            for name, each in self._form.references.items()
-            if not each.many and len(each.kind.names) > 1
-        }
+        self._several = Counter(self._form.parts.values())
         self.entities = 0
         self._now = 0
 
@@ -61,11 +62,12 @@ class CsvDump:
         entities of variants would be missing.
         """
         self._catalog.refuse_older((yield from stored_schema()))
-        several = self._several
+        parts = self._form.parts.items()
         names = [name for name in self._form.by_name if name not in self._form.totals]
         self._now = yield from Now()
-        columns = [[f"{name}.{part}" for part in several.get(name, ())] or [name] for name in names]
-        self._line([column for each in columns for column in each])
+        columns = [column for name in names for column in [each for each, of in parts if of == name] or [name]]
+        self._read = RecordReader(self._catalog, self._form.cls, {}, columns).entity
+        self._write(_line(columns))
         within = RowRange.under(self._form.entity_type.kind.prefix)
         yield from scan_all("roots", within, self._batch, BATCH, fetch_data)
         return self.entities
@@ -78,7 +80,7 @@ class CsvDump:
             if self._catalog.is_expired(key, entity, self._now):
                 continue
             if type(entity) is self._form.cls:
-                self._line(self._cells(entity, key))
+                self._write(self._row(entity, key))
                 self.entities += 1
             elif isinstance(entity, self._form.cls):
                 self._refuse_variants()
@@ -93,33 +95,51 @@ class CsvDump:
             variants=variants,
         )
 
-    def _cells(self, entity: object, key: bytes) -> list[str]:
+    def _row(self, entity: object, key: bytes) -> bytes:
         text = self._form.encode(entity)
-        if text is None:
-            raise InvalidValue(
-                "CSV cannot represent a value of this entity exactly; dump JSON lines",
-                key=self._catalog.name_of(key),
-            )
-        cells: list[str] = []
+        if text is not None:
+            cells = self._cells(text)
+            if self._is_read_as(cells, text):
+                return _line(cells)
+        raise InvalidValue(
+            "CSV cannot represent a value of this entity exactly; dump JSON lines", key=self._catalog.name_of(key)
+        )
+
+    def _cells(self, text: bytes) -> CsvRow:
+        cells: CsvRow = []
         for name, value in _decode(text).items():
             reference = self._form.references.get(name)
             if name in self._several:
-                cells += [""] * len(self._several[name]) if value is None else [_cell(part) for part in value]
+                cells += [""] * self._several[name] if value is None else [_cell(part) for part in value]
             elif reference is not None and not reference.many and value is not None:
                 cells.append(_cell(value[0]))
             else:
                 cells.append(_cell(value))
         return cells
 
-    def _line(self, cells: list[str]) -> None:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow(cells)
-        self._write(text.getvalue().encode())
+    def _is_read_as(self, cells: CsvRow, text: bytes) -> bool:
+        """Whether loading the cells gives the entity of this JSON."""
+        try:
+            return self._form.encode(self._read(cells)) == text
+        except InvalidValue:
+            return False
+
+
+def _line(cells: CsvRow) -> bytes:
+    """A line of CSV, ended by a line feed; the writer quotes a carriage return only where it ends lines with one."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    return text.getvalue().removesuffix("\r\n").encode() + b"\n"
+
+
+_FORMULA: Final = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]").match
+"""Text that a spreadsheet computes, which it does not where a quote is before it."""
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch
 
 
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    if isinstance(value, str) and value and not value.startswith('"'):
-        return value
-    return _encode(value).decode()
+    if not isinstance(value, str) or not value or value.startswith('"'):
+        return _encode(value).decode()
+    return _encode(value).decode() if _FORMULA(value) and not _NUMBER(value) else value

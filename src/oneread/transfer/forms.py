@@ -49,6 +49,13 @@ class ColumnForm(JsonForm[Any]):
         self.references = {each.name: each for each in entity_type.references}
         super().__init__(entity_type.cls, entity_type.layout.fields)
         self.by_name = {each.name: each for each in self.fields}
+        self.parts = {
+            f"{name}.{part}": name
+            for name, each in self.references.items()
+            if not each.many and len(each.kind.names) > 1
+            for part in each.kind.names
+        }
+        """The columns of references by keys of several parts, in the order of the key, and their fields."""
         self.required = tuple(name for name in self.by_name if name not in self.optional)
         self._sets = any(each.sets for each in self.fields)
 

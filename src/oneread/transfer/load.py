@@ -7,6 +7,7 @@ docs/formats/dumps.md.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +17,7 @@ from oneread.counters.dumping import CacheCounterLine, CounterLine, RestoreCache
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted_record import HIDDEN
 from oneread.errors import Corrupt, InvalidValue, SchemaMismatch, UsageError
+from oneread.models.json_body import FAULTS
 from oneread.models.model import stored_name
 from oneread.models.shadow import revive
 from oneread.transactions.commit import Change
@@ -71,7 +73,7 @@ def parse_head(line: bytes) -> Head | None:
         return None
     try:
         return _head(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except FAULTS as error:
         raise Corrupt("the first line of the dump is incomplete; nothing was loaded", reason=str(error)) from error
 
 
@@ -81,7 +83,7 @@ def parse_end(line: bytes) -> End | None:
         return None
     try:
         return _end(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except FAULTS:
         return None
 
 
@@ -131,14 +133,14 @@ class DumpReader:
                 return RestoreCacheCounter(_cache_counter(text))
             line = _line(text)
             entity_type = self._types[line.model]
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except FAULTS as error:
             raise InvalidValue("the line is not a line of a dump", reason=str(error)) from error
         except KeyError as error:
             raise InvalidValue("the schema has no such model", model=str(error.args[0])) from error
         if line.deleted:
             try:
                 key = entity_type.kind.key(self._deleted[line.model](line.deleted))
-            except msgspec.MsgspecError as error:
+            except FAULTS as error:
                 raise InvalidValue("the key does not fit its model", model=line.model, reason=str(error)) from error
             return RestoreTombstone(self._catalog, key, line.version, unpack_values(LAST, line.last))
         held = document_entity(entity_type.layout, line.document) if line.document else None
@@ -171,9 +173,14 @@ class RecordReader:
         if self._model is None:
             raise UsageError("a CSV file needs --model")
         form = self._forms[stored_name(self._model)]
-        unknown = [each for each in self._columns if each and each.partition(".")[0] not in form.by_name]
-        missing = [each for each in form.required if each not in {column.partition(".")[0] for column in self._columns}]
+        given = frozenset(self._columns)
+        unknown = [each for each in self._columns if each and each not in form.by_name and each not in form.parts]
+        begun = given.intersection(form.parts)
+        fields = {form.parts[each] for each in begun}
+        missing = [each for each in form.required if each not in given and each not in fields]
+        missing += [each for each, field in form.parts.items() if field in fields and each not in given]
         twice = [each for each in self._columns if each and self._columns.count(each) > 1]
+        twice += sorted(fields & given)
         if unknown or missing or twice:
             raise UsageError(
                 "the columns do not fit the fields of the model; --map column=field renames one, column= skips it",
@@ -193,23 +200,24 @@ class RecordReader:
             )
         assert self._model is not None
         form = self._forms[stored_name(self._model)]
-        given: dict[str, Any] = {}
-        for column, cell in zip(self._columns, record, strict=True):
+        given: dict[str, object] = {}
+        cells = dict(zip(self._columns, record, strict=True))
+        parts: dict[str, list[str]] = {}
+        for column, field in form.parts.items():
+            if column in cells:
+                parts.setdefault(field, []).append(cells.pop(column))
+        for column, cell in cells.items():
             if column:
-                name, _, part = column.partition(".")
-                if part:
-                    given.setdefault(name, []).append(cell)
-                else:
-                    _put_cell(given, form, name, cell)
-        for name, value in given.items():
-            if name in form.references and isinstance(value, list) and not any(value):
-                given[name] = None
+                _put_cell(given, form, column, cell)
+        for field, several in parts.items():
+            given[field] = [_cell_of_part(each) for each in several] if any(several) else None
         return form.from_text(given)
 
     def _from_object(self, text: bytes) -> Any:
         try:
             found = _object(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            _check_names(text.decode())
+        except FAULTS as error:
             raise InvalidValue("the line is not a JSON object", reason=str(error)) from error
         if self._model is not None:
             return self._forms[stored_name(self._model)].from_text(self._rename_fields(found))
@@ -220,7 +228,29 @@ class RecordReader:
         return form.from_text(self._rename_fields(entity))
 
     def _rename_fields(self, found: Mapping[str, object]) -> dict[str, object]:
-        return {ours: value for name, value in found.items() if (ours := self._names.get(name, name))}
+        ours = [each for name in found if (each := self._names.get(name, name))]
+        if len(set(ours)) < len(ours):
+            raise InvalidValue("two names of the record are of one field", fields=sorted(ours))
+        return {each: value for name, value in found.items() if (each := self._names.get(name, name))}
+
+
+def _refuse_repeated(pairs: Sequence[tuple[str, object]]) -> object:
+    """Called for each object of a line. Raises ValueError for two values of one name, of which others keep the last."""
+    if len(dict(pairs)) < len(pairs):
+        names = [name for name, _value in pairs]
+        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return None
+
+
+_check_names = json.JSONDecoder(object_pairs_hook=_refuse_repeated, parse_float=len, parse_int=len).decode
+
+
+def _cell_of_part(cell: str) -> object:
+    """The value of one part of a key: JSON where it is quoted."""
+    try:
+        return _cell(cell.encode(errors="surrogatepass")) if cell.startswith('"') else cell
+    except FAULTS:
+        return cell
 
 
 def _put_cell(given: dict[str, object], form: ColumnForm, name: str, cell: str) -> None:
@@ -229,7 +259,7 @@ def _put_cell(given: dict[str, object], form: ColumnForm, name: str, cell: str) 
     if cell[:1] in _JSON_BEGINS and (cell[0] == '"' or not _takes("x", annotation)):
         try:
             given[name] = _cell(cell.encode(errors="surrogatepass"))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except FAULTS:
             given[name] = cell
     elif cell:
         given[name] = cell
