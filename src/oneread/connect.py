@@ -8,11 +8,11 @@ See docs/design/api.md and docs/decisions/0088-names-are-loaded-when-asked-for.m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from hashlib import blake2b
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from oneread.errors import InvalidUrl, Unsupported, UsageError
 from oneread.plans.clock import wall_clock
@@ -203,15 +203,9 @@ def _traced(database: D, url: str) -> D:
     """The database, measured; imported only here, because opentelemetry takes longer than all the rest."""
     from oneread.database.traced import trace_verbs
     from oneread.plans.telemetry import Telemetry
+    from oneread.store.urls import redact
 
-    return trace_verbs(database, Telemetry(_namespace(url)))
-
-
-def _namespace(url: str) -> str:
-    """A URL without its options and user: the part that telemetry may record."""
-    scheme, _, place = url.partition("?")[0].partition("://")
-    host, slash, path = place.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+    return trace_verbs(database, Telemetry(redact(url.partition("?")[0])))
 
 
 def _check(secret: object, workers: object, observers: object, *, telemetry: object) -> None:
@@ -295,34 +289,10 @@ def _workers(asked: int | None, engine: Engine, *, may_write: bool) -> int:
 
 def _open_engine(url: str, timeout: float) -> tuple[Engine, bool]:
     """Opens the engine of a URL; returns it and whether it may be written."""
-    parts = _parse(url, _OPENERS)
+    from oneread.store.urls import split_url
+
+    parts = split_url(url, _OPENERS)
     return _OPENERS[parts.scheme](parts.place, parts.options, timeout)
-
-
-class _Parts(NamedTuple):
-    scheme: str
-    place: str
-    options: Options
-
-
-def _parse(url: str, known: Collection[str]) -> _Parts:
-    """Scheme, place and options of a URL of a known scheme. Raises InvalidUrl."""
-    from urllib.parse import parse_qsl, unquote, urlsplit
-
-    try:
-        parts = urlsplit(url)
-        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-    except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidUrl("not a URL", url=url) from error
-    options = dict(given)
-    twice = sorted(name for name in options if sum(name == each for each, _value in given) > 1)
-    if twice:
-        raise InvalidUrl("the URL has an option twice", option=twice[0], url=url)
-    if parts.scheme not in known:
-        raise InvalidUrl("the scheme of the URL is unknown", url=url, scheme=parts.scheme, known=sorted(known))
-    if parts.fragment:
-        raise InvalidUrl("the URL has a fragment, which means nothing here", url=url)
-    return _Parts(parts.scheme, unquote(parts.netloc + parts.path), options)
 
 
 def _lmdb(path: str, given: Options, timeout: float) -> tuple[Engine, bool]:
@@ -414,15 +384,19 @@ _OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]]
     "lmdb": _lmdb,
     "memory": _memory,
 }
+SCHEMES: Final = tuple(_OPENERS)
+"""Of URLs of stores."""
 
 
 def _cached(cache: str | None, url: str, engine: Engine, max_age: float | None) -> Cache | None:
     """Opens the cache of a URL for a store; asks nothing of it. Closes the engine where that fails."""
+    from oneread.store.urls import split_url
+
     if cache is None:
         return None
     try:
         _check_remote(url, engine, max_age)
-        parts = _parse(cache, _CACHES)
+        parts = split_url(cache, _CACHES)
         namespace = parts.options.pop("namespace", "")
         return _CACHES[parts.scheme](parts.place, parts.options, _scope(url, engine, namespace))
     except BaseException:
@@ -431,11 +405,13 @@ def _cached(cache: str | None, url: str, engine: Engine, max_age: float | None) 
 
 
 def _check_remote(url: str, engine: Engine, max_age: float | None) -> None:
+    from oneread.store.urls import redact
+
     if max_age is not None and engine.capabilities.local:
         raise UsageError(
             "max_age is for stores on other machines: a read of this one takes less time than asking a cache; "
             "leave max_age out",
-            url=_namespace(url),
+            url=redact(url),
         )
 
 
@@ -456,10 +432,11 @@ def _read_cache(max_age: float | None, engine: Engine, operations: Operations) -
 def _scope(url: str, engine: Engine, namespace: str) -> str:
     """What begins the keys of a store in a cache: of its own random key, so that no other store has it."""
     from oneread.store.engine import HoldsCursorKey
+    from oneread.store.urls import split_url
 
     if not isinstance(engine, HoldsCursorKey):
         raise Unsupported("this engine keeps no key by which stores that share a cache are kept apart")
-    prefix = _parse(url, _OPENERS).options.get("prefix", "")
+    prefix = split_url(url, _OPENERS).options.get("prefix", "")
     return blake2b(
         f"{prefix}\0{namespace}".encode(errors="surrogateescape"),
         key=engine.cursor_key(),
@@ -479,10 +456,14 @@ def _memcached(place: str, options: Options, scope: str) -> Cache:
 
 def _memcached_place(place: str, options: Options) -> tuple[str, int, float]:
     """Host, port and timeout of a URL. Raises InvalidUrl."""
+    from oneread.store.urls import redact
+
     timeout = _cache_timeout("memcached", options)
     host, port = _host_and_port(place.removesuffix("/"), "11211")
     if host is None:
-        raise InvalidUrl("a memcached server is one host and a port: memcached://cache.example:11211", place=place)
+        raise InvalidUrl(
+            "a memcached server is one host and a port: memcached://cache.example:11211", place=redact(place)
+        )
     return host, port, timeout
 
 
@@ -499,23 +480,27 @@ def _cache_timeout(scheme: str, options: Options) -> float:
 
 def _host_and_port(place: str, usual: str) -> tuple[str | None, int]:
     """The host, None where it is not one, and the port."""
+    from oneread.store.urls import IS_HOST, IS_PORT
+
     host, colon, port = place.rpartition(":")
-    if not colon or host.endswith(":"):
+    if not colon or place.endswith("]"):
         host, port = place, usual
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16 or not _HOST(host):
+    if not IS_PORT(port) or not 0 < int(port) < 1 << 16 or not IS_HOST(host):
         return None, 0
-    return host, int(port)
+    return host.strip("[]"), int(port)
 
 
 def _redis(place: str, options: Options, scope: str, *, tls: bool = False) -> Cache:
+    from oneread.store.urls import redact
+
     timeout = _cache_timeout("redis", options)
     user, _at, at = place.rpartition("@")
     server, _slash, database = at.partition("/")
     host, port = _host_and_port(server, "6379")
     if host is None or not _DATABASE(database):
         raise InvalidUrl(
-            "a Redis server is a host, a port and the number of a database: redis://cache.example:6379/0", place=at
+            "a Redis server is a host, a port and the number of a database: redis://cache.example:6379/0",
+            place=redact(at),
         )
     try:
         from oneread.caches.redis import RedisCache, RedisPlace
@@ -534,7 +519,6 @@ def _memory_cache(name: str, options: Options, scope: str) -> Cache:
     return MemoryCache(named(name) if name else None, scope)
 
 
-_HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]+").fullmatch
 _DATABASE: Final = re.compile(r"[0-9]{0,4}").fullmatch
 _GRACE: Final = re.compile(r"[0-9]{1,8}").fullmatch
 _SECONDS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?").fullmatch

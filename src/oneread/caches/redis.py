@@ -66,6 +66,9 @@ class RedisPlace(NamedTuple):
     tls: bool = False
     timeout: float = TIMEOUT_SECONDS
 
+    def __repr__(self) -> str:
+        return f"{self.host}:{self.port}/{self.database}"  # trackers of errors show local variables
+
 
 class RedisCache:
     """One Redis server. Each thread that asks has a connection for itself; one is opened when it is needed.
@@ -91,7 +94,7 @@ class RedisCache:
         )
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._place.host}:{self._place.port}/{self._place.database}>"
+        return f"<{type(self).__name__} {self._place}>"
 
     @property
     def local(self) -> bool:

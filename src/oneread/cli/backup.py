@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 import typer
@@ -57,7 +57,7 @@ def command(
             raise
     for path in removed:
         output.note(f"removed the unfinished copy of a killed backup: {path}")
-    prefix = urlsplit(given.db).query
+    prefix = given.db.partition("?")[2]
     url = f"lmdb://{quote(target)}" + (f"?{prefix}" if prefix else "")
     clean = _verify(output, url, given.schema) if verify else None
     output.document(BackedUp(url, copied, clean))

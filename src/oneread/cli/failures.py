@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from itertools import takewhile
@@ -33,6 +34,7 @@ from oneread.errors import (
     StoreError,
     shown,
 )
+from oneread.store.urls import redact
 
 FINE: Final = 0
 FOUND: Final = 1
@@ -44,6 +46,8 @@ JSON: Final = "oneread.json"
 
 _WRONG_LINE: Final[Any] = typer.BadParameter.__bases__[0]
 """What typer raises for a wrong command line; typer itself writes it to stderr, with the usage of the command."""
+
+_URL: Final = re.compile(r"[^\s'\"]*:/[^\s'\"]*")
 
 _DISK: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -112,6 +116,7 @@ def reporting(context: typer.Context) -> Generator[None]:
         _report(error, _failure(error), as_json=as_json)
         raise typer.Exit(code_of(error)) from error
     except _WRONG_LINE as error:
+        error.message = _URL.sub(lambda found: redact(found[0]), error.message)
         if as_json:
             _write(_Failure("UsageError", _plain(error.format_message())))
         raise

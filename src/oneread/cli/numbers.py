@@ -10,18 +10,19 @@ import tempfile
 from collections.abc import Generator
 from pathlib import Path
 from typing import Annotated, Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import typer
 
 from oneread.cli.calibration import SCHEMA, measure
 from oneread.cli.options import DbOption, JsonOption, QuietOption, default_numbers_file, refuse_nan
 from oneread.cli.output import Output
-from oneread.connect import connect
+from oneread.connect import SCHEMES, connect
 from oneread.costs.numbers import BASICS, FORMAT, MachineNumbers, seconds_text, this_machine, write_numbers
 from oneread.database._sync.database import Database
 from oneread.errors import InvalidUrl, SchemaMismatch, UsageError
 from oneread.plans.progress import Progress
+from oneread.store.urls import split_url
 
 SECONDS: Final = 5.0
 
@@ -75,14 +76,14 @@ def _opened(url: str) -> Database:
 @contextlib.contextmanager
 def _scratch(db: str) -> Generator[tuple[str, str]]:
     """The URL of a temporary store on the same disk, and the name of the engine that is measured."""
-    parts = urlsplit(db)
-    kept = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name in _KEPT])
+    parts = split_url(db, SCHEMES)
+    kept = urlencode([(name, value) for name, value in parts.options.items() if name in _KEPT])
     engine = f"{parts.scheme}?{kept}" if kept else parts.scheme
     if parts.scheme != "lmdb":
         yield db, engine
         return
-    parent = Path(unquote(parts.netloc + parts.path)).absolute().parent
+    parent = Path(parts.place).absolute().parent
     if not parent.is_dir():
         raise InvalidUrl("the folder of the store does not exist", folder=str(parent))
     with tempfile.TemporaryDirectory(prefix=".oneread-numbers-", dir=parent) as folder:
-        yield parts._replace(netloc="", path=quote(f"{folder}/store"), query=kept).geturl(), engine
+        yield f"lmdb://{quote(folder)}/store" + (f"?{kept}" if kept else ""), engine

@@ -19,13 +19,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Final
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import typer
 
 from oneread.cli.failures import JSON
 from oneread.cli.output import Output
-from oneread.connect import connect, migration
+from oneread.connect import SCHEMES, connect, migration
 from oneread.costs.bounds import Span
 from oneread.costs.numbers import MachineNumbers, read_numbers
 from oneread.database._sync.database import Database
@@ -33,6 +32,7 @@ from oneread.database.migration import Migration
 from oneread.errors import InvalidDeclaration, InvalidUrl, OnereadError, UsageError, perhaps
 from oneread.evolution.schema import Schema
 from oneread.models.model import stored_name
+from oneread.store.urls import redact, split_url
 
 
 def complete_names(context: typer.Context, incomplete: str) -> list[str]:
@@ -293,15 +293,17 @@ def _url(db: str) -> str:
     if not db:
         raise UsageError("no store was given: use --db lmdb:///var/lib/shop, or ONEREAD_DB")
     if "://" not in db:
+        given = redact(db)
         path = db.removeprefix("lmdb:")
-        raise InvalidUrl("a store is named by a URL, not by a path", given=db, perhaps=f"lmdb://{path}")
+        near = {"perhaps": f"lmdb://{path}"} if given == db and ":" not in path else {}
+        raise InvalidUrl("a store is named by a URL, not by a path", given=given, **near)
     return db
 
 
 def folder_of(url: str) -> Path | None:
     """The folder of a store that is in one."""
-    parts = urlsplit(url)
-    return Path(unquote(parts.netloc + parts.path)) if parts.scheme == "lmdb" else None
+    parts = split_url(url, SCHEMES)
+    return Path(parts.place) if parts.scheme == "lmdb" else None
 
 
 def refuse_nan(seconds: float) -> float:
@@ -336,13 +338,9 @@ def _check_exists(url: str, schema: Schema) -> None:
 
 
 def _with_read_only(url: str) -> str:
-    if url.startswith(_IN_MEMORY):
+    if url.startswith(_IN_MEMORY) or READ_ONLY in split_url(url, SCHEMES).options:
         return url
-    parts = urlsplit(url)
-    given = parse_qsl(parts.query, keep_blank_values=True)
-    if any(name == READ_ONLY for name, _value in given):
-        return url
-    return parts._replace(query=urlencode([*given, (READ_ONLY, "true")])).geturl()
+    return f"{url}{'&' if '?' in url else '?'}{READ_ONLY}=true"
 
 
 def find_declared(schema: Schema, names: Sequence[str]) -> list[Any]:

@@ -150,7 +150,7 @@ def test_a_grace_that_is_too_short_is_refused(shop):
 
 def test_the_items_and_memberships_of_feeds_stay():
     """Who leaves a group, or deletes an item, finds by them what is to be removed (rule P4)."""
-    with connect("memory:", COMMUNITY) as db:
+    with connect("memory://", COMMUNITY) as db:
         catalog = db.operations.catalog
     parts = {part for view in catalog.views.values() for part in view.parts}
     kept = [view.prefix for view in catalog.views.values() if view.cls in parts]
@@ -169,7 +169,7 @@ def jobs_of(url):
 def test_workers_purge_stores_that_change_one_row_at_a_time():
     assert jobs_of("memory://?span=row") == (GRACE, ["tokens", "expired", "purge"])
     assert jobs_of("memory://?span=row&grace_s=1000") == (1000, ["tokens", "expired", "purge"])
-    assert "purge" not in jobs_of("memory:")[1]
+    assert "purge" not in jobs_of("memory://")[1]
 
 
 def test_a_server_whose_operator_states_no_grace_is_not_purged():

@@ -225,19 +225,6 @@ def test_what_reads_had_of_a_cache_is_recorded(face, told):
     db.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "namespace"),
-    [
-        ("lmdb:///var/lib/shop?prefix=a", "lmdb:///var/lib/shop"),
-        ("hbase://me:secret@host:9090/shop", "hbase://host:9090/shop"),
-    ],
-)
-def test_a_namespace_has_neither_options_nor_secrets(url, namespace):
-    from oneread.connect import _namespace  # noqa: PLC0415 - private, asked for here only
-
-    assert _namespace(url) == namespace
-
-
 def test_telemetry_is_true_or_false():
     with pytest.raises(UsageError, match="telemetry"):
         connect("memory://", SCHEMA, telemetry="yes")

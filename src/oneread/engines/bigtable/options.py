@@ -11,6 +11,7 @@ import msgspec
 from oneread.errors import InvalidUrl
 from oneread.store.rows import Table
 from oneread.store.splits import splits_from_url
+from oneread.store.urls import redact
 
 POOL: Final = 32
 LARGEST_POOL: Final = 256
@@ -62,7 +63,9 @@ def options_from_url(
     """The options of a URL; InvalidUrl names what is unknown or wrong. `patience` is the seconds of a whole call."""
     project, slash, instance = place.removesuffix("/").partition("/")
     if not slash or not _PROJECT.fullmatch(project) or not _INSTANCE.fullmatch(instance):
-        raise InvalidUrl("a Bigtable store is a project and an instance: bigtable://project/instance", place=place)
+        raise InvalidUrl(
+            "a Bigtable store is a project and an instance: bigtable://project/instance", place=redact(place)
+        )
     options: dict[str, Any] = {"timeout": min(max(patience, 1.0), REQUEST_SECONDS), "grace": grace}
     for name, value in query.items():
         parse = _OPTIONS.get(name)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from oneread.errors import InvalidUrl
+from oneread.store.urls import redact
 
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 
@@ -27,5 +28,5 @@ def google(credentials: Callable[[], Any]) -> Server:
 def emulated(host: str) -> Server:
     """An emulator at a host and port. Raises InvalidUrl."""
     if not _HOST.fullmatch(host):
-        raise InvalidUrl("BIGTABLE_EMULATOR_HOST is a host and a port, as in localhost:8086", given=host)
+        raise InvalidUrl("BIGTABLE_EMULATOR_HOST is a host and a port, as in localhost:8086", given=redact(host))
     return Server(host, host)

@@ -12,6 +12,7 @@ from oneread.engines.hbase.thrift2 import COMPRESSIONS
 from oneread.errors import InvalidUrl
 from oneread.store.rows import Table
 from oneread.store.splits import splits_from_url
+from oneread.store.urls import IS_HOST, IS_PORT, redact
 
 ThriftPlace: TypeAlias = tuple[str, int]
 """Host and port of one Thrift2 server."""
@@ -61,7 +62,9 @@ def options_from_url(
     servers, _slash, namespace = place.partition("/")
     namespace = namespace or "default"
     if not _NAMESPACE(namespace):
-        raise InvalidUrl("a namespace of HBase is up to 64 letters, digits and underscores", namespace=namespace)
+        raise InvalidUrl(
+            "a namespace of HBase is up to 64 letters, digits and underscores", namespace=redact(namespace)
+        )
     given: dict[str, Any] = {
         "servers": tuple(dict.fromkeys(map(_server, servers.split(",")))),
         "namespace": namespace,
@@ -80,13 +83,12 @@ def _server(text: str) -> ThriftPlace:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(PORT)
-    host = host.removeprefix("[").removesuffix("]")
-    if not _HOST(host) or not _NUMBER(port) or not 0 < int(port) < 1 << 16:
+    if not IS_HOST(host) or not IS_PORT(port) or not 0 < int(port) < 1 << 16:
         raise InvalidUrl(
             "a Thrift2 server is a host and a port: hbase://thrift1:9090,thrift2:9090/shop",
-            server=text.rpartition("@")[2],  # what is before may be a secret
+            server=redact(text),
         )
-    return host, int(port)
+    return host.strip("[]"), int(port)
 
 
 def _prefix(name: str, value: str) -> str:
@@ -138,7 +140,6 @@ def _compression(name: str, value: str) -> str:
 
 
 _NAMESPACE: Final = re.compile(r"[A-Za-z0-9_]{1,64}").fullmatch
-_HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]+").fullmatch
 _NUMBER: Final = re.compile(r"[0-9]{1,5}").fullmatch
 _PREFIX: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?").fullmatch
 _SECONDS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?").fullmatch
