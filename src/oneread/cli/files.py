@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import re
 import stat
 import sys
 import zlib
@@ -24,8 +25,8 @@ STANDARD: Final = "-"
 _SKIPPED: Final = 1 << 20
 _MARK: Final = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8, which some programs write at the start of a file."""
-_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff", b"\0")
-"""How text begins that has two or four bytes for a character; with a zero byte also one byte later."""
+_UTF_16: Final = re.compile(rb"\xff\xfe|\xfe\xff|.?\0", re.DOTALL).match
+"""How text begins that has two or four bytes for a character."""
 
 
 class LongLine(NamedTuple):
@@ -133,5 +134,5 @@ def lines(file: IO[bytes], content: Content) -> Iterator[NumberedLine]:
 
 
 def _refuse_utf_16(line: bytes) -> None:
-    if line.startswith(_UTF_16) or line[1:2] == b"\0":
-        raise UsageError("the file is in UTF-16 or UTF-32; write it again in UTF-8", begins=line[:4])
+    if _UTF_16(line):
+        raise UsageError("the file is in UTF-16 or UTF-32; write it again in UTF-8")
