@@ -97,7 +97,7 @@ def test_a_task_is_listed_by_its_source(oneread):
     ran = oneread("tasks")
     assert "Person(1)" in ran.out
     assert "1 task waiting, the oldest for " in ran.out
-    assert "1 task waiting in the outbox, the oldest for " in oneread("stat").out
+    assert "1 task waiting, the oldest for " in oneread("stat").out
 
 
 def test_tasks_are_done_here_and_now(oneread, renamed):

@@ -14,6 +14,7 @@ from oneread.cli.output import Output, Right, age_of, counted, size
 from oneread.database._sync.database import Database
 from oneread.database.survey import Survey
 from oneread.database.unfinished_commits import UnfinishedCommits
+from oneread.derivations.pending_tasks import COUNTER, TaskLag
 from oneread.store import unfinished
 
 FEW_ROWS: Final = 200_000
@@ -63,7 +64,9 @@ def _show(output: Output, db: str, found: Survey) -> None:
     output.text(f"{db}: version {found.schema_version} of its schema{state}")
     output.text(_behind(found))
     aside = f"; {counted(found.set_aside, 'holder')} set aside: oneread tasks" if found.set_aside else ""
-    output.text(f"{counted(found.tasks, 'task')} waiting in the outbox{age_of(found.lag)}{aside}")
+    shown = found.lag.get(COUNTER, TaskLag()).waiting
+    counters = f", {counted(shown, 'counter')} to be shown among them" if shown else ""
+    output.text(f"{counted(found.tasks, 'task')} waiting{counters}{age_of(found.lag)}{aside}")
     if found.commits is not None and found.commits.markers:
         output.text(_unfinished(found.commits))
     for name, lag in found.feeds.items():
@@ -96,7 +99,8 @@ def _show(output: Output, db: str, found: Survey) -> None:
 def _behind(found: Survey) -> str:
     """How far the views are behind, in a line."""
     if not found.behind:
-        return "views, copies and totals show every change"
+        apart = " but those of the holders set aside" if found.set_aside else ""
+        return f"views, copies and totals show every change{apart}"
     least = "" if found.are_all else "at least "
     return f"views, copies and totals may lack changes of the last {least}{found.behind:,.1f} s"
 

@@ -56,7 +56,7 @@ class Outbox(msgspec.Struct, frozen=True):
 def command(
     given: Invocation, *, limit: LimitOption = 20, drain: DrainOption = False, retry: RetryOption = False
 ) -> None:
-    """Lists the tasks in the outbox: entities that changed and have more copies than one commit updates.
+    """Lists the tasks: entities that changed and have more copies than one commit updates, and counters to be shown.
 
     Programs that have the store open run them, and so does `oneread worker`; --drain runs them now, waits for those
     that another worker has begun, and ends when none is left. A holder whose

@@ -60,19 +60,20 @@ class Survey(msgspec.Struct, frozen=True):
         schema_version: of the schema in the store.
         unfinished: whether a backfill has work to do.
         views: name to state.
-        tasks: fan-outs waiting in the outbox.
+        tasks: how many tasks wait, of all kinds.
         engine: the engine's own figures; None when it has none.
         parts: rows by model and view, of an exact survey.
         set_aside: holders whose copies could not be updated.
         lag: how far the tasks of each kind are behind; `follow` are those that give copies their source's values. Where
-            a commit changes one row, `total` are those by which entities and indexes show changed groups.
+            a commit changes one row, `total` are those by which entities and indexes show changed groups. Where
+            entities show counters, `counter` are those whose value is still to be copied.
         unswept: by model or index with a ttl, how many seconds ago what waits longest for a sweep has expired.
         feeds: by feed, how far its entries are behind its items and memberships; these tasks are in `lag`, too.
         commits: those that are not finished; None where a transaction spans rows.
         cache: what this program's own reads had of its cache; None where it does not read one.
         behind: seconds since the oldest change that a view, a copy or a total may not show yet: that of the oldest task
-            or unfinished commit; 0.0 where none waits. A view that is being built, and what has expired and is not
-            swept, do not count.
+            or unfinished commit; 0.0 where none waits. A counter that is shown waits up to its `every`. A view that is
+            being built, what has expired and is not swept, and holders that are set aside do not count.
         are_all: whether all tasks and unfinished commits were counted; otherwise the first 100,000 of each were, and
             `behind` is at least what it says.
     """

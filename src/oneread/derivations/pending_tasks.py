@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from oneread.counters.row_marks import first_marked
+from oneread.counters.rows import MARKED, marked_since, name_of
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt, UsageError
 from oneread.models.model import stored_name
@@ -28,7 +30,9 @@ from oneread.transactions.unit_of_work import VALUE
 BATCH: Final = 500
 """Tasks of one scan."""
 MOST_TASKS: Final = 100_000
-"""Tasks of entities, and of groups, that are counted at most."""
+"""Tasks of entities, of groups, and of counters, that are counted at most."""
+COUNTER: Final = "counter"
+"""The kind of task that a counter has between an add and the copy of its value to the entities that show it."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -37,7 +41,7 @@ class WaitingTask(msgspec.Struct, frozen=True):
     """One fan-out that is not done yet: `done` holders have the new values of `source` so far.
 
     Arguments:
-        source: the entity that changed: `Customer(7)`.
+        source: the entity that changed: `Customer(7)`; `counter 'views:7'` for a counter that entities show.
         done: holders that have its new values so far.
         readable: whether its row can be read; `verify` reports one that cannot.
         age: seconds since the source changed last.
@@ -67,7 +71,10 @@ class TaskLag(msgspec.Struct, frozen=True):
 
 
 def waiting_tasks(catalog: Catalog, limit: int, *, spans_rows: bool = True) -> Plan[list[WaitingTask]]:
-    """The first tasks of the outbox. One request and at most `limit` rows; where groups have tasks, some more."""
+    """The first tasks. One request and at most `limit` rows; where groups have tasks, some more.
+
+    Where entities show counters, one for those that are to be copied.
+    """
     now = yield from Now()
     rows = yield from Scan("system", outbox.TASKS, limit, families="dm")
     tasks = [_waiting(catalog, key, row, now) for key, row in rows]
@@ -78,6 +85,9 @@ def waiting_tasks(catalog: Catalog, limit: int, *, spans_rows: bool = True) -> P
         if len(groups) < outbox.BATCH:
             break
         rest = rest.behind(groups[-1][0])
+    if catalog.counters and len(tasks) < limit:
+        marked = yield from Scan("counts", MARKED, limit - len(tasks))
+        tasks += [_waiting_counter(key, row, now, spans_rows=spans_rows) for key, row in marked]
     return tasks[:limit]
 
 
@@ -93,11 +103,13 @@ class Lags(NamedTuple):
 def task_lags(catalog: Catalog, *, spans_rows: bool = True) -> Plan[Lags]:
     """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of `MOST_TASKS` at most.
 
-    Where a commit changes one row, groups have tasks too; these are of the feeds of groups as well.
+    Where a commit changes one row, groups have tasks too; these are of the feeds of groups as well. Where entities show
+    counters, those that were added to since they were copied count as tasks.
     """
     now = yield from Now()
     feeds, of_groups = _feeds_by_part(catalog), _feeds_by_aggregate(catalog)
-    kinds = outbox.KINDS if spans_rows else (*outbox.KINDS, outbox.TOTAL)
+    shows_counters = bool(catalog.counters)
+    kinds = (*outbox.KINDS, *(() if spans_rows else (outbox.TOTAL,)), *((COUNTER,) if shows_counters else ()))
     found = Lags(dict.fromkeys(kinds, TaskLag()), dict.fromkeys(feeds.values(), TaskLag()))
 
     def add(rows: list[Found]) -> None:
@@ -118,7 +130,19 @@ def task_lags(catalog: Catalog, *, spans_rows: bool = True) -> Plan[Lags]:
     are_all = yield from scan_first("system", outbox.TASKS, add, BATCH, MOST_TASKS)
     if not spans_rows:
         are_all &= yield from scan_first("system", outbox.GROUP_TASKS, add_groups, BATCH, MOST_TASKS)
+    if shows_counters:
+        are_all &= yield from _add_counters(found.kinds, now, spans_rows=spans_rows)
     return found._replace(are_all=are_all)
+
+
+def _add_counters(found: dict[str, TaskLag], now: int, *, spans_rows: bool) -> Plan[bool]:
+    """Counts the counters that are to be copied to their entities; whether all were."""
+
+    def add(rows: list[Found]) -> None:
+        ages = [_marked_for(row, now, spans_rows=spans_rows) or 0.0 for _key, row in rows]
+        found[COUNTER] = TaskLag(found[COUNTER].waiting + len(rows), 0, max([found[COUNTER].oldest, *ages]))
+
+    return scan_first("counts", MARKED, add, BATCH, MOST_TASKS, fetch_data)
 
 
 def task_lag(catalog: Catalog, *, spans_rows: bool = True) -> Plan[dict[str, TaskLag]]:
@@ -138,6 +162,19 @@ def _waiting_group(catalog: Catalog, key: bytes, row: Row, now: int) -> WaitingT
     except Corrupt:
         return WaitingTask(key.hex(), 0, readable=False)
     return WaitingTask(source, 0, age=_age(row, now), worker=_worker(row, now))
+
+
+def _waiting_counter(key: bytes, row: Row, now: int, *, spans_rows: bool) -> WaitingTask:
+    age = _marked_for(row, now, spans_rows=spans_rows)
+    return WaitingTask(f"counter {name_of(key)!r}", 0, readable=age is not None, age=age or 0.0)
+
+
+def _marked_for(row: Row, now: int, *, spans_rows: bool) -> float | None:
+    """Seconds since a counter that is shown was added to; None for a mark that cannot be read."""
+    try:
+        return max(0, now - (marked_since(row) if spans_rows else first_marked(row))) / 1000
+    except Corrupt:
+        return None
 
 
 def _feeds_by_part(catalog: Catalog) -> dict[bytes, str]:

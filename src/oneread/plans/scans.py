@@ -58,12 +58,17 @@ def scan_all(table: Table, within: RowRange, take: TakeBatch, batch: int, fetch:
 
 
 def scan_first(
-    table: Table, within: RowRange, take: Callable[[list[Found]], None], batch: int, most: int
+    table: Table,
+    within: RowRange,
+    take: Callable[[list[Found]], None],
+    batch: int,
+    most: int,
+    fetch: FetchBatch = fetch_rows,
 ) -> Plan[bool]:
     """Gives the first rows of a range to `take`, `batch` at a time, and no batch after `most` rows; whether all."""
     given = 0
     while True:
-        found = yield from fetch_rows(table, within, batch)
+        found = yield from fetch(table, within, batch)
         take(found)
         given += len(found)
         if len(found) < batch:

@@ -4,17 +4,21 @@ import asyncio
 
 import pytest
 
-from oneread import Aggregate, Index, Key, Model, Schema, by, connect, connect_async, count
+from oneread import Aggregate, Index, Key, Model, Schema, by, connect, connect_async, count, counter, rollup
+from oneread.cli import stat
+from oneread.counters.rows import mark_key, name_key
 from oneread.database.survey import BATCH, SurveyPart
-from oneread.derivations.pending_tasks import WaitingTask, waiting_tasks
+from oneread.derivations.pending_tasks import COUNTER, TaskLag, WaitingTask, waiting_tasks
 from oneread.errors import Closed
 from oneread.plans.effects import Atomically
 from oneread.plans.progress import Progress
 from oneread.store.engine import Measured, TableSize
-from oneread.store.rows import TABLES, Cell
+from oneread.store.requests import Mutate, Read
+from oneread.store.rows import TABLES, Cell, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.leases import LEASE
 from oneread.transactions.unit_of_work import UnitOfWork
+from tests.unit.database.faces import FACES
 
 
 class Pupil(Model[int]):
@@ -164,3 +168,75 @@ def test_memory_says_bytes_of_keys_columns_and_values():
         put(db, "views", key=b"value")
         after = db._driver.engine.statistics().tables["views"]
     assert (after.rows - before.rows, after.bytes - before.bytes) == (1, 3 + 3 + 5)
+
+
+class Page(Model[int]):
+    number: Key[int]
+    views: int = rollup(counter("views:{number}"), every=10)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1_700_000_000_000
+
+    def __call__(self):
+        return self.now
+
+
+SHOWING = ["memory://", "lmdb://{}/store?durability=none", "memory://?span=row"]
+
+
+@pytest.mark.parametrize("url", SHOWING)
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_a_counter_that_is_to_be_shown_waits_as_a_task(face, url, tmp_path):
+    clock = Clock()
+    db = face(url.format(tmp_path), Schema(Page), workers=0, clock=clock)
+    operations = db.db.operations
+    try:
+        for number in range(3):
+            db.save(Page(number=number))
+        db.drain()
+        clock.now += 60_000
+        quiet = db.survey()
+        assert (quiet.tasks, quiet.behind, quiet.lag[COUNTER]) == (0, 0.0, TaskLag())
+        assert stat._behind(quiet) == "views, copies and totals show every change"
+        for number in (1, 2):
+            made = db.db.counter(f"views:{number}").add(7)
+            if asyncio.iscoroutine(made):
+                db.runner.run(made)
+            clock.now += 5_000
+        found = db.survey()
+        assert (found.tasks, found.behind, found.are_all) == (2, 10.0, True)
+        assert found.lag[COUNTER] == TaskLag(2, 0, 10.0)
+        assert "may lack changes of the last 10.0 s" in stat._behind(found)
+        waiting = db.run(operations.waiting(20))
+        assert waiting == [WaitingTask("counter 'views:1'", 0, age=10.0), WaitingTask("counter 'views:2'", 0, age=5.0)]
+        assert db.run(operations.waiting(1)) == waiting[:1]
+        assert db.run(operations.behind(db.run(operations.lag()))) == 10.0
+        db.drain()
+        assert [db.get(Page, number).views for number in range(3)] == [0, 7, 7]
+        after = db.survey()
+        assert (after.tasks, after.behind, after.lag) == (0, 0.0, quiet.lag)
+    finally:
+        db.close()
+
+
+@pytest.mark.parametrize("url", SHOWING)
+def test_a_mark_that_cannot_be_read_waits_all_the_same(url, tmp_path):
+    with connect(url.format(tmp_path), Schema(Page), workers=0) as db:
+        db.save(Page(number=1))
+        db.counter("views:1").add(7)
+        key = mark_key(name_key("views:1"))
+        (row,) = db.run(Read("counts", [key]).__iter__())
+        puts = {column: Cell(b"\xc1\xc1", cell.stamp) for column, cell in row.items()}
+        if db.operations.spans_rows:
+            db.run(Atomically(lambda store: store.replace("counts", {key: puts})).__iter__())
+        else:
+            db.run(Mutate("counts", [RowMutation(key, puts)]).__iter__())
+        assert db.survey().tasks == 1
+        assert db.run(db.operations.waiting(9)) == [WaitingTask("counter 'views:1'", 0, readable=False)]
+
+
+def test_a_store_whose_entities_show_no_counters_is_asked_for_none(school):
+    school.counter("views:1").add(1)
+    assert COUNTER not in school.survey().lag
