@@ -16,8 +16,8 @@ from oneread.encoding.ordered import encode
 from oneread.encoding.parts import KeyElement
 from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES, view_prefix
-from oneread.store.rows import REMOVED, Row, RowRange
-from oneread.transactions.deltas import decode_amounts, encode_amounts
+from oneread.store.rows import REMOVED, UNDECODABLE, Row, RowRange
+from oneread.transactions.deltas import Number, decode_amounts, encode_amounts
 from oneread.transactions.unit_of_work import COUNTER_ROWS, VALUE
 
 T = TypeVar("T")
@@ -330,7 +330,7 @@ def _generations_in(data: bytes) -> Generations:
     return generations
 
 
-_UNREADABLE: Final = "this row of a counter is unreadable; restore a backup"
+_UNREADABLE: Final = "this row of a counter is unreadable; restore a backup, or drop it"
 
 
 def _value_of(row: Row) -> bytes:
@@ -343,7 +343,7 @@ def _value_of(row: Row) -> bytes:
 def _decoded(data: bytes, decode: Any) -> Any:
     try:
         return decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise Corrupt(_UNREADABLE) from error
 
 
@@ -374,11 +374,18 @@ def sums_of_amounts(data: bytes | None) -> Sums:
         return NOTHING
     try:
         return _decode_sums(data)
-    except msgspec.MsgspecError:  # beyond 64 bits, or unreadable
-        amounts = decode_amounts(data)
+    except UNDECODABLE:  # beyond 64 bits, or unreadable
+        amounts = _amounts_in(data)
     if len(amounts) != _SUMS or not all(type(each) is int and each >= 0 for each in amounts):
         raise Corrupt(_UNREADABLE, amounts=amounts)
     return Sums(*amounts)  # type: ignore[arg-type]
+
+
+def _amounts_in(data: bytes) -> list[Number]:
+    try:
+        return decode_amounts(data)
+    except Corrupt as error:  # which says that a repair helps
+        raise Corrupt(_UNREADABLE) from error
 
 
 def encode_sums(sums: Sums) -> bytes:
@@ -393,7 +400,7 @@ def greatest_in(row: Row | None) -> int:
     if row is None:
         return 0
     cell = row.get(VALUE)
-    amounts = [] if cell is None else decode_amounts(cell.value)
+    amounts = [] if cell is None else _amounts_in(cell.value)
     if len(amounts) != 1 or type(amounts[0]) is not int or not 0 <= amounts[0] <= GREATEST_VALUE:
         raise Corrupt(_UNREADABLE, amounts=amounts)
     return amounts[0]

@@ -37,7 +37,7 @@ from oneread.counters.wanted import Add
 from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import ABSENT, CheckAndMutate
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation
+from oneread.store.rows import REMOVED, UNDECODABLE, Cell, Row, RowMutation
 from oneread.transactions.intents import FENCED, HISTORY, REMEMBERED, HistoryEntry, decode_version, encode_version
 from oneread.transactions.row_system import WRITES
 from oneread.transactions.unit_of_work import VALUE
@@ -351,5 +351,5 @@ def _number(row: Row, column: bytes) -> int | None:
 def _decode(row: Row, column: bytes, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(row[column].value)
-    except (KeyError, msgspec.MsgspecError) as error:
-        raise Corrupt("this row of a counter is unreadable; restore a backup", column=column) from error
+    except (KeyError, *UNDECODABLE) as error:
+        raise Corrupt("this row of a counter is unreadable; restore a backup, or drop it", column=column) from error

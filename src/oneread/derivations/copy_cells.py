@@ -19,7 +19,7 @@ from oneread.models.layout import WIDE_BIT, WIDE_WITHOUT_ID, CopyPlace, Layout
 from oneread.models.older import array_header, split_array
 from oneread.models.registry import EntityKind
 from oneread.store.keys import SELECTION_BYTES, kind_part, source_part
-from oneread.store.rows import REMOVED, Cell, Row
+from oneread.store.rows import REMOVED, UNDECODABLE, Cell, Row
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import USED_BY_CELLS, read_used, used_cell
 from oneread.transactions.root import BODY, Root
@@ -132,7 +132,7 @@ class LaidCopies:
                 return row
             newer.sort(key=lambda each: each.cell.stamp)
             doc = self._laid(key, body.value, newer, used)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise Corrupt("copied values beside a document cannot be read; repair the store", key=key.hex()) from error
         version = row[USED_BY_CELLS].stamp
         return {**row, BODY: Cell(doc, body.stamp), USED_BY_CELLS: used_cell(used, version)}

@@ -23,6 +23,7 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.store.keys import entity_part, number_and_generation, view_prefix
+from oneread.store.rows import UNDECODABLE
 from oneread.transactions.deltas import Number, difference, from_wire, to_wire, wire_decoder
 from oneread.transactions.outbox import BACK_REFERENCES, PRESENT, back_reference_key, hold_key
 from oneread.transactions.root import Root
@@ -145,7 +146,7 @@ def decode_record(data: bytes | None) -> Record:
         return {}
     try:
         return _decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise Corrupt("the emitted record of a root row cannot be read") from error
 
 

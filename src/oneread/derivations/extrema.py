@@ -20,7 +20,7 @@ from oneread.derivations.emitted_record import ROWS, SAID_BY_KEY, short_hash, vi
 from oneread.derivations.rules import Rule
 from oneread.encoding.codec import Codec
 from oneread.encoding.codegen import indented
-from oneread.errors import InvalidDeclaration, InvalidValue
+from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue
 from oneread.models.layout import Layout
 from oneread.models.paths import path_of
 from oneread.models.prepare import prepare_type
@@ -29,7 +29,7 @@ from oneread.models.set_order import has_one_form, order_sets
 from oneread.models.types import Names, type_of, unwrap
 from oneread.models.wide import pack_wide, unpack_wide
 from oneread.store.limits import MOST_NEWEST, NEWEST_BYTES, VALUES_BYTES
-from oneread.store.rows import RowRange
+from oneread.store.rows import UNDECODABLE, RowRange
 from oneread.transactions.first_rows import FirstRows
 
 EXTREMA: Final = ("least", "greatest", "newest_values")
@@ -130,6 +130,13 @@ class Extremum(NamedTuple):
         return shared.lines, [f"if {shared.variable}:", *indented(row)]
 
 
+def _read_wide(value: bytes, of: Any) -> Any:
+    try:
+        return msgspec.convert(unpack_wide(value), of)
+    except (*UNDECODABLE, ValueError, TypeError) as error:
+        raise Corrupt("a least or greatest value of a group cannot be read; run `oneread repair`") from error
+
+
 def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
     """Compiles `least(...)` or `greatest(...)` of the value that `access` reaches."""
     word, path = fold.rule.fold, path_of(fold.rule.field)
@@ -141,8 +148,8 @@ def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
             return None
         try:
             return decode_plain(values[0])
-        except msgspec.MsgspecError:  # an int beyond 64 bits
-            return msgspec.convert(unpack_wide(values[0]), access.type)
+        except UNDECODABLE:  # an int beyond 64 bits, or damaged
+            return _read_wide(values[0], access.type)
 
     def decode(packed: bytes) -> Any:
         return read((packed,))

@@ -9,7 +9,7 @@ import msgspec
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
-from oneread.store.rows import Row
+from oneread.store.rows import UNDECODABLE, Row
 from oneread.transactions.system_rows import BACKFILL_ROW
 from oneread.transactions.unit_of_work import VALUE
 
@@ -69,7 +69,7 @@ def read_position(row: Row | None) -> tuple[bytes | None, BackfillPosition | Non
     try:
         data = row[VALUE].value
         return data, _decode(data)
-    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (KeyError, *UNDECODABLE) as error:
         raise Corrupt("the position of the backfill is unreadable; repair the store") from error
 
 

@@ -18,7 +18,7 @@ from oneread.feeds.feed_view import FeedView
 from oneread.feeds.parts import frame, header, rest_of
 from oneread.models.expiry import EXPIRY_BYTES
 from oneread.store.keys import VIEW_BYTES
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.rows import UNDECODABLE, Cell, Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
 
 SHOWN_BY: Final = b"m:s"
@@ -76,7 +76,7 @@ def read_kept(row: Row | None) -> Kept:
         return Kept()
     try:
         return _decode_kept(row[VALUE].value)
-    except (KeyError, msgspec.MsgspecError) as error:
+    except (KeyError, *UNDECODABLE) as error:
         raise Corrupt("the number of a member's entries cannot be read; repair the store") from error
 
 
@@ -216,7 +216,7 @@ def shown_by(row: Row) -> list[bytes]:
     """The memberships that show an entry. Raises Corrupt."""
     try:
         return _decode(row[SHOWN_BY].value)
-    except (KeyError, msgspec.MsgspecError) as error:
+    except (KeyError, *UNDECODABLE) as error:
         raise Corrupt("the memberships of a feed's entry cannot be read; repair the store") from error
 
 

@@ -19,7 +19,7 @@ from oneread.errors import Corrupt
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import LargeGroupOptions
 from oneread.store.keys import VIEW_BYTES
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.rows import UNDECODABLE, Cell, Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
 
 EMPTIES: Final = b"m:e"
@@ -124,7 +124,7 @@ class LargeGroups:
             return GroupState()
         try:
             return _decode(row[VALUE].value)
-        except (KeyError, msgspec.MsgspecError) as error:
+        except (KeyError, *UNDECODABLE) as error:
             raise Corrupt("the row of a feed's group cannot be read; repair the store", feed=self.feed.name) from error
 
     def group_row(self, state: GroupState, now: int) -> Row | None:

@@ -20,7 +20,7 @@ from oneread.feeds.row_entries import NONE_HIDDEN, group_digest
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import ABSENT, CheckAndMutate, Read
-from oneread.store.rows import Cell, Row, RowMutation, RowRange
+from oneread.store.rows import UNDECODABLE, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.unit_of_work import VALUE
 
@@ -132,7 +132,7 @@ class RowsOfLargeGroups:
             return nothing
         try:
             return decode(row[VALUE].value)
-        except (KeyError, msgspec.MsgspecError) as error:
+        except (KeyError, *UNDECODABLE) as error:
             raise Corrupt("a row of large groups cannot be read; build the feed again", feed=self.feed.name) from error
 
     def swap_mode(self, group: bytes, seen: GroupMode, wanted: GroupMode) -> Plan[bool]:

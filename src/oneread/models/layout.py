@@ -27,6 +27,7 @@ from oneread.models.types import Names
 from oneread.models.versions import StoredLayout
 from oneread.models.wide import check_bounded, pack_wide, unpack_wide
 from oneread.store.limits import LAST_NUMBER
+from oneread.store.rows import UNDECODABLE
 
 E = TypeVar("E")
 
@@ -454,9 +455,10 @@ class Layouts:
             raise self._unknown(doc) from None
 
     def _unknown(self, doc: bytes) -> OnereadError:
-        if int.from_bytes(doc[:2], "big") & LAST_NUMBER > self._last:
+        if int.from_bytes(doc[:2], "big") & LAST_NUMBER > self._last and _is_array(doc[2:]):
             return SchemaMismatch(
-                "this entity was written under a newer schema; restart this program with the newer one",
+                "this entity was written under a newer schema; restart this program with the newer one; where there is "
+                "none, the entity is damaged",
                 layout=doc[:2].hex(),
             )
         return Corrupt("a stored document has an unknown layout", layout=doc[:2].hex())
@@ -467,6 +469,17 @@ class Layouts:
         if layout is None or layout.cls in self._withheld or _mixed(docs):
             return [self.decode(doc) for doc in docs]
         return layout.decode_many(docs)
+
+
+_decode_elements: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+
+
+def _is_array(data: bytes) -> bool:
+    """Whether this is what a document holds, whatever its fields are; damage seldom is."""
+    try:
+        return bool(_decode_elements(data))
+    except UNDECODABLE:
+        return False
 
 
 def _mixed(docs: Sequence[bytes]) -> bool:

@@ -27,6 +27,7 @@ from oneread.models.shadow import FieldShape, Shapes, revive
 from oneread.models.types import Annotation, FieldType, Names, type_of
 from oneread.models.versions import Origin, StoredLayout, Type
 from oneread.models.wide import pack_wide, unpack_wide
+from oneread.store.rows import UNDECODABLE
 
 E = TypeVar("E")
 
@@ -127,7 +128,7 @@ class OlderLayout(Generic[E]):
         """
         try:
             elements = split_array(doc[2:])
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise self._corrupt(reason=str(error)) from error
         if len(elements) != len(self._stored_fields):
             raise self._corrupt(fields=len(self._stored_fields), found=len(elements))

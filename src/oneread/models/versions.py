@@ -14,6 +14,7 @@ import msgspec
 
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.store.keys import view_prefix
+from oneread.store.rows import UNDECODABLE
 
 FORMAT: Final = 5
 """Of the schema row itself and of all rows that oneread writes. Rows of an earlier one are not read: see `decode`."""
@@ -223,7 +224,7 @@ def decode(data: bytes) -> StoredSchema:
         found = _decode_head(data).format
         if found == FORMAT:
             return _decode_schema(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise Corrupt("the schema row of this store cannot be read") from error
     if found < FORMAT:
         raise SchemaMismatch(_EARLIER, format=found, known=FORMAT)

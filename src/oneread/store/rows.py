@@ -35,6 +35,10 @@ Msgpack never writes it, so no stored value equals it. Engines without `spans_ro
 """
 
 
+UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a value that is damaged: of text that is not UTF-8, and of arrays in arrays, too."""
+
+
 VALUE: Final = b"d:b"
 """The one column of rows that are not root rows: index rows, sums, claims, tasks."""
 

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from oneread.errors import Corrupt, LimitExceeded
+from oneread.store.rows import UNDECODABLE
 
 T = TypeVar("T")
 
@@ -117,7 +118,7 @@ def decode_amounts(data: bytes | None) -> list[Number]:
     try:
         wire = _decode(data)
         found = from_wire(wire)
-    except (msgspec.MsgspecError, InvalidOperation, ValueError) as error:
+    except (*UNDECODABLE, InvalidOperation, ValueError) as error:
         raise Corrupt("this counts row is unreadable; repair the store") from error
     if None in wire:  # not `in found`: a Decimal takes long to find that it is not None
         return [0 if number is None else number for number in found]
@@ -157,7 +158,7 @@ def _add_to_row(data: bytes, amounts: Sequence[Number]) -> list[Any]:
             else:
                 old = _from_wire(here)
                 wire[place] = to_wire([_sum(0 if old is None else old, number)])[0]
-    except (msgspec.MsgspecError, InvalidOperation, ValueError) as error:
+    except (*UNDECODABLE, InvalidOperation, ValueError) as error:
         raise Corrupt("this counts row is unreadable; repair the store") from error
     if len(wire) > len(amounts) and None in wire:
         return [0 if number is None else number for number in wire]

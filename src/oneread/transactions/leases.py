@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from oneread.plans.performer import elapsed
-from oneread.store.rows import Row
+from oneread.store.rows import UNDECODABLE, Row
 
 LEASE: Final = b"m:l"
 """The column of a lease in the row of a task; the lease of a job is a row of its own."""
@@ -47,7 +47,7 @@ def decode_lease(stored: bytes | None) -> Lease | None:
     """A lease from its bytes; None for none, and for one that cannot be read, which the next worker replaces."""
     try:
         return None if stored is None else _decode(stored)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
 
 

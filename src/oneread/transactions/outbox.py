@@ -17,7 +17,7 @@ from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Cell, Row, RowMutation, RowRange
+from oneread.store.rows import UNDECODABLE, Cell, Row, RowMutation, RowRange
 from oneread.transactions.leases import LEASE, Lease, encode_lease
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork, later
 
@@ -221,7 +221,7 @@ def read_task(row: Row) -> Task:
     """The task that a row of the outbox holds."""
     try:
         return _decode(row[VALUE].value)
-    except (KeyError, msgspec.MsgspecError) as error:
+    except (KeyError, *UNDECODABLE) as error:
         raise Corrupt("unreadable task in the outbox; repair the store") from error
 
 
@@ -334,7 +334,7 @@ def read_aside(found: Found) -> AsideEntry:
     key, row = found
     try:
         shown = _decode_aside(row[VALUE].value)
-    except (KeyError, msgspec.MsgspecError):
+    except (KeyError, *UNDECODABLE):
         return AsideEntry(key, None)
     return AsideEntry(key, shown if aside_key(shown.source, shown.holder) == key else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from oneread.errors import Corrupt
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE, EntityRow, Row, cells_of_entity
 from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts
@@ -22,7 +23,10 @@ def counter_numbers(shards: Sequence[Found]) -> GroupNumbers:
     """The numbers of a counter with these rows: what was added, and what was taken. Raises Corrupt."""
     total = Delta()
     for _key, row in shards:
-        total.add(decode_amounts(row[VALUE].value), 1)
+        amounts = decode_amounts(row[VALUE].value)
+        if not all(type(each) is int for each in amounts):
+            raise Corrupt("this row of a counter is unreadable; restore a backup, or drop it", amounts=amounts)
+        total.add(amounts, 1)
     return GroupNumbers(encode_amounts(total.amounts) if shards else None, ())
 
 

@@ -16,7 +16,7 @@ from oneread.errors import Corrupt
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.requests import Scan
-from oneread.store.rows import Row
+from oneread.store.rows import UNDECODABLE, Row
 from oneread.transactions.first_rows import values_of
 from oneread.transactions.group_shards import GroupShards, add_up, read_shards
 from oneread.transactions.intents import decode_version
@@ -124,5 +124,5 @@ def decode_listed(emitted: bytes | None) -> dict[bytes, bytes]:
     """The index rows that a group has, from its root row."""
     try:
         return _decode_rows(emitted) if emitted else {}
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise Corrupt("the index rows of a group cannot be read; repair the store") from error

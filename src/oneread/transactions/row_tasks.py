@@ -15,7 +15,7 @@ from oneread.errors import Corrupt, StaleCopies
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import Cell, Row, RowMutation, RowRange
+from oneread.store.rows import UNDECODABLE, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.intents import read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
@@ -286,7 +286,7 @@ def _held(row: Row) -> TaskLease | None:
     cell = row.get(LEASE)
     try:
         return None if cell is None else _decode(cell.value)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
 
 

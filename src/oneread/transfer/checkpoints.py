@@ -12,6 +12,7 @@ import msgspec
 from oneread.errors import Conflict, Corrupt, InvalidValue
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
+from oneread.store.rows import UNDECODABLE
 from oneread.transactions.system_rows import CHECKPOINT_PREFIX, Swap
 from oneread.transactions.unit_of_work import VALUE
 
@@ -67,7 +68,7 @@ def stored_checkpoint(key: bytes) -> Plan[tuple[bytes | None, Checkpoint]]:
     try:
         data = row[VALUE].value
         return data, _decode(data)
-    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (KeyError, *UNDECODABLE) as error:
         raise Corrupt("this checkpoint is unreadable; repair the store", checkpoint=_name(key)) from error
 
 

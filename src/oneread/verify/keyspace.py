@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-import msgspec
-
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.derivations.group_indexes import indexed_groups
@@ -23,13 +21,13 @@ from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
 from oneread.store.keys import KIND_BYTES, holder_part, kind_part, pointed_part, pointer_part, view_part
 from oneread.store.requests import Found
-from oneread.store.rows import Row, RowRange, Table
+from oneread.store.rows import UNDECODABLE, Row, RowRange, Table
 from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import AHEAD_MILLISECONDS
 from oneread.transactions.unit_of_work import VALUE
 
-DAMAGED: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
+DAMAGED: Final = (OnereadError, *UNDECODABLE, TypeError, ValueError, AttributeError, KeyError, OverflowError)
 """What reading damaged bytes may raise."""
 
 _CHANGED = "the store's schema has changed since it was opened here; open it again with the newer schema"

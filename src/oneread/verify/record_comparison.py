@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from oneread.derivations.emitted_record import (
     COPIED,
     HELD,
@@ -24,8 +22,9 @@ from oneread.derivations.emitted_record import (
 from oneread.derivations.entity_type import EntityType
 from oneread.errors import OnereadError
 from oneread.models.set_order import stored_form
+from oneread.store.rows import UNDECODABLE
 
-_BAD_SHAPE: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, OverflowError)
+_BAD_SHAPE: Final = (OnereadError, *UNDECODABLE, TypeError, ValueError, OverflowError)
 _PAIRS: Final = frozenset({ROWS, SUMS})
 _SEVERAL: Final = frozenset({UNIQUE, REFERENCES, HELD})
 

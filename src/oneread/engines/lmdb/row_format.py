@@ -20,6 +20,7 @@ from oneread.store.engine import Column
 from oneread.store.rows import (
     EMITTED,
     MAX_STAMP,
+    UNDECODABLE,
     VALUE,
     VERSION,
     Cell,
@@ -333,7 +334,7 @@ class _Torn(Exception):
     """A row is shorter or longer than its lengths say."""
 
 
-_TORN: Final = (_Torn, IndexError, struct.error, msgspec.MsgspecError)
+_TORN: Final = (_Torn, IndexError, struct.error, *UNDECODABLE)
 
 
 def _decode_spelled(value: bytes, families: Families) -> Row | None:
