@@ -40,6 +40,8 @@ def add_written(total: BoundBuilder, watched: AbstractSet[str]) -> None:
         return
     because = ", ".join(views)
     total.add("logs", Rows("read", "system", "change logs", because), len(views), LOG)
+    first = Rows("scan", "system", "first entries of change logs", because)
+    total.add("first entries", first, len(views), LOG, len(views))
     total.add("tasks", Rows("write", "system", "change logs", because), len(views), LOG)
     entries = Rows("write", "system", "entries of change logs", because, len(views))
     total.add("tasks", entries, keys // KEYS_OF_ENTRY + len(views), entry_size(min(keys, KEYS_OF_ENTRY)))

@@ -38,10 +38,14 @@ _COUNTED: Final = 200
 
 
 def logged(name: str, keys: int, times: int = 1) -> Parts:
-    """So many changed keys of a watched view, added so many times: where a program adds first, it reads the log."""
+    """So many changed keys of a watched view, added so many times: where a program adds first, it reads the log.
+
+    Of a log without a row also the last entry, if there is one.
+    """
     entries = -(-keys // KEYS_OF_ENTRY)
     added = {
         "looked": RequestedRows(Rows("read", "system", "change logs", name), times, LOG, times),
+        "begun": RequestedRows(Rows("scan", "system", "first entries of change logs", name), times, LOG, times),
         "entries": RequestedRows(
             Rows("write", "system", "entries of change logs", name),
             times * entries,

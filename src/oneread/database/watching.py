@@ -18,7 +18,7 @@ from oneread.database.lists import Listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BoundQuery, Query
 from oneread.derivations.derivation import CompiledView, key_values
-from oneread.errors import Expired, InvalidCursor, InvalidQuery, UsageError
+from oneread.errors import Corrupt, Expired, InvalidCursor, InvalidQuery, UsageError
 from oneread.feeds.merging import FollowedMember
 from oneread.models.references import Ref, ref_class
 from oneread.models.registry import EntityKind
@@ -54,9 +54,10 @@ _NOT_KEPT: Final = "what follows this cursor is not kept any more; read the page
 _OTHER: Final = "not a cursor of the changes of this view; begin with one of changes_cursor"
 _REBUILT: Final = "the view was rebuilt since this cursor was made; read the page again, and continue from a new cursor"
 _AHEAD: Final = (
-    "this cursor is ahead of the store, which was restored from a copy; read the page again, and continue from a new "
-    "cursor"
+    "this cursor is ahead of the store, which was restored from a copy or is damaged; read the page again, and "
+    "continue from a new cursor"
 )
+_LOST: Final = "the change log of this view cannot be read; run `oneread repair`, and read the page again"
 
 
 class RowChange(msgspec.Struct, Generic[R_co], frozen=True):
@@ -140,7 +141,10 @@ class SharedLog:
         at = elapsed()
         fence, row = yield from Read("system", [FENCE_ROW, self.key])
         yield from self._fence.check_logged(self._cls, fence)
-        last = last_entry(self.key, row)
+        try:
+            last = last_entry(self.key, row)
+        except Corrupt as error:
+            raise Expired(_LOST, view=self._cls) from error
         self._seen = (at, last)
         return last
 
@@ -156,9 +160,12 @@ class SharedLog:
         if len(known) + count > _MOST_ENTRIES:
             self._entries = known = {}
         for number, (key, row) in zip(numbers, rows, strict=False):
-            if number_of(key) != number:  # removed while they were read
+            try:
+                if number_of(key) != number:  # removed while they were read
+                    break
+                known[number] = read_entry(key, row)
+            except Corrupt:  # as if it were removed: the page has what it said
                 break
-            known[number] = read_entry(key, row)
             found.append(known[number])
         return found
 

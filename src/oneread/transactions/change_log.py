@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import msgspec
 
 from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.requests import Found
+from oneread.store.rows import UNDECODABLE, Cell, Row, RowRange
 
 LOGS: Final = RowRange(b"changes:", b"changes;")
 """Every log, in `system`."""
@@ -42,6 +44,9 @@ COLUMN: Final = b"d:b"
 
 _NUMBER: Final = struct.Struct(">Q")
 _EPOCH_BYTES: Final = 4
+_ENTRIES_OF_MILLISECOND: Final = 10
+"""Bits: no store adds so many entries in a millisecond."""
+
 _LOG_BYTES: Final = len(LOGS.start) + VIEW_BYTES + _EPOCH_BYTES
 
 
@@ -103,11 +108,28 @@ def last_entry(log: bytes, row: Row | None) -> int:
     return int(number)
 
 
+def says_last_entry(row: Row | None) -> bool:
+    """Whether the row of a log is there and can be read."""
+    return row is not None and COLUMN in row and len(row[COLUMN].value) == _NUMBER.size
+
+
+def row_by_entries(row: Row | None, last: Sequence[Found], now: int) -> Row | None:
+    """The row of a log whose own is lost or cannot be read, from its last entry; None for a log without both.
+
+    A row that cannot be read, of a log without entries, had a number: it continues behind all that can have been, and
+    no cursor leads over that. See docs/decisions/0121-lost-rows-of-change-logs.md.
+    """
+    for key, entry in last:
+        with suppress(Corrupt):
+            return {COLUMN: Cell(_NUMBER.pack(number_of(key)), stamp_of(entry))}
+    return None if row is None else {COLUMN: Cell(_NUMBER.pack(now << _ENTRIES_OF_MILLISECOND), now)}
+
+
 def read_entry(key: bytes, row: Row) -> Sequence[bytes]:
     """The keys in an entry, as `LoggedAs` cuts them; those of removed rows come first. Raises Corrupt."""
     try:
         return _decode_keys(row[COLUMN].value)
-    except (msgspec.MsgspecError, KeyError) as error:
+    except (*UNDECODABLE, KeyError) as error:
         raise Corrupt("an entry of a change log cannot be read", key=key) from error
 
 

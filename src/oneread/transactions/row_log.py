@@ -12,9 +12,19 @@ from collections.abc import Mapping, Sequence
 
 from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
-from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read
+from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation
-from oneread.transactions.change_log import COLUMN, KEYS_OF_ENTRY, entry_key, last_entry, number_cell, packed_keys
+from oneread.transactions.change_log import (
+    COLUMN,
+    KEYS_OF_ENTRY,
+    entries_from,
+    entry_key,
+    last_entry,
+    number_cell,
+    packed_keys,
+    row_by_entries,
+    says_last_entry,
+)
 from oneread.transactions.lost_answers import until_answered
 
 
@@ -41,8 +51,12 @@ class RowLogs:
 
 
 def _last_number(log: bytes) -> Plan[int]:
-    """A number up to which all are taken."""
-    return last_entry(log, (yield from Read("system", [log]))[0])
+    """A number up to which all are taken. One request, and one more where the row of the log does not say it."""
+    (row,) = yield from Read("system", [log])
+    if not says_last_entry(row):
+        last = yield from Scan("system", entries_from(log, 0), 1, reverse=True)
+        row = row_by_entries(row, last, (yield from Now()))
+    return last_entry(log, row)
 
 
 def _put_absent(key: bytes, entry: Cell) -> CheckAndMutate:

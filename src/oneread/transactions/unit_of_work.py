@@ -21,7 +21,14 @@ from oneread.store.keys import view_part
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE as ROW_VALUE
 from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table, later_than, row_of_root, rows_of_values
-from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries
+from oneread.transactions.change_log import (
+    NO_LOGS,
+    LoggedAs,
+    entries_from,
+    new_entries,
+    row_by_entries,
+    says_last_entry,
+)
 from oneread.transactions.deltas import Delta, Number
 from oneread.transactions.first_rows import FirstRows, values_of
 from oneread.transactions.root_rows import GroupNumbers, RowCache, counter_numbers
@@ -495,7 +502,7 @@ class UnitOfWork:
     def write(self, now: int) -> None:
         """Writes everything that changed, the entries of feeds that follow from it, and the logs of watched views.
 
-        One request a table; one more to read the logs.
+        One request a table; one more to read the logs, and one for each that has no row or one that cannot be read.
         """
         if self._follower is not None and (changed := self._rows("views")):
             followed = changed
@@ -535,7 +542,10 @@ class UnitOfWork:
         if found:
             self.load("system", found)
         for log, keys in found.items():
-            for key, entry in new_entries(log, self.get("system", log), [each for _is_put, each in sorted(keys)], now):
+            row = self.get("system", log)
+            if not says_last_entry(row):
+                row = row_by_entries(row, self.store.scan("system", entries_from(log, 0), 1, reverse=True), now)
+            for key, entry in new_entries(log, row, [each for _is_put, each in sorted(keys)], now):
                 self.put("system", key, entry)
 
     def check_since(self, mark: Mark) -> None:

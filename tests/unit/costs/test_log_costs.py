@@ -75,6 +75,7 @@ def test_a_write_pays_for_the_logs_of_watched_views_that_it_may_change():
     costs = declared.of(SCHEMA)
     assert logged(costs.create(Post)) == [
         ("read", "change logs", 1, 1, "Watched"),
+        ("scan", "first entries of change logs", 1, 1, "Watched"),
         ("write", "change logs", 1, 1, "Watched"),
         ("write", "entries of change logs", 1, 0, "Watched"),
     ]
@@ -93,7 +94,7 @@ def test_costs_are_those_that_are_predicted():
         db.save(Author(number=1))
         with budget() as spent:
             db.create(post(1))
-        assert (spent.requests, spent.rows) == (bound.requests, bound.rows)
+        assert (spent.requests, spent.rows) == (bound.requests, bound.rows - 1)  # the log has no entry yet
         assert spent.bytes <= bound.bytes
 
 

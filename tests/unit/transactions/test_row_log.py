@@ -31,10 +31,10 @@ class Store:
         return last_entry(LOG, found.get(LOG))
 
 
-def test_an_entry_costs_two_requests_and_the_first_one_more():
+def test_an_entry_costs_two_requests_and_the_first_of_a_log_two_more():
     store, logs = Store(), RowLogs()
     assert store.run(logs.add({})) == 0
-    assert store.run(logs.add({LOG: [b"a"]})) == 3
+    assert store.run(logs.add({LOG: [b"a"]})) == 4
     assert store.run(logs.add({LOG: [b"b"]})) == 2
     assert store.entries() == {1: [b"a"], 2: [b"b"]}
     assert store.last() == 2
