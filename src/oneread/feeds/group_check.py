@@ -7,18 +7,32 @@ membership that a task is for is on its way, so its rows may be either. See docs
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from oneread.errors import Corrupt
 from oneread.feeds.large_groups import Delivery, GroupState, LargeGroups, row_values
 from oneread.plans.plan import Plan
-from oneread.plans.scans import scan_all
+from oneread.plans.scans import TakeBatch, scan_all
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Row, RowRange
+from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.unit_of_work import VALUE
 
 RowsByKey: TypeAlias = Callable[[list[bytes]], Plan[list["Row | None"]]]
 """Reads rows of `views` by key."""
+
+_NOT_A_KEY: Final = (Corrupt, ValueError, IndexError)
+"""What taking a damaged key apart may raise."""
+
+
+class RowReads(Protocol):
+    """How the rows are read: for verify past those that cannot be, which have no cells."""
+
+    def read(self, table: Table, keys: list[bytes], /) -> Plan[list[Row | None]]: ...
+
+    def scan_all(self, table: Table, within: RowRange, take: TakeBatch, /) -> Plan[None]: ...
+
 
 _BATCH: Final = 200
 """Rows of one request."""
@@ -34,6 +48,7 @@ class WrongRow(NamedTuple):
     """None for a row that must not be there; of a group that must cross again, its row with that."""
     found: Row | None
     text: str
+    is_unreadable: bool = False
 
 
 class GroupCheck:
@@ -56,16 +71,20 @@ class GroupCheck:
         """What is wrong with the rows of a group's memberships, and with its own row but for the number. Two reads."""
         large, key = self._large, self._large.group_key(group)
         (found,) = yield from self._read([key])
-        state = large.state_of(found)
+        state = self._state(found)
         wrong: list[WrongRow] = []
+        memberships = [each for each in memberships if VALUE in each[1]]  # the others are wrong as rows of the index
         rows = yield from self._rows(group, memberships)
-        crosses = large.group_row(GroupState(state.members, state.reads, crosses=True), 0)
-        if state.crosses and key not in self._waiting:
+        known = state or GroupState()
+        crosses = large.group_row(GroupState(known.members, known.reads, crosses=True), 0)
+        if state is None:
+            wrong.append(WrongRow(key, crosses, found, "it cannot be read", is_unreadable=True))
+        elif state.crosses and key not in self._waiting:
             wrong.append(WrongRow(key, crosses, found, "the group crosses, and no task takes its memberships over"))
         for place, row in memberships:
             read, written = rows[place]
             delivery = large.delivery_of(read, written)
-            if place not in self._waiting and not _may_be(state, delivery):
+            if state is not None and place not in self._waiting and not _may_be(state, delivery):
                 text = f"the membership is {delivery.name.lower()}, and its group is {_said(state)}"
                 wrong.append(WrongRow(key, crosses, found, text))
             places = large.read_key(place, group), large.written_key(place)
@@ -79,7 +98,9 @@ class GroupCheck:
         """Is the number of a group's members right, and is the group read exactly when it is large? One read."""
         large, key = self._large, self._large.group_key(group)
         (found,) = yield from self._read([key])
-        state = large.state_of(found)
+        state = self._state(found)
+        if state is None:  # it is reported with the memberships
+            return []
         expected = large.with_members(GroupState(members, state.reads, state.crosses), members)
         if state == expected:
             return []
@@ -87,12 +108,26 @@ class GroupCheck:
 
     def surplus(self, found: Sequence[Found]) -> Plan[list[WrongRow]]:
         """Those rows of `read` and `written` whose membership is not there. One read."""
-        rows = yield from self._read([self.membership_of(key) for key, _row in found])
-        return [
+        named: list[tuple[Found, bytes]] = []
+        wrong: list[WrongRow] = []
+        for each in found:
+            try:
+                named.append((each, self.membership_of(each[0])))
+            except _NOT_A_KEY:
+                wrong.append(WrongRow(each[0], None, each[1], "it names no membership"))
+        rows = yield from self._read([membership for _each, membership in named])
+        return wrong + [
             WrongRow(key, None, row, "its membership is not there")
-            for (key, row), membership in zip(found, rows, strict=True)
-            if membership is None
+            for ((key, row), _membership), stored in zip(named, rows, strict=True)
+            if stored is None
         ]
+
+    def _state(self, row: Row | None) -> GroupState | None:
+        """What the row of a group says; None where it cannot be read."""
+        try:
+            return self._large.state_of(row)
+        except Corrupt:
+            return None
 
     def membership_of(self, key: bytes) -> bytes:
         """The row of memberships that a row of `read` or `written` is about. Raises Corrupt."""
@@ -109,26 +144,30 @@ class GroupCheck:
         return dict(zip(keys, zip(found[: len(keys)], found[len(keys) :], strict=True), strict=True))
 
 
-def wrong_rows_of(large: LargeGroups, waiting: Collection[bytes]) -> Plan[list[WrongRow]]:
+def wrong_rows_of(
+    large: LargeGroups, waiting: Collection[bytes], reads: RowReads | None = None
+) -> Plan[list[WrongRow]]:
     """Everything that is wrong with the rows of a feed's large groups: to be run in a snapshot, when no group is built.
 
     Three requests and at most 600 rows for each 200 memberships, and two for each 200 rows of `read` and `written`.
     """
-    check = GroupCheck(large, _read, waiting)
-    wrong = yield from _wrong_memberships(large, check)
+    reads = reads or _StoredRows()
+    check = GroupCheck(large, partial(reads.read, "views"), waiting)
+    wrong = yield from _wrong_memberships(large, check, reads)
     for prefix in (large.read, large.written):
-        wrong += yield from _in_batches(prefix, check.surplus)
-    return wrong + (yield from _in_batches(large.groups, partial(_empty_groups, large, waiting)))
+        wrong += yield from _in_batches(reads, prefix, check.surplus)
+    return wrong + (yield from _in_batches(reads, large.groups, partial(_empty_groups, large, waiting)))
 
 
-def _wrong_memberships(large: LargeGroups, check: GroupCheck) -> Plan[list[WrongRow]]:
+def _wrong_memberships(large: LargeGroups, check: GroupCheck, reads: RowReads) -> Plan[list[WrongRow]]:
     """Goes through the memberships, group by group, and counts them."""
     members: dict[bytes, int] = {}
 
     def look(found: Sequence[Found]) -> Plan[list[WrongRow]]:
         groups: dict[bytes, list[Found]] = {}
         for each in found:
-            groups.setdefault(large.feed.group_of(each[0]), []).append(each)
+            with suppress(*_NOT_A_KEY):  # it is wrong as a row of the index
+                groups.setdefault(large.feed.group_of(each[0]), []).append(each)
         wrong = yield from end([group for group in members if group not in groups])
         for group, rows in groups.items():
             members[group] = members.get(group, 0) + len(rows)
@@ -141,7 +180,7 @@ def _wrong_memberships(large: LargeGroups, check: GroupCheck) -> Plan[list[Wrong
             wrong += yield from check.wrong_count(group, members.pop(group))
         return wrong
 
-    wrong = yield from _in_batches(large.feed.members, look)
+    wrong = yield from _in_batches(reads, large.feed.members, look)
     return wrong + (yield from end([*members]))
 
 
@@ -149,12 +188,22 @@ def _empty_groups(large: LargeGroups, waiting: Collection[bytes], found: Sequenc
     """Those rows of groups that have no members, and no task."""
     wrong: list[WrongRow] = []
     for key, row in found:
-        if key not in waiting and not (yield from Scan("views", large.feed.members_of(large.group_of(key)), 1)):
+        if key not in waiting and not (yield from _has_rows(large.feed.members_of(large.group_of(key)))):
             wrong.append(WrongRow(key, None, row, "the group has no members"))
     return wrong
 
 
-def _in_batches(prefix: bytes, look: Callable[[Sequence[Found]], Plan[list[WrongRow]]]) -> Plan[list[WrongRow]]:
+def _has_rows(within: RowRange) -> Plan[bool]:
+    """Whether there is a row in a range, one that cannot be read included. One request."""
+    try:
+        return bool((yield from Scan("views", within, 1)))
+    except Corrupt:
+        return True
+
+
+def _in_batches(
+    reads: RowReads, prefix: bytes, look: Callable[[Sequence[Found]], Plan[list[WrongRow]]]
+) -> Plan[list[WrongRow]]:
     """Goes through the rows under a prefix."""
     wrong: list[WrongRow] = []
 
@@ -162,12 +211,18 @@ def _in_batches(prefix: bytes, look: Callable[[Sequence[Found]], Plan[list[Wrong
         if found:  # the last batch may be empty
             wrong.extend((yield from look(found)))
 
-    yield from scan_all("views", RowRange.under(prefix), take, _BATCH)
+    yield from reads.scan_all("views", RowRange.under(prefix), take)
     return wrong
 
 
-def _read(keys: list[bytes]) -> Plan[list[Row | None]]:
-    return (yield from Read("views", keys, "dm"))
+class _StoredRows:
+    """Rows as they are stored."""
+
+    def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
+        return (yield from Read(table, keys, "dm"))
+
+    def scan_all(self, table: Table, within: RowRange, take: TakeBatch) -> Plan[None]:
+        return scan_all(table, within, take, _BATCH)
 
 
 def _may_be(state: GroupState, delivery: Delivery) -> bool:

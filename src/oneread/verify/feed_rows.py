@@ -43,10 +43,10 @@ def check_rows(feed: Entries, scanner: Scanner, reporter: FaultReporter, waiting
         return
     scanner.phase(f"{feed.name}: large groups")
     reported: set[bytes] = set()
-    for wrong in (yield from wrong_rows_of(large, waiting)):
+    for wrong in (yield from wrong_rows_of(large, waiting, scanner)):
         if wrong.key not in reported:  # a group is reported once, however many of its memberships are wrong
             reported.add(wrong.key)
-            reporter.row_of_feed(wrong.key, wrong.expected, wrong.found, wrong.text)
+            reporter.row_of_feed(wrong.key, wrong.expected, wrong.found, wrong.text, is_unreadable=wrong.is_unreadable)
 
 
 class _KeptCheck:
@@ -133,7 +133,10 @@ def _number(row: Row | None) -> bytes | None:
 class FeedRowMender:
     """Mends rows of feeds besides entries, inside a transaction."""
 
-    def __init__(self, feeds: Iterable[Entries], new_unit: Callable[[CountedStore], UnitOfWork]) -> None:
+    def __init__(
+        self, feeds: Iterable[Entries], scanner: Scanner, new_unit: Callable[[CountedStore], UnitOfWork]
+    ) -> None:
+        self._scanner = scanner
         self._new_unit = new_unit
         self._kept: dict[bytes, Entries] = {}
         self._large: dict[bytes, LargeGroups] = {}
@@ -147,7 +150,7 @@ class FeedRowMender:
     def mend(self, store: CountedStore, key: bytes) -> bool:
         """Makes a row right; a large group that is wrong crosses again, by a task. Returns whether that is done."""
         unit, now = self._new_unit(store), store.now()
-        unit.load("views", [key])
+        run_plan(store, self._load(unit, [key]))
         feed = self._kept.get(view_part(key))
         if feed is not None:
             self._count_again(unit, feed, key, now)
@@ -204,9 +207,13 @@ class FeedRowMender:
         outbox.add_task(unit, outbox.feed_source(key), now)
 
     def _mend_membership(self, unit: UnitOfWork, large: LargeGroups, key: bytes) -> None:
-        read = partial(_read_through, unit)
+        read = partial(self._load, unit)
         check = GroupCheck(large, read, ())
-        membership = check.membership_of(key)
+        try:
+            membership = check.membership_of(key)
+        except DAMAGED:
+            unit.remove("views", key)
+            return
         (row,) = run_plan(unit.store, read([membership]))
         if row is None:
             unit.remove("views", key)
@@ -219,8 +226,9 @@ class FeedRowMender:
                 else:
                     unit.put("views", key, each.expected)
 
-
-def _read_through(unit: UnitOfWork, keys: list[bytes]) -> Plan[list[Row | None]]:
-    yield from ()  # a plan, as reads of a snapshot are
-    unit.load("views", keys)
-    return [unit.get("views", key) for key in keys]
+    def _load(self, unit: UnitOfWork, keys: list[bytes]) -> Plan[list[Row | None]]:
+        """Loads rows into a unit of work, also those that cannot be read, without cells."""
+        known = unit.known("views")
+        wanted = [key for key in dict.fromkeys(keys) if key not in known]
+        known.update(zip(wanted, (yield from self._scanner.read("views", wanted)), strict=True))
+        return [known[key] for key in keys]
