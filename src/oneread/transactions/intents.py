@@ -7,16 +7,16 @@ the journal says where intents may be. See "Root row" and rules 1-12 of the comm
 
 from __future__ import annotations
 
+import logging
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES, is_in_cell, view_part
 from oneread.store.requests import Mutate
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
+from oneread.store.rows import REMOVED, UNDECODABLE, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.change_log import LOGS
 from oneread.transactions.root import BODY, EMITTED, NO_ROOT, VERSION, Root, parse_root
@@ -45,11 +45,14 @@ JOURNAL: Final = RowRange(b"journal:", b"journal;")
 MARKED: Final = b"d:m"
 """The column of a marker: the version that a commit would have."""
 
+_log = logging.getLogger(__name__)
+
 _SHARED: Final = (VERSION, BODY, EMITTED)
 _PENDING: Final = b"pending:"
 MARKER_BUCKETS: Final = 64
 _MINUTE: Final = 60_000
 _MINUTE_BYTES: Final = 6
+_VERSION_BYTES: Final = 8
 
 
 class ChildRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -151,6 +154,35 @@ _decode_history = msgspec.msgpack.Decoder(list[HistoryEntry]).decode
 _decode_used = msgspec.msgpack.Decoder(dict[bytes, int]).decode
 
 
+def _decode_own(stored: bytes) -> int:
+    if len(stored) != _VERSION_BYTES:
+        raise msgspec.DecodeError("a version has eight bytes")
+    return decode_version(stored)
+
+
+OF_COMMITS: Final[Mapping[bytes, Callable[[bytes], Any]]] = {
+    INTENTS: _decode_intents,
+    HISTORY: _decode_history,
+    USED: _decode_used,
+    USED_BY_CELLS: _decode_used,
+    OWN: _decode_own,
+}
+"""The cells that commits add to a root row, with what decodes each. What cannot be decoded counts as absent."""
+
+
+def unreadable_cells(row: Row) -> list[bytes]:
+    """The columns of those cells of commits that cannot be decoded."""
+    found: list[bytes] = []
+    for column, decode in OF_COMMITS.items():
+        stored = _living(row, column)
+        try:
+            if stored is not None:
+                decode(stored)
+        except UNDECODABLE:
+            found.append(column)
+    return found
+
+
 def encode_version(version: int) -> bytes:
     return version.to_bytes(8, "big")
 
@@ -175,7 +207,7 @@ def root_row(row: Row | None) -> Row | None:
     body, own = _living(shared, BODY), _living(row, OWN)
     if body is None:
         shared.pop(BODY, None)
-    elif own is not None:
+    elif own is not None and len(own) == _VERSION_BYTES:
         shared[BODY] = Cell(body, decode_version(own))
     return shared
 
@@ -183,11 +215,15 @@ def root_row(row: Row | None) -> Row | None:
 def own_version(row: Row) -> int:
     """The version of a living entity's own fields, from its row as readers see it."""
     own = row.get(OWN)
-    return row[BODY].stamp if own is None else decode_version(own.value)
+    return row[BODY].stamp if own is None or len(own.value) != _VERSION_BYTES else decode_version(own.value)
 
 
 def read_root(key: bytes, row: Row | None) -> SeenRow:
-    """A root row as it was read, with both families."""
+    """A root row as it was read, with both families.
+
+    Cells of commits that cannot be decoded count as absent, so that they stop neither this entity nor others: `verify`
+    names them, and what followed from lost intents. See docs/decisions/0120-damaged-cells-of-commits.md.
+    """
     if row is None:
         return SeenRow(key)
     shared = root_row(row)
@@ -202,12 +238,24 @@ def read_root(key: bytes, row: Row | None) -> SeenRow:
             read_used(row, USED) | read_used(row, USED_BY_CELLS),
             _living(row, MARK) is not None,
         )
-    except msgspec.MsgspecError as error:
-        raise Corrupt("the intents or the history of a root row cannot be read; repair the store", key=key) from error
+    except UNDECODABLE:
+        unreadable = unreadable_cells(row)
+    if INTENTS in unreadable:
+        _log.error("what a commit was still to write cannot be read; run `oneread repair` (key=%s)", key.hex())
+    return read_root(key, {column: cell for column, cell in row.items() if column not in unreadable})
+
+
+def has_intents(row: Row) -> bool:
+    """Whether a row holds intents that can be applied."""
+    stored = _living(row, INTENTS)
+    try:
+        return stored is not None and _decode_intents(stored) is not None
+    except UNDECODABLE:
+        return False
 
 
 def read_used(row: Row, column: bytes) -> dict[bytes, int]:
-    """The versions of sources that a row's copies were taken from, in one of two columns. Raises msgspec's errors."""
+    """The versions of sources that a row's copies were taken from, in one of two columns. Raises `UNDECODABLE`."""
     used = _living(row, column)
     return {} if used is None else _decode_used(used)
 

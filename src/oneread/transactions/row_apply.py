@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from oneread.errors import Corrupt, OutcomeUnknown, SchemaMismatch, StoreError, Unavailable
+from oneread.errors import OutcomeUnknown, SchemaMismatch, StoreError, Unavailable
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation
+from oneread.store.rows import REMOVED, UNDECODABLE, Cell, Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.commit import WriteLease
 from oneread.transactions.deltas import Delta, add_to_row, decode_amounts
@@ -287,13 +287,21 @@ def _sum_with(several: Sequence[_AddedDelta], row: Row | None, now: int, left: I
 
 
 def tokens_of(row: Row | None) -> list[Token]:
-    """The tokens in a row of `counts`, the last one behind. Raises Corrupt."""
+    """The tokens in a row of `counts`, the last one behind; none where they cannot be read, which `verify` names."""
     if row is None or TOKENS not in row:
         return []
     try:
         return _decode_tokens(row[TOKENS].value)
-    except msgspec.MsgspecError as error:
-        raise Corrupt("the tokens of this sum are unreadable; restore a backup", column=TOKENS) from error
+    except UNDECODABLE:
+        return []
+
+
+def has_unreadable_tokens(row: Row) -> bool:
+    """Whether the tokens in a row of `counts` cannot be read."""
+    try:
+        return TOKENS in row and _decode_tokens(row[TOKENS].value) is None
+    except UNDECODABLE:
+        return True
 
 
 _encode_tokens: Final = msgspec.msgpack.Encoder().encode
@@ -339,7 +347,6 @@ def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> 
     """Raises Corrupt for a row of `counts` that nothing can be added to: before the commit, which must be completed."""
     for each in added:
         row = shards[each]
-        tokens_of(row)
         if row is not None and VALUE in row and row[VALUE].value != REMOVED:
             decode_amounts(row[VALUE].value)
 

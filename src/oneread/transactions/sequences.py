@@ -14,7 +14,7 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.store.rows import Cell, Row
-from oneread.transactions.root import encode_root, next_version, parse_root
+from oneread.transactions.root import BODY, encode_root, next_version, parse_root
 
 SEQUENCE: Final = b"m:s"
 """The beginning of a sequence's column; behind it is the kind of the children."""
@@ -84,13 +84,13 @@ def keep_sequences(row: Row, before: Row) -> Row:
 def raised(row: Row, taken: TakenNumber, now: int) -> Row | None:
     """The root's row at its next version with a sequence raised to a number; None if it is there already.
 
-    A count that cannot be read counts as 0: only a repair meets one here.
+    A deleted root keeps its version, which says when it was deleted: only a load or a repair raises its sequences. A
+    count that cannot be read counts as 0: only a repair meets one here.
     """
     if last_number(without_unreadable(row), taken.sequence) >= taken.number:
         return None
-    new, version = rewritten(row, now)
-    new[SEQUENCE + taken.sequence.kind] = Cell(taken.number.to_bytes(_BYTES, "big"), version)
-    return new
+    new, version = rewritten(row, now) if BODY in row else (dict(row), parse_root(row).version)
+    return new | counted(None, taken, version)
 
 
 def counted(row: Row | None, taken: TakenNumber, version: int) -> Row:

@@ -38,6 +38,11 @@ RANGES: Final = (outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFI
 """Where the other rows are."""
 
 
+def is_known_row(key: bytes, ranges: Sequence[RowRange] = RANGES) -> bool:
+    """Whether rows of this release have such a key."""
+    return key in SINGLE_ROWS or any(each.start <= key < each.stop for each in ranges)
+
+
 class Swap(NamedTuple):
     """A compare-and-set of one system row: from the value that was `seen` to the one `wanted`, None for no row.
 

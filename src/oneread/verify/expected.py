@@ -36,6 +36,8 @@ from oneread.plans.progress import FaultKind, ValueDifference
 from oneread.store.keys import entity_part, kind_part, pointer_part, view_part
 from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row
+from oneread.transactions.copy_cells import COPY_CELL
+from oneread.transactions.intents import HISTORY, INTENTS, OF_COMMITS, OWN, USED, USED_BY_CELLS
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
 from oneread.transactions.root_rows import GroupNumbers
@@ -53,7 +55,7 @@ class RootFault(NamedTuple):
 
     kind: FaultKind
     what: str
-    """`entity`, `record`, `version` or `total`."""
+    """`entity`, `record`, `version`, `commit` or `total`."""
     expected: str
     found: str
     mendable: bool
@@ -155,6 +157,9 @@ class RowExaminer:
             return _unknown(RootFault("unreadable", "entity", "", "the row cannot be read", mendable=False))
         version, body, record = row.get(VERSION), row.get(BODY), row.get(EMITTED)
         expected = self._from_tombstone(record) if body is None else self._from_body(key, body.value, record, known)
+        unreadable = [column for column in row if column in OF_COMMITS or column.startswith(COPY_CELL)]
+        if unreadable:
+            expected = replace(expected, faults=(*expected.faults, commit_fault(unreadable)))
         if version is None or not has_own_stamp(version) or _is_stamped_later(body, version, expected.faults):
             expected = replace(expected, faults=(version_fault(version, body), *expected.faults))
         return expected
@@ -452,6 +457,23 @@ def version_fault(version: Cell | None, body: Cell | None) -> RootFault:
         differing = ValueDifference("version", f"at least {body.stamp}", str(version.stamp))
     expected, found = differing.expected, differing.found
     return RootFault("different", "version", expected, found, mendable=True, differences=(differing,))
+
+
+def commit_fault(columns: Sequence[bytes]) -> RootFault:
+    """The fault of cells of commits, or of copied values beside a document, that cannot be read."""
+    names = ", ".join(
+        dict.fromkeys("copied values" if each.startswith(COPY_CELL) else _CELLS[each] for each in columns)
+    )
+    return RootFault("unreadable", "commit", "", names, mendable=True)
+
+
+_CELLS: Final[Mapping[bytes, str]] = {
+    INTENTS: "what was still to be written",
+    HISTORY: "its last commits",
+    USED: "the versions of its sources",
+    USED_BY_CELLS: "the versions of its sources",
+    OWN: "its own version",
+}
 
 
 def _version_text(data: bytes) -> str:

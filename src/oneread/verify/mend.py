@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from oneread.counters import rows as counters
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted_record import COPIED
@@ -17,14 +18,15 @@ from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch, StaleCopies
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
 from oneread.plans.progress import Fault
-from oneread.store.keys import kind_part
-from oneread.store.rows import Cell, Row, Table
+from oneread.store.keys import kind_part, view_part
+from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
+from oneread.transactions.change_log import entries_from, owning_log, row_by_entries
 from oneread.transactions.commit import Committer
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
-from oneread.transactions.sequences import keep_sequences, raised, rewritten, without_unreadable
-from oneread.transactions.system_rows import FENCE_ROW
+from oneread.transactions.sequences import counted, keep_sequences, raised, rewritten, without_unreadable
+from oneread.transactions.system_rows import FENCE_ROW, RANGES, is_known_row
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, DerivedWrites, UnitOfWork
 from oneread.verify.expected import RowReader, StoredEntity, deleted_record, emit_again, has_own_stamp, recorded_in
 from oneread.verify.feed_entries import EntryMaker
@@ -50,7 +52,7 @@ class Mender:
         self._feed_entries = frozenset(feed.prefix for feed in keyspaces.feeds.values())
         self._kinds = frozenset(kind.prefix for kind in keyspaces.kinds)
         self._new_unit = partial(UnitOfWork, name_of=self._catalog.name_of, logs=self._catalog.logged)
-        self._feed_rows = FeedRowMender(keyspaces.feeds.values(), self._new_unit)
+        self._feed_rows = FeedRowMender(keyspaces.feeds.values(), scanner, self._new_unit)
 
     def mend(self, store: CountedStore, findings: Sequence[Finding]) -> list[bool]:
         """Mends several in one transaction: whether each is right now. Raises SchemaMismatch if the schema changed."""
@@ -75,9 +77,11 @@ class Mender:
             SchemaMismatch: the schema has changed since the keyspaces were read; nothing was written.
         """
         self._check_schema(store)
-        (row,) = run_plan(store, self._scanner.read("roots", [fault.key]))
+        (row,) = run_plan(store, self._scanner.read(fault.table, [fault.key]))
         if row is None:
             return False
+        if fault.table != "roots":
+            return is_droppable(fault.table, fault.key, row) and self._write(store, fault.table, fault.key, None)
         if kind_part(fault.key) in self._kinds:
             return self._drop_entity(store, fault.key, row)
         if kind_part(fault.key) in self._keyspaces.known_prefixes("roots"):
@@ -113,6 +117,7 @@ class Mender:
             "total": self._follow_groups,
             "sequence": self._mend_sequence,
             "task": self._restart_task,
+            "change log": self._mend_log,
             "stray": lambda store, stray: self._write(store, stray.fault.table, stray.fault.key, None),
         }
         if fault.view in by_view:
@@ -160,7 +165,7 @@ class Mender:
         return True
 
     def _mend_sequence(self, store: CountedStore, finding: Finding) -> bool:
-        """Raises the sequence in the root's row to the number of an entity, where the root has a row.
+        """Raises the sequence in the root's row to the number of an entity; a root without a row gets a tombstone.
 
         Where the finding is the root's own, counts that cannot be read are removed, and count as 0: each child, deleted
         or not, has a finding of its own, which raises them.
@@ -168,11 +173,16 @@ class Mender:
         taken = self._catalog.taken_number(finding.owner)
         root = finding.owner if taken is None else taken.sequence.root
         (row,) = run_plan(store, self._scanner.read("roots", [root]))
-        if not row:
+        if row == {}:
             return False
         now = store.now()
         new: Row | None
-        if taken is not None:
+        if row is None:
+            if taken is None:
+                return True
+            record = emitted_record.encode_record(self._catalog.any_type_of(root).empty_record())
+            new = encode_root(Root(now, None, record)) | counted(None, taken, now)
+        elif taken is not None:
             new = raised(row, taken, now)
         else:
             readable = without_unreadable(row)
@@ -294,7 +304,19 @@ class Mender:
         written: Row | None = {VALUE: Cell(encode_amounts(amounts), stamp)} if amounts and amounts[0] else None
         return self._write(store, "counts", key, written)
 
-    # The outbox.
+    # Rows of system.
+
+    def _mend_log(self, store: CountedStore, finding: Finding) -> bool:
+        """Makes the row of a change log from its last entry; removes an entry that cannot be read.
+
+        Those who follow the log from before such an entry read the page again.
+        """
+        key = finding.fault.key
+        if key != owning_log(key):
+            return self._write(store, "system", key, None)
+        (row,) = run_plan(store, self._scanner.read("system", [key]))
+        last = store.scan("system", entries_from(key, 0), 1, reverse=True)
+        return self._write(store, "system", key, row_by_entries(row, last, store.now()))
 
     def _restart_task(self, store: CountedStore, finding: Finding) -> bool:
         """Starts a task again from its beginning, or deletes one whose source was never written."""
@@ -310,6 +332,13 @@ class Mender:
             outbox.add_task(unit, source, now)
         unit.flush(now)
         return True
+
+
+def is_droppable(table: Table, key: bytes, row: Row, ranges: Sequence[RowRange] = RANGES) -> bool:
+    """Whether a row of `system` or `counts` is one that no program of this release wrote, or a damaged counter's."""
+    if table == "counts":
+        return view_part(key).startswith(counters.ALL.start) and counters.fault_of(key, row) is not None
+    return not is_known_row(key, ranges)
 
 
 def _shows(row: Row) -> dict[bytes, bytes]:

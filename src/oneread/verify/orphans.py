@@ -15,10 +15,11 @@ from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending, fetch_rows
 from oneread.store.keys import PREFIX_BYTES, pointer_part
 from oneread.store.requests import Found
-from oneread.store.rows import RowRange, Table
+from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions import outbox
+from oneread.transactions.change_log import LOGS, last_entry, number_of, owning_log, read_entry, says_last_entry
 from oneread.transactions.outbox import Task
-from oneread.transactions.system_rows import RANGES, SINGLE_ROWS
+from oneread.transactions.system_rows import RANGES, is_known_row
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter
 from oneread.verify.scanner import Scanner
@@ -34,6 +35,8 @@ class Orphans:
         self._scanner = scanner
         self._reporter = reporter
         self._known: frozenset[bytes] = frozenset()
+        self._log: tuple[bytes, Row | None] | None = None
+        self._last = 0
 
     def _tasks_among(self, found: list[Found]) -> list[Found]:
         return found
@@ -51,6 +54,9 @@ class Orphans:
         yield from self._scanner.scan_all("system", outbox.SET_ASIDE, self._check_set_aside)
         self._scanner.phase("orphans in system")
         yield from self._scanner.scan_all("system", RowRange(b"", b""), self._check_system)
+        self._scanner.phase("change logs")
+        yield from self._scanner.scan_all("system", LOGS, self._check_logs)
+        yield from self._check_log_row()
         self._scanner.phase("counters")
         yield from self._scanner.scan_all("counts", counters.ALL, self._check_counters)
         for table, width in PREFIX_BYTES.items():
@@ -83,8 +89,44 @@ class Orphans:
 
     def _check_system(self, found: list[Found]) -> None:
         for key, row in found:
-            if key not in SINGLE_ROWS and not any(each.start <= key < each.stop for each in self._ranges):
+            if not is_known_row(key, self._ranges):
                 self._reporter.stray("system", key, row)
+
+    def _check_logs(self, found: list[Found]) -> Plan[None]:
+        """Reports entries of change logs that cannot be read, and rows of logs that do not say the last entry."""
+        for key, row in found:
+            log = owning_log(key)
+            if self._log is None or self._log[0] != log:
+                yield from self._check_log_row()
+                self._log, self._last = (log, row if key == log else None), 0
+                if key == log:
+                    continue
+            try:
+                self._last = number_of(key)
+                read_entry(key, row)
+            except Corrupt as error:
+                self._reporter.change_log("unreadable", key, error.message)
+
+    def _check_log_row(self) -> Plan[None]:
+        """Reports the row of the log whose entries were read, where it is not right."""
+        if self._log is None:
+            return
+        log, row = self._log
+        if says_last_entry(row):
+            if self._is_behind(last_entry(log, row), self._last):
+                self._reporter.change_log("different", log, f"the last entry is {self._last}")
+        elif (yield from self._is_lost(log)):
+            text = "the number of the last entry cannot be read" if row else "the number of the last entry is missing"
+            self._reporter.change_log("unreadable" if row else "missing", log, text)
+
+    def _is_behind(self, said: int, last: int) -> bool:
+        """Whether the row of a log says fewer entries than there are."""
+        return said < last
+
+    def _is_lost(self, log: bytes) -> Plan[bool]:  # noqa: ARG002 - for other stores
+        """Whether the row of a log cannot be read by now either."""
+        yield from ()
+        return True
 
     def _check_counters(self, found: list[Found]) -> None:
         """Reports rows of counters that cannot be read; a counter has no source that its value could differ from."""

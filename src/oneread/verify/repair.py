@@ -38,7 +38,9 @@ BATCH: Final = 100
 
 _REASONS: Final = 20
 
-_STEPS: Final = {"record": 0, "version": 0, "task": 1, "copy": 2, "total": 2, "sequence": 2}
+_WHY_NOT: Final = "what says how it should be cannot be read; save that entity again or drop it, and repair again"
+
+_STEPS: Final = {"record": 0, "version": 0, "commit": 0, "task": 1, "copy": 2, "total": 2, "sequence": 2}
 """The order in which faults are mended, by view: what a later step reads is right by then."""
 
 
@@ -133,13 +135,17 @@ class Repairer:
     def _note_hopeless(self, finding: Finding) -> None:
         """Notes what cannot be mended, in no round."""
         self._hopeless.add(_name(finding))
+        self._note_reason(finding, _WHY_NOT)
 
     def _note_failure(self, finding: Finding, failure: OnereadError) -> None:
         """Data that are refused now are refused in every round; what the store could not do is tried again."""
         if isinstance(failure, UsageError | StaleCopies):
             self._hopeless.add(_name(finding))
+        self._note_reason(finding, str(failure))
+
+    def _note_reason(self, finding: Finding, reason: str) -> None:
         if len(self._reasons) < _REASONS:
-            self._reasons.append(f"{finding.fault.text}: {failure}")
+            self._reasons.append(f"{finding.fault.text}: {reason}")
 
 
 def _is_sum(finding: Finding) -> bool:

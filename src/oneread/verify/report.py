@@ -9,6 +9,7 @@ from oneread.plans.progress import Fault, FaultKind, ValueDifference
 from oneread.store.keys import pointer_part
 from oneread.store.requests import Found
 from oneread.store.rows import Row, Table
+from oneread.transactions.change_log import logged_view
 from oneread.transactions.deltas import Number
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.unit_of_work import VALUE, Group
@@ -171,9 +172,19 @@ class FaultReporter:
         )  # fmt: skip
         self._report(Finding(fault, owner or b"", found=shown, membership=row.membership))
 
-    def row_of_feed(self, key: bytes, expected: Row | None, found: Row | None, text: str) -> None:
+    def row_of_feed(
+        self, key: bytes, expected: Row | None, found: Row | None, text: str, *, is_unreadable: bool = False
+    ) -> None:
         """Reports a row of a feed besides its entries."""
-        kind: FaultKind = "dangling" if expected is None else "missing" if found is None else "different"
+        kind: FaultKind = (
+            "unreadable"
+            if is_unreadable
+            else "dangling"
+            if expected is None
+            else "missing"
+            if found is None
+            else "different"
+        )
         name, has = row_name(self._keyspaces, "views", key), "" if found is None else _describe_cells(found)
         fault = Fault(
             f"{spell_row(self._keyspaces, 'views', key)}: {text}", kind, self._view_of("views", key), name, "", "", has,
@@ -276,6 +287,16 @@ class FaultReporter:
         )
         self._report(Finding(fault, source))
 
+    def change_log(self, kind: FaultKind, key: bytes, said: str) -> None:
+        """Reports a row of the change log of a watched view."""
+        keyspace = self._keyspaces.keyspace_of("views", logged_view(key))
+        name = "a view" if keyspace is None else keyspace.name
+        text = f"the change log of {name}: {said}"
+        fault = Fault(
+            text, kind, "change log", name, "", "", said, (), mendable=True, droppable=False, table="system", key=key
+        )
+        self._report(Finding(fault))
+
     def counter(self, key: bytes, reason: str) -> None:
         """Reports a row of a counter that cannot be read; nothing says what it was."""
         name = f"a row of a counter, with the key {key.hex()}"
@@ -289,7 +310,7 @@ class FaultReporter:
             "values that cannot be read",
             (),
             mendable=False,
-            droppable=False,
+            droppable=True,
             table="counts",
             key=key,
         )
@@ -311,7 +332,7 @@ class FaultReporter:
             size,
             (),
             mendable,
-            droppable=table == "roots",
+            droppable=not mendable,
             table=table,
             key=key,
         )

@@ -19,12 +19,13 @@ from oneread.plans.progress import FaultKind, ValueDifference
 from oneread.store.keys import row_part, view_part
 from oneread.store.requests import Found
 from oneread.store.rows import REMOVED, Row, RowRange, Table
+from oneread.transactions.intents import unreadable_cells
 from oneread.transactions.outbox import group_of_root, group_root
 from oneread.transactions.root import EMITTED, VERSION
 from oneread.transactions.row_shown_groups import decode_listed, listed_digests
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.describe import row_name
-from oneread.verify.expected import RootFault, has_own_stamp, version_fault
+from oneread.verify.expected import RootFault, commit_fault, has_own_stamp, version_fault
 from oneread.verify.group_rows import FaultyRows, GroupRows
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter, Finding
@@ -136,6 +137,9 @@ class GroupLooker(Looks):
         version = None if not root else root.get(VERSION)
         if root and (version is None or not has_own_stamp(version)):
             yield version_fault(version, None)
+        unreadable = unreadable_cells(root or {})
+        if unreadable:
+            yield commit_fault(unreadable)
         try:
             decode_listed(root[EMITTED].value if root and EMITTED in root else None)
         except DAMAGED as error:
@@ -212,7 +216,7 @@ class GroupRowPasses(SuspectPasses):
         listed = yield from self._looker.read_rows(listed, {})
         for group, each in listed.items():
             version = (each.root or {}).get(VERSION)
-            is_right = version is not None and has_own_stamp(version)
+            is_right = version is not None and has_own_stamp(version) and not unreadable_cells(each.root or {})
             if not is_right or not each.record == each.wanted == each.stored:
                 self._suspect(group)
         yield from self._look_when_many()

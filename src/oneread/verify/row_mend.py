@@ -14,22 +14,24 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from oneread.derivations import emitted_record
-from oneread.derivations.emitted_record import COPIED
+from oneread.derivations.emitted_record import COPIED, REFERENCES
 from oneread.errors import Conflict, OutcomeUnknown
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
-from oneread.store.keys import kind_part
-from oneread.store.requests import ABSENT, CheckAndMutate, Mutate
+from oneread.store.keys import kind_part, source_part
+from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
 from oneread.store.rows import REMOVED, Cell, Row, RowMutation
 from oneread.transactions import outbox
+from oneread.transactions.change_log import entries_from, last_entry, number_cell, owning_log, row_by_entries
+from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.deltas import Delta, Number, amounts_by_row, decode_amounts, encode_amounts
 from oneread.transactions.group_shards import SHARDS
-from oneread.transactions.intents import ChildRow, Intents, encode_version, read_root
+from oneread.transactions.intents import USED, USED_BY_CELLS, ChildRow, Intents, encode_version, read_root
 from oneread.transactions.lost_answers import pause_for_answer
 from oneread.transactions.outbox import Task, is_group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
-from oneread.transactions.row_apply import new_commit
+from oneread.transactions.row_apply import TOKENS, has_unreadable_tokens, new_commit
 from oneread.transactions.row_feeds import noted
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_system import REPAIRED, WRITES
@@ -37,9 +39,11 @@ from oneread.transactions.sequences import counted, without_unreadable
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
+from oneread.verify.mend import is_droppable
 from oneread.verify.report import Finding
 from oneread.verify.row_feed_mend import RowFeedMender
 from oneread.verify.row_mend_groups import GroupMender
+from oneread.verify.row_orphans import ROW_RANGES
 from oneread.verify.row_rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits
 from oneread.verify.row_scanner import LogicalScanner, is_settled
 
@@ -75,7 +79,7 @@ class RowMender(RowRewriter):
         first = findings[0]
         view = first.fault.view
         if first.fault.table == "system":
-            return (yield from self._restart_task(first))
+            return (yield from self._mend_system(first))
         if first.state is not None:
             return (yield from self._correct_group(first))
         if is_group_root(first.owner):
@@ -84,10 +88,15 @@ class RowMender(RowRewriter):
             return (yield from self._feeds.mend(first))
         if view == "stray" or kind_part(first.owner) not in self._reader.kinds:
             return (yield from self._delete([(each.fault.table, each.fault.key) for each in findings]))
-        others = [each for each in findings if each.fault.view != "total"]
-        right = not others or (yield from self._write_again(first.owner, others))
-        if len(others) < len(findings):
-            right = (yield from self._groups.show_again(first.owner)) and right
+        return (yield from self._mend_entity(first.owner, findings))
+
+    def _mend_entity(self, owner: bytes, findings: Sequence[Finding]) -> Plan[bool]:
+        if any(each.fault.view == "commit" for each in findings):
+            yield from self._drop_unreadable(owner)
+        others = [each for each in findings if each.fault.view not in ("total", "commit")]
+        right = not others or (yield from self._write_again(owner, others))
+        if any(each.fault.view == "total" for each in findings):
+            right = (yield from self._groups.show_again(owner)) and right
         for each in findings:
             if each.fault.view == "copy":
                 right = (yield from self._follow_source(each)) and right
@@ -99,9 +108,12 @@ class RowMender(RowRewriter):
         What its record lists goes with it, and its holders follow by a task.
         """
         yield from self._committer.renew_lease()
-        (row,) = yield from self._scanner.read_stored("roots", [fault.key])
+        (row,) = yield from self._scanner.read_stored(fault.table, [fault.key])
         if row is None:
             return False
+        if fault.table != "roots":
+            is_stray = is_droppable(fault.table, fault.key, row, ROW_RANGES)
+            return is_stray and (yield from self._delete([(fault.table, fault.key)]))
         if kind_part(fault.key) not in self._reader.kinds:
             if kind_part(fault.key) in self._keyspaces.known_prefixes("roots"):
                 return False
@@ -147,7 +159,8 @@ class RowMender(RowRewriter):
         claims = [each.fault.key for each in findings if each.fault.table == "counts"]
         held = yield from self._commit_again(owner, places)
         if held is None:  # no commit has made this entity
-            return (yield from self._delete([(each.fault.table, each.fault.key) for each in findings]))
+            derived = [(each.fault.table, each.fault.key) for each in findings if each.fault.table != "roots"]
+            return (yield from self._delete(derived))
         if not _can_commit(held):
             return False
         for claim in claims:
@@ -178,9 +191,9 @@ class RowMender(RowRewriter):
         if owner != group:
             (own,) = yield from self._scanner.read_stored("roots", [owner])
         row = self._scanner.meaning_of_root(owner, own)
-        if not stored or not own or not row:
+        if not own or not row:
             return None
-        return _Held(group, stored, own, row, (yield from self._reader.expected_rows(owner, row)))
+        return _Held(group, stored or {}, own, row, (yield from self._reader.expected_rows(owner, row)))
 
     def _commit(self, owner: bytes, held: _Held, places: Sequence[bytes], above: int) -> Plan[bool]:
         """One commit of an entity, at a version above a stamp; False where another one came first."""
@@ -242,6 +255,21 @@ class RowMender(RowRewriter):
             assert stored is not None, "it was committed just now"
             yield from self._committer.claim(claim, owner, stored[VERSION].stamp)
 
+    def _drop_unreadable(self, owner: bytes) -> Plan[None]:
+        """Removes cells of commits that cannot be read, and takes the values of all sources again.
+
+        What was still to be written has faults of its own: all that follows from the entity is compared.
+        """
+        (row,) = yield from self._scanner.read_stored("roots", [owner])
+        row = row or {}
+        gone = {column: row[column].stamp for column in self._scanner.unreadable(owner, row)}
+        if gone:
+            yield from Mutate("roots", [RowMutation(owner, deletes=gone)])
+        if any(column in (USED, USED_BY_CELLS) or column.startswith(COPY_CELL) for column in gone):
+            pointed = recorded_in(row.get(EMITTED)).get(REFERENCES, [])
+            for source in dict.fromkeys(map(source_part, pointed)):
+                yield from self._committer.take_again(source, owner)
+
     def _follow_source(self, finding: Finding) -> Plan[bool]:
         """Gives a holder its source's values, with every derived row that follows from them."""
         yield from self._committer.take_again(finding.source, finding.owner)
@@ -295,6 +323,8 @@ class RowMender(RowRewriter):
         stamps = [cell.stamp + 1 for column, cell in row.items() if column in (VALUE, WRITES)]
         stamp = max([(yield from Now()), *stamps])
         gone = {column: cell.stamp for column, cell in row.items() if column.startswith(b"d:") and column not in _OURS}
+        if has_unreadable_tokens(row):
+            gone[TOKENS] = row[TOKENS].stamp
         value = encode_amounts(amounts) if any(amounts) else REMOVED
         puts = {
             VALUE: Cell(value, stamp),
@@ -304,7 +334,28 @@ class RowMender(RowRewriter):
         expected = row[WRITES].value if WRITES in row else ABSENT
         return (yield from CheckAndMutate("counts", WRITES, expected, RowMutation(target, puts, gone)))
 
-    # The outbox.
+    # Rows of system.
+
+    def _mend_system(self, finding: Finding) -> Plan[bool]:
+        if finding.fault.view == "change log":
+            return (yield from self._mend_log(finding.fault.key))
+        return (yield from self._restart_task(finding))
+
+    def _mend_log(self, key: bytes) -> Plan[bool]:
+        """Makes the row of a change log from its last entry; removes an entry that cannot be read."""
+        log = owning_log(key)
+        if key != log:
+            return (yield from self._delete([("system", key)]))
+        (row,) = yield from self._scanner.read_stored("system", [log])
+        last = yield from Scan("system", entries_from(log, 0), 1, reverse=True)
+        made = row_by_entries(row, last, (yield from Now()))
+        if made is None:
+            return True
+        cell, before = number_cell(last_entry(log, made)), (row or {}).get(VALUE)
+        if before is None:
+            return (yield from CheckAndMutate("system", VALUE, ABSENT, RowMutation(log, {VALUE: cell})))
+        newest = Cell(cell.value, max(cell.stamp, before.stamp))
+        return (yield from CheckAndMutate("system", VALUE, before.value, RowMutation(log, {VALUE: newest})))
 
     def _restart_task(self, finding: Finding) -> Plan[bool]:
         """Deletes a task that cannot be done, and begins that of its source again where there is such an entity."""
@@ -328,6 +379,8 @@ def _can_commit(held: _Held) -> bool:
 
 def _amounts(row: Row, width: int) -> list[Number] | None:
     """What one row of a group adds; None where it cannot be right by itself."""
+    if has_unreadable_tokens(row):
+        return None
     said = {column: cell for column, cell in row.items() if column.startswith(b"d:") and column != SHARDS}
     if not said:
         return []

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from oneread.derivations.catalog import Catalog
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Reporter
 from oneread.plans.scans import FetchBatch, fetch_rows
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
 from oneread.store.rows import REMOVED, Cell, Row, RowRange, Table, living
-from oneread.transactions.copy_cells import CopyCells
+from oneread.transactions.copy_cells import COPY_CELL, CopyCells
 from oneread.transactions.group_shards import GroupShards
-from oneread.transactions.intents import HISTORY, INTENTS, root_row
+from oneread.transactions.intents import HISTORY, has_intents, root_row, unreadable_cells
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION
 from oneread.transactions.root_rows import GroupNumbers
@@ -48,12 +49,14 @@ class LogicalScanner(Scanner):
     def __init__(self, cells: CopyCells, pace: float | None, progress: Reporter) -> None:
         super().__init__(pace, AGELESS, progress)
         self._cells = cells
+        self._catalog: Catalog
         self._claims: Collection[bytes] = ()
         self.shards = GroupShards()
         """The rows that groups have."""
 
     def learn(self, keyspaces: StoreKeyspaces) -> None:
         """Takes from keyspaces which rows of `counts` name an owner, and which groups are of several rows."""
+        self._catalog = keyspaces.catalog
         self._claims = claims_of(keyspaces)
         self.shards = GroupShards(keyspaces.catalog.shards)
 
@@ -101,7 +104,8 @@ class LogicalScanner(Scanner):
     def _entity(self, key: bytes, row: Row) -> Row | None:
         """The cells that root rows of all stores have; None where no entity was ever committed.
 
-        Damage stays as it is: a row that lacks its version or its record has neither here.
+        Damage stays as it is: a row that lacks its version or its record has neither here, and cells of commits that
+        cannot be decoded are here.
         """
         if not row or is_group_root(key):
             return row or None
@@ -110,16 +114,39 @@ class LogicalScanner(Scanner):
         is_root_of_children = body is not None and body.value == REMOVED and record is not None and not record.value
         if is_fence or is_root_of_children:
             return None
-        try:
-            laid = self._cells.lay(key, row)
-        except DAMAGED:
-            laid = row
+        laid = self._lay(key, row) or row
         whole = {VERSION: _LACKING, EMITTED: _LACKING, **laid}
         try:
             shared = root_row(whole) or {}
         except DAMAGED:
             shared = dict(laid)
-        return {column: cell for column, cell in shared.items() if column in row}
+        shown = {column: cell for column, cell in shared.items() if column in row}
+        return shown | {column: row[column] for column in self.unreadable(key, row)}
+
+    def unreadable(self, key: bytes, row: Row) -> list[bytes]:
+        """The columns of an entity's root row, as it is stored, that cannot be read and say nothing of its own fields.
+
+        Those that commits add; and the values in cells, where only with them the document cannot be read.
+        """
+        found, copies = unreadable_cells(row), [column for column in row if column.startswith(COPY_CELL)]
+        if copies and self._lay(key, row) is None and self._is_document(key, row):
+            found += copies
+        return found
+
+    def _lay(self, key: bytes, row: Row) -> Row | None:
+        """A root row with the newer values of its cells in its document; None where that cannot be read."""
+        try:
+            laid = self._cells.lay(key, row)
+        except DAMAGED:
+            return None
+        return laid if laid is row or self._is_document(key, laid) else None
+
+    def _is_document(self, key: bytes, row: Row) -> bool:
+        """Whether the document of a root row can be read."""
+        try:
+            return self._catalog.kind_of(key).layouts.whole(row[BODY].value) is not None
+        except DAMAGED:
+            return False
 
 
 def claims_of(keyspaces: StoreKeyspaces) -> frozenset[bytes]:
@@ -128,8 +155,8 @@ def claims_of(keyspaces: StoreKeyspaces) -> frozenset[bytes]:
 
 
 def is_settled(row: Row | None) -> bool:
-    """Whether everything that follows from the commits of a root row is written."""
-    return not row or INTENTS not in row or row[INTENTS].value == REMOVED
+    """Whether everything that follows from the commits of a root row is written, as far as it is known."""
+    return not row or not has_intents(row)
 
 
 def version_in(row: Row | None) -> bytes | None:

@@ -19,6 +19,7 @@ from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.deltas import Delta, Number, encode_amounts
 from oneread.transactions.group_shards import SHARDS
+from oneread.transactions.row_apply import has_unreadable_tokens
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.digest_pass import bucket_of
 from oneread.verify.keyspace import DAMAGED, amounts_of
@@ -112,6 +113,8 @@ class GroupPasses:
 
     def _numbers(self, key: bytes, row: Row) -> list[Number] | None:
         """What one row of a group adds, nothing where it says nothing; None where it cannot be right by itself."""
+        if has_unreadable_tokens(row):
+            return None
         said = {column: cell for column, cell in row.items() if _is_said(column)}
         if not said and row:
             return []

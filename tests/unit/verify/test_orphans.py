@@ -47,7 +47,7 @@ def test_a_stray_is_found_and_named(store, place):
     assert (fault.kind, fault.view, fault.table, fault.key) == ("dangling", "stray", table, key)
     assert fault.row.startswith(f"a row of {table} ")
     assert fault.mendable == (place in MENDED)
-    assert fault.droppable == (table == "roots")
+    assert fault.droppable == (not fault.mendable)
 
 
 @pytest.mark.parametrize("place", MENDED)
@@ -66,6 +66,9 @@ def test_a_stray_that_another_release_may_have_written_is_left(store, place):
     repaired = store.db.repair()
     assert [each.key for each in repaired.left] == [key]
     assert store.rows(table)[key] == {VALUE: Cell(b"\xc0", 1)}
+    assert store.db.drop(*repaired.left) == repaired.left
+    assert store.db.verify().clean
+    assert store.db.drop(*repaired.left) == ()
 
 
 def test_known_rows_of_system_are_not_strays(store):

@@ -5,10 +5,12 @@ from decimal import Decimal
 import pytest
 
 from oneread import Aggregate, Key, Model, Schema, by, connect, count, counter, rollup
-from oneread.store.requests import Mutate, Scan
+from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
+from oneread.transactions.intents import OF_COMMITS
+from oneread.transactions.root import VERSION
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks, row_sums
@@ -45,6 +47,31 @@ def test_a_counter_that_was_deleted_is_not_a_fault(store, mode):
     counter = store.db.counter("votes", approximate=mode == "approximate")
     counter.add(3)
     counter.delete()
+    assert store.db.verify().clean
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff\xff", b"\x91" * 3000], ids=["empty", "noise", "nested"])
+@pytest.mark.parametrize("column", OF_COMMITS)
+def test_cells_of_commits_that_cannot_be_read_stop_no_write_and_are_mended(store, column, value):
+    """Of a source, so of whatever is saved with a reference to it, and of a holder."""
+    for model, part in ((Product, 2), (Purchase, 1)):
+        key = store.catalog.kinds[model].key((part,))
+        (row,) = store.engine.answer(Read("roots", [key], "dm"))
+        store.set("roots", key, row | {column: Cell(value, row[VERSION].stamp)})
+    before = {number: store.db.get(Purchase, number) for number in (1, 2)}
+    faults = store.db.verify().faults
+    assert {(fault.kind, fault.view, fault.entity) for fault in faults} == {
+        ("unreadable", "commit", "Product(2)"),
+        ("unreadable", "commit", "Purchase(1)"),
+    }
+    assert store.db.save(Purchase(number=20, buyer=Buyer.of(1), product=Sold.of(2), quantity=1, price=Decimal(1)))
+    repaired = store.db.repair()
+    assert (repaired.mended, repaired.clean) == (2, True), repaired
+    assert {number: store.db.get(Purchase, number) for number in (1, 2)} == before
+    store.db.patch(Product, 2, name="other")
+    store.db.patch(Purchase, 1, quantity=77)
+    store.db.drain()
+    assert store.db.get(Purchase, 1).product.name in ("other", "product 1")
     assert store.db.verify().clean
 
 
