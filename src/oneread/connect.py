@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from oneread.store.engine import Engine
     from oneread.transactions.commit import SystemCommitter
 
+LEAST_SECRET_BYTES: Final = 16
+"""A shorter cursor secret is found by trying all of them against one cursor."""
 PATIENCE_SECONDS: Final = 30.0
 
 D = TypeVar("D", "Database", "AsyncDatabase")
@@ -63,7 +65,8 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
             `hbase://HOST:PORT,HOST:PORT/NAMESPACE`, the Thrift2 servers of an HBase, or `bigtable://PROJECT/INSTANCE`:
             see the page of URLs. With `read_only=true` every store must exist, and is never written.
         schema: the declarations of the application.
-        cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 32 random bytes, best.
+        cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 16 bytes at least, 32
+            random ones best, as `secrets.token_bytes(32)` makes them. The same in every process and after a restart.
             By default the store's own key: cursors then work in every process of this store, and in no other store.
         workers: threads that run the tasks of the outbox: by default 1 when the store is persistent, else 0, which
             leaves them to `db.drain()`.
@@ -210,8 +213,14 @@ def _traced(database: D, url: str) -> D:
 
 def _check(secret: object, workers: object, observers: object, *, telemetry: object) -> None:
     """Raises UsageError for an argument of a wrong type or out of bounds; callers may be untyped."""
-    if secret is not None and not (isinstance(secret, bytes) and secret):
-        raise UsageError("a cursor secret is bytes, not empty", given=type(secret))
+    if secret is not None and not isinstance(secret, bytes):
+        raise UsageError("a cursor secret is bytes", given=type(secret))
+    if secret is not None and len(secret) < LEAST_SECRET_BYTES:
+        raise UsageError(
+            "a cursor secret has 16 random bytes at least, or it can be guessed: make one with "
+            "secrets.token_bytes(32), and keep it with the application's other secrets",
+            bytes=len(secret),
+        )
     if workers is not None and not (type(workers) is int and workers >= 0):
         raise UsageError("workers is a whole number of threads, 0 or more", workers=workers)
     if not isinstance(observers, tuple) or not all(map(callable, observers)):

@@ -360,7 +360,7 @@ WRONG = {
 
 
 def signed_cursor():
-    with connect("memory://", SCHEMA, workers=0, cursor_secret=b"secret") as other:
+    with connect("memory://", SCHEMA, workers=0, cursor_secret=b"s" * 32) as other:
         fill(other)
         return a_cursor(other, Purchase)
 
@@ -426,7 +426,7 @@ def test_a_wrong_step_in_a_transaction_leaves_nothing_of_it(db):
 
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 def test_a_tampered_cursor_is_refused(url, face):
-    db = face(url, SCHEMA, workers=0, cursor_secret=b"secret")
+    db = face(url, SCHEMA, workers=0, cursor_secret=b"s" * 32)
     fill(db)
     cursor = a_cursor(db, PurchasesOfBuyer, 1)
     assert len(db.page(PurchasesOfBuyer, 1, cursor=cursor)) == 2
@@ -435,7 +435,7 @@ def test_a_tampered_cursor_is_refused(url, face):
         with pytest.raises(InvalidCursor):
             db.page(PurchasesOfBuyer, 1, cursor=cursor[:place] + other + cursor[place + 1 :])
     db.close()
-    elsewhere = connect("memory://", SCHEMA, workers=0, cursor_secret=b"another")
+    elsewhere = connect("memory://", SCHEMA, workers=0, cursor_secret=b"a" * 32)
     fill(elsewhere)
     with pytest.raises(InvalidCursor):
         elsewhere.page(PurchasesOfBuyer, 1, cursor=cursor)
@@ -493,12 +493,24 @@ def test_a_schema_that_is_none(url, schema):
     assert "given" in refusal.value.facts
 
 
-@pytest.mark.parametrize("secret", ["text", b"", 5])
+@pytest.mark.parametrize("secret", ["t" * 32, 5, bytearray(32)])
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 def test_a_cursor_secret_that_is_none(face, secret):
     with pytest.raises(UsageError) as refusal:
         face("memory://", SCHEMA, cursor_secret=secret)
     assert refusal.value.facts == {"given": type(secret)}
+
+
+@pytest.mark.parametrize("secret", [b"", b"?", b"secret of 15 by"])
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_a_cursor_secret_that_can_be_guessed(face, tmp_path, secret):
+    for url in ("memory://", "memory://?span=row", f"lmdb://{tmp_path}/store?durability=none"):
+        with pytest.raises(UsageError, match=r"secrets\.token_bytes") as refusal:
+            face(url, SCHEMA, cursor_secret=secret)
+        assert refusal.value.facts == {"bytes": len(secret)}
+        assert "secret of 15 by" not in repr(refusal.value)
+    face("memory://", SCHEMA, cursor_secret=b"secret of 16 byt", workers=0).close()
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_file_that_is_not_a_store_of_ours(tmp_path):

@@ -29,7 +29,7 @@ class PostsOf(Index[Post]):
     room: str = by(Post.room)
     rank: int = descending(Post.rank)
 
-db = connect(sys.argv[1], Schema(Post, PostsOf), workers=0, timeout=60, cursor_secret=b"one secret")
+db = connect(sys.argv[1], Schema(Post, PostsOf), workers=0, timeout=60, cursor_secret=b"s" * 32)
 """
 
 WRITER = (

@@ -25,7 +25,7 @@ class Priced(Sync):
     schema = SCHEMA
 
     def __init__(self, url, clock):
-        self.db = connect(url, self.schema, clock=clock, workers=0, cursor_secret=b"secret")
+        self.db = connect(url, self.schema, clock=clock, workers=0, cursor_secret=b"s" * 32)
         self.costs = declared.of(self.schema)
 
     def __getattr__(self, verb):

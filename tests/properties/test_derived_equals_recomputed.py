@@ -142,7 +142,7 @@ class Sync:
     """The synchronous face."""
 
     def __init__(self, url, clock):
-        self.db = connect(url, SCHEMA, clock=clock, workers=0, cursor_secret=b"secret")
+        self.db = connect(url, SCHEMA, clock=clock, workers=0, cursor_secret=b"s" * 32)
 
     def __getattr__(self, verb):
         return getattr(self.db, verb)
@@ -168,7 +168,7 @@ class Async:
         self.db = self.runner.run(self.opened(url, clock))
 
     async def opened(self, url, clock):
-        return await connect_async(url, SCHEMA, clock=clock, workers=0, cursor_secret=b"secret")
+        return await connect_async(url, SCHEMA, clock=clock, workers=0, cursor_secret=b"s" * 32)
 
     def __getattr__(self, verb):
         def call(*given, **named):

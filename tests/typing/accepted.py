@@ -331,7 +331,7 @@ def together(db: Database) -> None:
 
 
 def opening() -> None:
-    with connect("lmdb:///var/lib/shop", shop, cursor_secret=b"secret", workers=0, timeout=5.0) as db:
+    with connect("lmdb:///var/lib/shop", shop, cursor_secret=b"s" * 32, workers=0, timeout=5.0) as db:
         assert_type(db, Database)
     connect("memory://", shop).close()
 

@@ -118,7 +118,7 @@ def test_a_program_that_watches_is_refused_once_a_newer_one_does_not(url):
 
 @pytest.mark.usefixtures("keep")
 def test_a_cursor_from_before_a_time_without_a_log_is_expired(url):
-    secret = {"cursor_secret": b"one secret"}
+    secret = {"cursor_secret": b"s" * 32}
     with opened(url, declared(HOUR), **secret) as db:
         cursor = db.changes_cursor(db.posts)
     with opened(url, declared(extra=True)) as unwatched:
@@ -159,7 +159,7 @@ def test_a_rollback_ends_watching(url):
 
 @pytest.mark.usefixtures("keep")
 def test_a_new_generation_has_another_log_and_its_cursors_say_so(url):
-    secret = {"cursor_secret": b"one secret"}
+    secret = {"cursor_secret": b"s" * 32}
     with opened(url, declared(HOUR), **secret) as db:
         db.save(db.post(number=1))
         cursor = db.changes_cursor(db.posts)
@@ -188,7 +188,7 @@ def test_a_view_that_is_dropped_loses_its_log(url):
 
 @pytest.mark.usefixtures("keep")
 def test_a_renamed_class_keeps_its_log(url):
-    secret = {"cursor_secret": b"one secret"}
+    secret = {"cursor_secret": b"s" * 32}
     with opened(url, declared(HOUR), **secret) as db:
         cursor = db.changes_cursor(db.posts)
         db.save(db.post(number=1, title="one"))
