@@ -22,7 +22,6 @@ FEEDS = "feed: "
 """How the names of those begin that compare feeds."""
 PAGE = 1_000
 """Rows of one page of a feed."""
-LISTED = 1_000
 """Counters of one list."""
 
 
@@ -213,7 +212,7 @@ def _log(db: Database, clock: Clock, log: Log) -> Iterator[Compared]:
         {log.name: (expected.lines, expected.rejected, expected.newest)},
         {} if there is None else {log.name: (there.lines, there.rejected, int(there.newest.timestamp()))},
     )
-    values = {name: db.counter(name).read() for name in _names(db, f"{log.name}:")}
+    values = {each.name: db.counter(each.name).read() for each in db.counters(f"{log.name}:")}
     yield compare(f"{log.name}: counters", expected.values, values)
     if log.name == "ruet":
         yield from _paths(db, expected)
@@ -232,13 +231,6 @@ def _paths(db: Database, expected: CountedLog) -> Iterator[Compared]:
         _ranked(views, lambda path: views[path]),
         ((each.source.key[0], each.views) for each in all_rows(db, schema.TopPaths)),
     )
-
-
-def _names(db: Database, prefix: str) -> Iterator[str]:
-    after: str | None = None
-    while several := db.counters(prefix, limit=LISTED, after=after):
-        after = several[-1].name
-        yield from (each.name for each in several)
 
 
 def _windows(db: Database, log: str, expected: CountedLog, size: Size) -> Compared:

@@ -107,3 +107,12 @@ def test_wrong_use_is_refused(oneread):
     assert oneread("counter", "votes:42", "--seconds", "-1").code == 2
     assert oneread("verify").code == 0
     assert "counters: shards" in oneread("stat").out
+
+
+@pytest.mark.usefixtures("counted")
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_list_says_where_there_are_more(oneread, as_json):
+    ran = oneread("counter", "--limit", "1", *as_json)
+    assert (ran.code, ran.err) == (0, "there are more counters: --limit shows them\n")
+    ran = oneread("counter", "--limit", "2", *as_json)
+    assert (ran.code, ran.err) == (0, "")

@@ -76,9 +76,10 @@ def show_one(output: Output, database: Database, name: str, seconds: float, *, c
 
 def show_list(output: Output, database: Database, prefix: str, limit: int) -> None:
     """Prints the counters whose names begin with a text."""
+    listed = database.cache_counters(prefix, limit=limit + 1)
     found = [
         CacheCounterValue(each.name, database.cache_counter(each.name).stored(), each.chance_to_write)
-        for each in database.cache_counters(prefix, limit=limit)
+        for each in listed[:limit]
     ]
     output.document(found)
     if not output.as_json:
@@ -86,8 +87,8 @@ def show_list(output: Output, database: Database, prefix: str, limit: int) -> No
         output.table(["counter", "stored", "chance to write"], rows)
         if not found:
             output.note("no value of a cache-first counter is stored")
-        elif len(found) == limit:
-            output.note("--limit shows more")
+    if len(listed) > limit:
+        output.note("there are more counters: --limit shows them")
 
 
 def delete(given: Invocation, name: str | None, cache: str | None, *, yes: bool) -> None:

@@ -210,9 +210,10 @@ def _show(output: Output, found: CounterShown) -> None:
 
 
 def _list(output: Output, database: Database, prefix: str, limit: int) -> None:
+    listed = database.counters(prefix, limit=limit + 1)
     found = [
         CounterValue(each.name, database.counter(each.name).read(), each.shards, each.windows)
-        for each in database.counters(prefix, limit=limit)
+        for each in listed[:limit]
     ]
     output.document(found)
     if not output.as_json:
@@ -221,5 +222,5 @@ def _list(output: Output, database: Database, prefix: str, limit: int) -> None:
         output.table(["counter", "value", "shards", "windows"], rows)
         if not found:
             output.note("no counter was added to")
-        elif len(found) == limit:
-            output.note("--limit shows more")
+    if len(listed) > limit:
+        output.note("there are more counters: --limit shows them")

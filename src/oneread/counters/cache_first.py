@@ -21,15 +21,14 @@ from oneread.counters.cache_committer import (
     greatest_among,
     scan_greatest,
 )
-from oneread.counters.reading import names_of
+from oneread.counters.reading import LISTED, names_of
 from oneread.counters.rows import CHANCES, GREATEST_VALUE, chance_of, greatest_in, name_key, name_of
 from oneread.counters.wanted import CHANCE, check_chance, check_growth, check_limit, check_shards
 from oneread.errors import LimitExceeded, OutcomeUnknown, StoreError, Unavailable
 from oneread.plans.effects import Random
 from oneread.plans.plan import Plan
-from oneread.plans.scans import check_ascending
+from oneread.plans.scans import scan_up_to
 from oneread.store.cache import CacheAdd, CacheIncrement, CachePlace, CacheRead, CacheSwap
-from oneread.store.requests import Scan
 
 TRIES: Final = 5
 """Times that a counter is put into a cache which loses it at once, or changed under a swap."""
@@ -163,8 +162,7 @@ class CacheFirstPlans:
 
     def entries(self, prefix: object, limit: object, after: object) -> Plan[list[CacheCounterEntry]]:
         within = names_of(CHANCES, prefix, after)
-        rows = yield from Scan("counts", within, check_limit(limit))
-        check_ascending("counts", within, rows)
+        rows = yield from scan_up_to("counts", within, check_limit(limit), LISTED)
         return [CacheCounterEntry(name_of(key), chance) for key, row in rows if (chance := chance_of(row)) is not None]
 
     def _grow(self, name: str, amount: int) -> Plan[_Counted]:

@@ -37,7 +37,6 @@ from oneread.plans.plan import Plan
 from oneread.transactions.jobs import PeriodicJob
 
 DEFAULT_RULES: Final = CounterRules()
-LISTED: Final = 100
 
 
 class CounterEntry(msgspec.Struct, frozen=True):

@@ -35,12 +35,14 @@ from oneread.counters.wanted import check_name, check_prefix
 from oneread.errors import InvalidQuery
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.plans.scans import check_ascending
+from oneread.plans.scans import check_ascending, scan_up_to
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Row, RowRange
 
 _LIMIT: Final = MOST_SHARDS + 1
 
+LISTED: Final = 1000
+"""Counters of one request of a list."""
 WINDOW: Final = b"m:n:"
 """What the column of a window begins with, in a shard on a store that changes one row at a time."""
 
@@ -185,10 +187,9 @@ def read_windows(
     return [Window(start, found.get(start, NOTHING)) for start in range(first, stop, SECONDS[size])]
 
 
-def list_counters(within: RowRange, limit: int) -> Plan[Sequence[tuple[str, CounterSettings]]]:
-    """Names and settings of the first counters of a range of settings, in the order of names. One request."""
-    rows: list[Found] = yield from Scan("counts", within, limit)
-    check_ascending("counts", within, rows)
+def list_counters(within: RowRange, limit: int | None) -> Plan[Sequence[tuple[str, CounterSettings]]]:
+    """Names and settings of counters of a range of settings, in the order of names. A request for each `LISTED`."""
+    rows = yield from scan_up_to("counts", within, limit, LISTED)
     return [(name_of(key), settings) for key, row in rows if (settings := settings_of(row)) is not None]
 
 

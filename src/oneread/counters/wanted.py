@@ -22,7 +22,6 @@ SHARDS: Final = 20
 ONCE_FOR: Final = 3600.0
 """Seconds for which an add with a token is counted once, unless the schema says otherwise."""
 LONGEST_ONCE: Final = 366 * 86_400.0
-MOST_LISTED: Final = 1000
 MOST_WINDOWS: Final = 1000
 """Windows of one size that a counter keeps at most: they are read at once."""
 
@@ -192,10 +191,10 @@ def check_keep(keep: object) -> dict[WindowSize, int]:
     return {size: given[size] for size in SECONDS if size in given}
 
 
-def check_limit(limit: object) -> int:
-    """Raises InvalidQuery unless a list may have so many counters."""
-    if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
-        raise InvalidQuery("a list of counters has 1 to 1,000 names", limit=limit)
+def check_limit(limit: object) -> int | None:
+    """Raises InvalidQuery unless a list may have so many counters; None is all."""
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise InvalidQuery("limit: expected a whole number of counters, 1 or more, or None for all", limit=limit)
     return limit
 
 

@@ -240,18 +240,18 @@ class SetAsideHolder(msgspec.Struct, frozen=True):
     changed: bool = False
 
 
-def set_aside_holders(catalog: Catalog, limit: int) -> Plan[list[SetAsideHolder]]:
-    """The first holders that are set aside. Two requests for each `outbox.BATCH` of them.
+def set_aside_holders(catalog: Catalog, limit: int | None) -> Plan[list[SetAsideHolder]]:
+    """The first holders that are set aside; None is all. Two requests for each `outbox.BATCH` of them.
 
     Raises:
         UsageError: `limit` is not a whole number, or less than 1.
     """
-    if type(limit) is not int or limit < 1:
-        raise UsageError("limit: expected a whole number of holders, 1 or more", limit=limit)
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise UsageError("limit: expected a whole number of holders, 1 or more, or None for all", limit=limit)
     found: list[SetAsideHolder] = []
     within = outbox.SET_ASIDE
-    while len(found) < limit:
-        size = min(outbox.BATCH, limit - len(found))
+    while limit is None or len(found) < limit:
+        size = outbox.BATCH if limit is None else min(outbox.BATCH, limit - len(found))
         rows = yield from Scan("system", within, size)
         entries = [outbox.read_aside(row) for row in rows]
         changed = {key for key, _shown in (yield from outbox.changed(entries))}

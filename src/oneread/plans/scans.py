@@ -57,6 +57,23 @@ def scan_all(table: Table, within: RowRange, take: TakeBatch, batch: int, fetch:
         within = within.behind(found[-1][0])
 
 
+def scan_up_to(table: Table, within: RowRange, limit: int | None, batch: int) -> Plan[list[Found]]:
+    """The first rows of a range, or all for a limit of None, `batch` a request, without what only writers need.
+
+    Raises:
+        Corrupt: the keys do not ascend.
+    """
+    found: list[Found] = []
+    while True:
+        size = batch if limit is None else min(batch, limit - len(found))
+        rows = yield from Scan(table, within, size)
+        check_ascending(table, within, rows)
+        found += rows
+        if len(rows) < size or len(found) == limit:
+            return found
+        within = within.behind(rows[-1][0])
+
+
 def scan_first(
     table: Table,
     within: RowRange,

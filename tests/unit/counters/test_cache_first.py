@@ -7,6 +7,7 @@ import pytest
 
 from oneread import Schema, connect
 from oneread.caches.memory import MemoryCache
+from oneread.counters import cache_first
 from oneread.counters.cache_committer import CacheFirstRules
 from oneread.counters.cache_first import TRIES, CacheLoss, cache_key
 from oneread.counters.rows import Sums, encode_sums, greatest_key, name_key
@@ -299,6 +300,16 @@ def test_it_refuses_to_number_entities(face):
             number(counter)
     with pytest.raises(InvalidKey, match="CacheCounter"):
         face.save(Nothing(number=counter))
+
+
+def test_a_list_has_all_counters_in_bounded_requests(face, cache, monkeypatch):
+    assert cache.cache
+    for number in range(101):
+        handle(face, f"{number:03}", chance_to_write=1).add()
+    assert [each.name for each in face.cache_counters()] == [f"{number:03}" for number in range(101)]
+    monkeypatch.setattr(cache_first, "LISTED", 40)
+    assert [each.name for each in face.cache_counters()] == [f"{number:03}" for number in range(101)]
+    assert [each.name for each in face.cache_counters(limit=41)] == [f"{number:03}" for number in range(41)]
 
 
 def test_lists_have_an_order_and_a_limit(face, cache):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from oneread import Schema, connect
+from oneread.counters import reading
 from oneread.counters.rows import ALL
 from oneread.counters.wanted import CounterRules
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidQuery, InvalidValue
@@ -273,6 +274,20 @@ def test_lists_of_counters(face):
     assert [each.name for each in face.counters("vote", after="votes:1")] == ["votes:2", "votes:3"]
 
 
+def test_a_list_has_all_counters_in_bounded_requests(face, asked, monkeypatch):
+    for number in range(101):
+        handle(face, f"votes:{number:03}").add()
+    assert [each.name for each in face.counters("votes:")] == [f"votes:{number:03}" for number in range(101)]
+    monkeypatch.setattr(reading, "LISTED", 40)
+    for limit, scans in {None: 3, 101: 3, 200: 3, 81: 3, 80: 2, 41: 2, 40: 1, 1: 1}.items():
+        asked.clear()
+        assert len(face.counters(limit=limit)) == (101 if limit is None else min(limit, 101))
+        assert len(asked) == scans
+    asked.clear()
+    assert len(face.counters(after="votes:020")) == 80
+    assert asked == ["Scan 40", "Scan 40", "Scan 0"]
+
+
 def test_the_rules_of_a_schema(url):
     with connect(url, Schema(Nothing, counters=CounterRules(shards=2, once_for=86_400))) as db:
         db.counter("votes").add(1, once="a")
@@ -323,6 +338,8 @@ WRONG = [
     (lambda face: handle(face, "a").configure(shards="many"), InvalidValue),
     (lambda face: handle(face, "a").configure(keep=3), InvalidValue),
     (lambda face: face.counters(limit=0), InvalidQuery),
+    (lambda face: face.counters(limit=True), InvalidQuery),
+    (lambda face: face.counters(limit=2.0), InvalidQuery),
     (lambda face: face.counters(3), InvalidKey),
     (lambda face: face.counters(after=3), InvalidKey),
     (lambda face: face.db.counter_batch(seconds=0), InvalidValue),

@@ -3,7 +3,7 @@
 import pytest
 
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, connect, count, field, total, within
-from oneread.errors import InvalidValue, LimitExceeded, StaleCopies, Unavailable
+from oneread.errors import InvalidValue, LimitExceeded, StaleCopies, Unavailable, UsageError
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
@@ -521,3 +521,15 @@ def test_many_that_are_set_aside_are_listed_up_to_a_limit():
 def test_the_outbox_row_of_a_version_before_is_read():
     """A task as the release before wrote it."""
     assert outbox.read_task({b"d:b": Cell(b"\x93\xc4\x02ab\xc4\x00\x00", 1)}) == outbox.Task(b"ab")
+
+
+def test_a_list_has_all_holders_unless_a_limit_is_given(monkeypatch):
+    monkeypatch.setattr(outbox, "BATCH", 2)
+    db = filled(1000, *[{"mood": "picky"}] * 5, others=0)
+    db.patch(Maker, 1, name="new")
+    db.drain()
+    assert [each.holder for each in db.set_aside()] == [f"Product({number})" for number in range(2, 7)]
+    assert [len(db.set_aside(limit)) for limit in (1, 2, 3, 5, 9, None)] == [1, 2, 3, 5, 5, 5]
+    for wrong in (0, True, 1.0):
+        with pytest.raises(UsageError, match="None for all"):
+            db.set_aside(wrong)

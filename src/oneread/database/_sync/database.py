@@ -19,7 +19,7 @@ from oneread.counters.batch import SIZE as BATCH_SIZE
 from oneread.counters.batch import CounterBatch
 from oneread.counters.cache_first import CacheCounterEntry
 from oneread.counters.committer import Once
-from oneread.counters.counters import LISTED, CounterEntry
+from oneread.counters.counters import CounterEntry
 from oneread.counters.rows import WindowSize
 from oneread.counters.wanted import Add, check_batch
 from oneread.database import results
@@ -883,13 +883,16 @@ class Database(FeedVerbs, Together):
         """Runs one plan; only observers see its cost."""
         return self._driver.run(plan, Trace(self._observers))
 
-    def set_aside(self, limit: int = 1000) -> list[SetAsideHolder]:
-        """The holders whose copies could not be updated, each with its last error.
+    def set_aside(self, limit: int | None = None) -> list[SetAsideHolder]:
+        """All holders whose copies could not be updated, each with its last error.
 
         Their copies are stale, and `verify` reports them. One request, and one more for the rows of every 200.
 
         Arguments:
-            limit: the most to list.
+            limit: the most to list; all unless given.
+
+        Raises:
+            UsageError: the limit is not a whole number of 1 or more.
         """
         return self.run(set_aside_holders(self.operations.catalog, limit))
 
@@ -1122,12 +1125,12 @@ class Database(FeedVerbs, Together):
         plans = self.operations.counters
         return Counter(self, plans, name, plans.declared(shards, keep, approximate=approximate))
 
-    def counters(self, prefix: str = "", *, limit: int = LISTED, after: str | None = None) -> list[CounterEntry]:
-        """Counters in the order of their names, and how each is kept. One request, a row each.
+    def counters(self, prefix: str = "", *, limit: int | None = None, after: str | None = None) -> list[CounterEntry]:
+        """All counters in the order of their names, and how each is kept. A request for each 1,000, a row each.
 
         Arguments:
             prefix: what the names begin with.
-            limit: counters to return, 1 to 1,000.
+            limit: counters to return; all unless given.
             after: the last name of the list before.
 
         Raises:
@@ -1173,13 +1176,15 @@ class Database(FeedVerbs, Together):
         return CacheCounter(self, plans, name, plans.declared(chance_to_write, shards))
 
     def cache_counters(
-        self, prefix: str = "", *, limit: int = LISTED, after: str | None = None
+        self, prefix: str = "", *, limit: int | None = None, after: str | None = None
     ) -> list[CacheCounterEntry]:
-        """Cache-first counters of which a value was stored, in the order of their names. One request, a row each.
+        """All cache-first counters of which a value was stored, in the order of their names.
+
+        A request for each 1,000, a row each.
 
         Arguments:
             prefix: what the names begin with.
-            limit: counters to return, 1 to 1,000.
+            limit: counters to return; all unless given.
             after: the last name of the list before.
 
         Raises:
