@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from oneread.cli.files import STANDARD, new_file
-from oneread.cli.options import Invocation, complete_names, find_declared, reading, with_shared_options
+from oneread.cli.options import Invocation, TimeoutOption, complete_names, find_declared, reading, with_shared_options
 from oneread.errors import UsageError
 
 
@@ -39,6 +39,7 @@ def command(
     models: ModelsArgument = None,
     out: OutOption = STANDARD,
     form: FormatOption = Format.jsonl,
+    timeout: TimeoutOption = None,
 ) -> None:
     """Writes entities to a file, from one moment of the store, while it is in use.
 
@@ -56,8 +57,8 @@ def command(
         raise UsageError("CSV holds the entities of one model: give exactly one MODEL", given=models or [])
     with reading(given.db, given.schema) as database, new_file(out) as file, output.progress() as report:
         if form is Format.csv:
-            found: object = {"entities": database.dump_csv(file.write, wanted[0], progress=report)}
+            found: object = {"entities": database.dump_csv(file.write, wanted[0], progress=report, timeout=timeout)}
         else:
-            found = database.dump(file.write, *wanted, progress=report)
+            found = database.dump(file.write, *wanted, progress=report, timeout=timeout)
     output.document(found)
     output.note(f"dumped to {out}" if out != STANDARD else "dumped")

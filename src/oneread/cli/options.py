@@ -306,6 +306,12 @@ def folder_of(url: str) -> Path | None:
     return Path(parts.place) if parts.scheme == "lmdb" else None
 
 
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", min=0.001, help="The longest that all of it may take."),
+]
+
+
 def refuse_nan(seconds: float) -> float:
     """Refuses NaN, which an option's range lets pass; a callback of options."""
     if math.isnan(seconds):

@@ -19,6 +19,7 @@ from oneread.cli.options import (
     Invocation,
     NamesArgument,
     PaceOption,
+    TimeoutOption,
     check_can_ask,
     find_declared,
     is_agreed,
@@ -51,12 +52,13 @@ YesOption = Annotated[bool, typer.Option("--yes", help="With --drop: delete with
 
 
 @with_shared_options
-def command(
+def command(  # noqa: PLR0913 - each is an option of the command line
     given: Invocation,
     names: NamesArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
     pace: PaceOption = None,
     max_age: AgeOption = MAX_AGE,
+    timeout: TimeoutOption = None,
     limit: ShownOption = 20,
     faults_to: FileOption = None,
     drop: DeleteOption = False,
@@ -88,7 +90,13 @@ def command(
             with output.progress() as progress:
                 keep = max(limit, KEEP) if drop else limit
                 return database.repair(
-                    *wanted, pace=pace, max_age=max_age, on_fault=watch, progress=progress, keep=keep
+                    *wanted,
+                    pace=pace,
+                    max_age=max_age,
+                    on_fault=watch,
+                    progress=progress,
+                    keep=keep,
+                    timeout=timeout,
                 )
 
         done, dropped = repair(), list[str]()

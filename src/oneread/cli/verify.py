@@ -14,7 +14,15 @@ import typer
 from oneread.cli import faults
 from oneread.cli.failures import FOUND
 from oneread.cli.faults import AgeOption, FileOption, ShownOption
-from oneread.cli.options import Invocation, NamesArgument, PaceOption, find_declared, reading, with_shared_options
+from oneread.cli.options import (
+    Invocation,
+    NamesArgument,
+    PaceOption,
+    TimeoutOption,
+    find_declared,
+    reading,
+    with_shared_options,
+)
 from oneread.cli.output import Output, counted
 from oneread.plans.progress import MAX_AGE, Ahead, Fault, FaultKind
 from oneread.verify.verify import Verification
@@ -30,7 +38,7 @@ class Verified(msgspec.Struct, frozen=True):
         total: faults found.
         found: their number by view and kind.
         faults: the first of them.
-        skipped: models that were not compared within --max-age, or that others changed at every look.
+        skipped: models that were not compared within --max-age or --timeout, or that others changed at every look.
         entities: compared.
         rows: compared.
         seconds: elapsed.
@@ -60,6 +68,7 @@ def command(
     *,
     pace: PaceOption = None,
     max_age: AgeOption = MAX_AGE,
+    timeout: TimeoutOption = None,
     resume: ResumeFromOption = "",
     limit: ShownOption = 20,
     faults_to: FileOption = None,
@@ -84,6 +93,7 @@ def command(
             *wanted,
             pace=pace,
             max_age=max_age,
+            timeout=timeout,
             on_fault=watch,
             progress=progress,
             keep=limit,
@@ -114,7 +124,7 @@ def _show(output: Output, found: Verification, seconds: float) -> None:
         output.text(f"{many} written under a clock that was ahead, which is not a fault: {named}")
         output.note("find the machine whose clock is wrong; each write of such an entity takes the next version")
     if found.skipped:
-        output.text(f"not compared within --max-age, or changed at every look: {', '.join(found.skipped)}")
+        output.text(f"not compared within --max-age or --timeout, or changed at every look: {', '.join(found.skipped)}")
         output.note(f"compare what was skipped with --resume {found.cursor}")
 
 

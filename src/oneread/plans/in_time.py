@@ -1,18 +1,34 @@
-"""A plan that sends no write once its time is over: what purging relies on (rule P1 of the commit protocol)."""
+"""Plans that end in time.
+
+`in_time` sends no write once its time is over: what purging relies on (rule P1 of the commit protocol). `in_whole_time`
+asks for nothing any more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from oneread.errors import Unavailable
-from oneread.plans.effects import Together
+import msgspec
+
+from oneread.errors import Unavailable, UsageError
+from oneread.plans.effects import Now, Random, Reserve, Sleep, Snapshot, Together
+from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.requests import CheckAndMutate, Mutate
 
 T = TypeVar("T")
 
 _WRITES: Final = frozenset({Mutate, CheckAndMutate})
+_AT_ONCE: Final = frozenset({Now, Random, Reserve, Together, Snapshot})
+"""What nothing is waited for, or is asked for part by part."""
+
+_NOT_DONE: Final = "this was not done within its timeout; give it more seconds"
+_TOO_LATE: Final = "this took too long, so that its writes are not sent any more; try again"
+
+
+class OutOfTime(Unavailable):
+    """A whole call takes longer than its `timeout`."""
 
 
 def in_time(plan: Plan[T], clock: Callable[[], float], seconds: float) -> Plan[T]:
@@ -20,10 +36,45 @@ def in_time(plan: Plan[T], clock: Callable[[], float], seconds: float) -> Plan[T
 
     The first write that comes later is not sent: Unavailable is raised in its place, inside the plan.
     """
-    return (yield from _until(plan, clock, clock() + seconds))
+    end = clock() + seconds
+
+    def refuse(asked: Any) -> Any:
+        if type(asked) in _WRITES and clock() > end:
+            raise Unavailable(_TOO_LATE)
+        return asked
+
+    return (yield from _until(plan, refuse))
 
 
-def _until(plan: Plan[T], clock: Callable[[], float], end: float) -> Plan[T]:
+def in_whole_time(plan: Plan[T], timeout: float | None) -> Plan[T]:
+    """A plan that asks for nothing more once so many seconds have passed: OutOfTime is raised inside it instead.
+
+    A request that is under way then is waited for. Raises Unavailable where the plan does not end with what it has.
+    """
+    if timeout is None:
+        return (yield from plan)
+    end = elapsed() + timeout
+
+    def refuse(asked: Any) -> Any:
+        left = end - elapsed()
+        if left <= 0 and type(asked) not in _AT_ONCE:
+            raise OutOfTime(_NOT_DONE, timeout=timeout)
+        return Sleep(min(asked.seconds, left)) if type(asked) is Sleep else asked
+
+    try:
+        return (yield from _until(plan, refuse))
+    except OutOfTime as error:
+        raise Unavailable(error.message, **error.facts) from None
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Raises UsageError unless this is None, or a number of seconds greater than 0."""
+    if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
+        raise UsageError("expected a number greater than 0", option="timeout", value=timeout)
+
+
+def _until(plan: Plan[T], refuse: Callable[[Any], Any]) -> Plan[T]:
+    """A plan of which each effect passes through `refuse`, which may change it or raise."""
     steps = iter(plan)
     answer: Any = None
     failure: BaseException | None = None
@@ -34,15 +85,19 @@ def _until(plan: Plan[T], clock: Callable[[], float], end: float) -> Plan[T]:
             result: T = stop.value
             return result
         answer, failure = None, None
-        if type(asked) in _WRITES and clock() > end:
-            failure = Unavailable("this took too long, so that its writes are not sent any more; try again")
-            continue
-        if type(asked) is Together:
-            asked = Together([_until(each, clock, end) for each in asked.plans])
         try:
-            answer = yield asked
+            answer = yield _with_parts(refuse(asked), refuse)
         except GeneratorExit:
             steps.close()
             raise
         except BaseException as error:  # noqa: BLE001 - the plan may handle it; if not, `throw` raises it again
             failure = error
+
+
+def _with_parts(asked: Any, refuse: Callable[[Any], Any]) -> Any:
+    """An effect with the plans in it passing through `refuse` as well."""
+    if type(asked) is Together:
+        return Together([_until(each, refuse) for each in asked.plans])
+    if type(asked) is Snapshot:
+        return msgspec.structs.replace(asked, plan=lambda: _until(asked.plan(), refuse))
+    return asked

@@ -14,8 +14,9 @@ import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
-from oneread.errors import OnereadError, SchemaMismatch, StaleCopies, UsageError
+from oneread.errors import OnereadError, SchemaMismatch, StaleCopies, Unavailable, UsageError
 from oneread.plans.effects import Now
+from oneread.plans.in_time import OutOfTime, check_timeout, in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress
 from oneread.store.requests import Read
@@ -37,6 +38,9 @@ BATCH: Final = 100
 """Findings mended in one transaction."""
 
 _REASONS: Final = 20
+
+_UNANSWERED: Final = 3
+"""Faults after which a repair ends, when the store answered none of their mendings in time."""
 
 _WHY_NOT: Final = "what says how it should be cannot be read; save that entity again or drop it, and repair again"
 
@@ -71,9 +75,12 @@ class Repairer:
     """One repair. The options have no `resume`."""
 
     def __init__(self, catalog: Catalog, committer: Committer, options: VerifyOptions) -> None:
+        check_timeout(options.timeout)
         self._catalog = catalog
         self._committer = committer
-        self._options = options
+        self._options = msgspec.structs.replace(options, timeout=None)
+        self._timeout = options.timeout
+        self._unanswered = 0
         self._found: list[Finding] = []
         self._hopeless: set[tuple[str, bytes, str]] = set()
         self._reasons: list[str] = []
@@ -81,15 +88,24 @@ class Repairer:
 
     def plan(self) -> Plan[Repaired]:
         """Verifies and mends, a few rounds at most; raises what `Database.repair` does."""
+        return in_whole_time(self._repair(), self._timeout)
+
+    def _repair(self) -> Plan[Repaired]:
         rounds = 0
         while True:
             rounds += 1
             self._found = []
             verification = yield from self._verify()
             todo = self._findings_to_mend()
-            if not todo or rounds == ROUNDS:
+            is_done = not todo or rounds == ROUNDS
+            if not is_done:
+                try:
+                    yield from self._mend(todo)
+                except OutOfTime as failure:
+                    self._reasons.append(str(failure))
+                    is_done = True
+            if is_done:
                 return Repaired(self._mended, verification.faults, rounds, tuple(self._reasons), verification)
-            yield from self._mend(todo)
 
     def _verify(self) -> Plan[Verification]:
         return Verifier(self._catalog, self._options, self._collect).plan()
@@ -118,7 +134,7 @@ class Repairer:
         """Mends several in one transaction; when one of them is refused, each in its own."""
         try:
             right = yield from self._committer.together(lambda store: mender.mend(store, batch))
-        except SchemaMismatch:
+        except (SchemaMismatch, OutOfTime):
             raise
         except OnereadError as failure:
             if len(batch) > 1:
@@ -138,7 +154,13 @@ class Repairer:
         self._note_reason(finding, _WHY_NOT)
 
     def _note_failure(self, finding: Finding, failure: OnereadError) -> None:
-        """Data that are refused now are refused in every round; what the store could not do is tried again."""
+        """Data that are refused now are refused in every round; what the store could not do is tried again.
+
+        Raises Unavailable where the store does not answer any more.
+        """
+        self._unanswered = self._unanswered + 1 if isinstance(failure, Unavailable) else 0
+        if self._unanswered == _UNANSWERED:
+            raise failure
         if isinstance(failure, UsageError | StaleCopies):
             self._hopeless.add(_name(finding))
         self._note_reason(finding, str(failure))

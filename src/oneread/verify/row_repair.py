@@ -13,6 +13,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import OnereadError, SchemaMismatch
 from oneread.plans.effects import Now
+from oneread.plans.in_time import OutOfTime
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress, no_progress
 from oneread.transactions.copy_cells import CopyCells
@@ -53,7 +54,7 @@ class RowRepairer(Repairer):
         """Mends what is wrong with one entity, or one row of none."""
         try:
             right = yield from mender.mend(findings)
-        except SchemaMismatch:
+        except (SchemaMismatch, OutOfTime):
             raise
         except OnereadError as failure:
             for each in findings:

@@ -42,7 +42,7 @@ class RowVerifier(Verifier):
         self._logical.learn(keyspaces)
         yield from self._logical.begin()
         found: list[Finding] = []
-        is_settled = True
+        is_settled, passes = True, None
         feed = self._feed_of(keyspaces, name)
         if feed is not None:
             entries = RowEntriesCheck(keyspaces, self._logical, feed, self._faulty_rows())
@@ -51,17 +51,22 @@ class RowVerifier(Verifier):
         elif kind is None:
             yield from RowOrphans(keyspaces, self._logical, FaultReporter(keyspaces, found.append)).run()
         else:
-            is_settled = yield from self._compare_kind(keyspaces, kind, found)
+            passes = yield from self._compare_kind(keyspaces, kind, found)
+            is_settled = passes is not None
         is_same = (yield from stored_schema()) == keyspaces.stored
         for finding in found if is_same else ():
             self._count(finding)
         if is_same and is_settled:
+            if passes is not None:
+                self._count_entities(passes.entities, passes.seen_ahead)
             self._end_part(name)
         else:
             self._skipped.append(name or "orphans")
 
-    def _compare_kind(self, keyspaces: StoreKeyspaces, kind: EntityKind, found: list[Finding]) -> Plan[bool]:
-        """Collects what is wrong with one kind; whether all of it could be compared."""
+    def _compare_kind(
+        self, keyspaces: StoreKeyspaces, kind: EntityKind, found: list[Finding]
+    ) -> Plan[KindPasses | None]:
+        """Collects what is wrong with one kind; None where not all of it could be compared."""
         passes = KindPasses(keyspaces, kind, self._logical)
         yield from passes.run()
         groups = GroupPasses(passes)
@@ -74,6 +79,5 @@ class RowVerifier(Verifier):
                 yield from listed.run(indexed)
         found += listed.found
         if passes.unsettled or groups.unsettled or listed.unsettled:
-            return False
-        self._count_entities(passes.entities, passes.seen_ahead)
-        return True
+            return None
+        return passes

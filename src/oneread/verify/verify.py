@@ -18,6 +18,7 @@ from oneread.feeds.entries import Entries
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Now, Snapshot
+from oneread.plans.in_time import OutOfTime, check_timeout, in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import KEEP, MAX_AGE, Ahead, Fault, FaultKind, OnFault, Reporter, no_progress
 from oneread.store.rows import Table
@@ -48,8 +49,9 @@ class Verification(msgspec.Struct, frozen=True):
         found: how many there are, by view (or `entity`, `copy`, ...) and kind of fault.
         entities: how many were compared, deleted ones that left a root row included.
         rows: how many were read.
-        skipped: models, feeds, and `orphans`, that were not compared because the snapshot grew too old, or because
-            something in them was being changed at every look, where there are no snapshots.
+        skipped: models, feeds, and `orphans`, that were not compared because the snapshot grew too old, the call took
+            longer than its `timeout`, or because something in them was being changed at every look, where there are no
+            snapshots.
         cursor: for `resume=`, to compare what was skipped; empty when nothing was.
         ahead: entities whose versions are more than a minute ahead of the clock, the first of each model; no faults.
         ahead_count: how many there are.
@@ -100,6 +102,7 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     progress: Reporter = no_progress
     keep: int = KEEP
     resume: str | None = None
+    timeout: float | None = None
 
 
 class Verifier:
@@ -126,13 +129,19 @@ class Verifier:
 
     def plan(self) -> Plan[Verification]:
         """Compares each kind, and looks for orphans, in a snapshot of its own; raises what `Database.verify` does."""
+        return in_whole_time(self._compare_all(), self._options.timeout)
+
+    def _compare_all(self) -> Plan[Verification]:
         keyspaces = yield from self._read_keyspaces()
         kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
         parts = [*kinds, *[_FEED + name for name in keyspaces.feeds]]
         parts += [] if self._options.wanted else [_ORPHANS]
         for name in parts:
             if name not in self._done.parts:
-                yield from self._compare_part(name, kinds.get(name))
+                try:
+                    yield from self._compare_part(name, kinds.get(name))
+                except OutOfTime:  # the parts behind it are skipped likewise
+                    self._skipped.append(name or "orphans")
         self._report_totals()
         done = self._done
         cursor = "" if set(parts) <= set(done.parts) else _encode_cursor(done)
@@ -228,6 +237,7 @@ class Verifier:
 
 def _check_options(options: VerifyOptions) -> None:
     check_function("progress", options.progress)
+    check_timeout(options.timeout)
     if options.on_fault is not None:
         check_function("on_fault", options.on_fault)
     for name, value in (("pace", 1 if options.pace is None else options.pace), ("max_age", options.max_age)):

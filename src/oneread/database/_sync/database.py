@@ -60,6 +60,7 @@ from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 from oneread.plans.arguments import UNCACHED, Age, check_function, check_iterable
 from oneread.plans.effects import Random, Sleep
+from oneread.plans.in_time import check_timeout, in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import (
     KEEP,
@@ -948,6 +949,7 @@ class Database(FeedVerbs, Together):
         progress: Reporter = no_progress,
         keep: int = KEEP,
         resume: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109, RUF100 - ends it with what was done
     ) -> Verification:
         """Compares everything derived with the entities, while the store is in use.
 
@@ -964,11 +966,14 @@ class Database(FeedVerbs, Together):
             on_fault: called with every fault, in the thread that does the work.
             progress: called after every batch, in that thread.
             keep: faults that the result holds; all are counted.
+            timeout: seconds that the whole call may take; what is not compared by then is skipped, and the result lists
+                it. None: as long as it takes.
             resume: `cursor` of an earlier result, or of its last progress: skips the models that were done.
 
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can verify.
+            Unavailable: the store does not answer, or nothing was compared within `timeout`.
 
         Examples:
             ```python
@@ -976,7 +981,7 @@ class Database(FeedVerbs, Together):
             assert found.clean
             ```
         """
-        options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
+        options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume, timeout)
         return self.run(verification(self.operations, options))
 
     def repair(
@@ -987,6 +992,7 @@ class Database(FeedVerbs, Together):
         on_fault: OnFault | None = None,
         progress: Reporter = no_progress,
         keep: int = KEEP,
+        timeout: float | None = None,  # noqa: ASYNC109, RUF100 - ends it with what was done
     ) -> Repaired:
         """Repairs everything derived that differs from the entities, while the store is in use.
 
@@ -1001,18 +1007,21 @@ class Database(FeedVerbs, Together):
             on_fault: called with every fault that a verification finds.
             progress: called after every batch.
             keep: faults that the result holds.
+            timeout: seconds that the whole call may take. What was mended by then is mended; another repair continues.
+                None: as long as it takes.
 
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             SchemaMismatch: a newer program has changed a model or a view; that program can repair.
             Unsupported: as for `verify`.
+            Unavailable: the store does not answer any more, or nothing was verified within `timeout`.
 
         Examples:
             ```python
             repaired = db.repair()
             ```
         """
-        options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
+        options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, timeout=timeout)
         return self.run(repair(self.operations, options))
 
     def drop(self, *faults: Fault) -> tuple[Fault, ...]:
@@ -1273,7 +1282,13 @@ class Database(FeedVerbs, Together):
         """
         return hot_spots(self.operations.catalog, self._driver.hot, limit)
 
-    def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
+    def dump(
+        self,
+        write: Callable[[bytes], object],
+        *models: type,
+        progress: Reporter = no_progress,
+        timeout: float | None = None,  # noqa: ASYNC109, RUF100 - of the whole call
+    ) -> End:
         """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.
 
         Costs a read of the entities' rows once, in requests of 500, and of the rows they refer to; and a request or two
@@ -1285,32 +1300,45 @@ class Database(FeedVerbs, Together):
             write: called with each line, in the thread that does the work.
             models: the models to dump; all, and the counters, when none is given.
             progress: called after every batch, in that thread.
+            timeout: seconds that the whole call may take. None: as long as it takes.
 
         Raises:
             UsageError: a class is not a model of the schema.
             SchemaMismatch: a newer program has added fields, which the dump would lack.
+            Unavailable: not within `timeout`; what was written lacks the last line, so no load takes it for whole.
         """
+        check_timeout(timeout)
         for model in models:
             self.operations.kind(model)
         work = Dump(self.operations.catalog, models, write, progress, self.operations.cells)
-        return self.run(in_snapshot(self._driver.engine, work.write_lines))
+        return self.run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
 
-    def dump_csv(self, write: Callable[[bytes], object], model: type, *, progress: Reporter = no_progress) -> int:
+    def dump_csv(
+        self,
+        write: Callable[[bytes], object],
+        model: type,
+        *,
+        progress: Reporter = no_progress,
+        timeout: float | None = None,  # noqa: ASYNC109, RUF100 - of the whole call
+    ) -> int:
         """Writes the living entities of one model as CSV; returns how many. Costs what `dump` costs.
 
         Arguments:
             write: called with each line, the header first, in the thread that does the work.
             model: the model to dump; one whose entities may be of variants is dumped as each of these.
             progress: called after every batch, in that thread.
+            timeout: seconds that the whole call may take. None: as long as it takes.
 
         Raises:
+            Unavailable: not within `timeout`; what was written is not whole.
             UsageError: the class is not a model of the schema, or entities of its variants would be missing.
             InvalidValue: a value has no exact form in CSV.
             SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
+        check_timeout(timeout)
         self.operations.kind(model)
         work = CsvDump(self.operations.catalog, model, write, progress, self.operations.cells)
-        return self.run(in_snapshot(self._driver.engine, work.write_lines))
+        return self.run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
 
     def backup(self, target: str, *, compact: bool = False, progress: Reporter = no_progress) -> int:
         """Copies the whole store to a new folder while it is in use; returns the copy's bytes.
