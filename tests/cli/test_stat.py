@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from oneread import Schema, connect
+from oneread import Feed, Ref, Schema, by, connect, newest, on
 from oneread.cli import stat
 from oneread.cli.output import size
 from tests.cli import notes
-from tests.unit.feeds.marked import PLAIN, Group, Post, fill
+from tests.unit.feeds.marked import PLAIN, Group, Member, Membership, Post, fill
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -150,3 +150,31 @@ def test_what_waits_for_feeds_is_shown(oneread, tmp_path):
     assert found.feeds["Home"].waiting == found.lag["feed"].waiting == 2
     oneread("worker", "--once", *options)
     assert "fan-out" not in oneread("stat", *options).out
+
+
+class Wide(Feed[Post]):
+    """A feed that has every range of rows."""
+
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(Post.at)
+    joined = on(Post.group, Membership.group)
+    at_most = 5
+    large_group = 100
+
+
+WIDE = Schema(Member, Group, Membership, Post, Wide)
+
+
+def test_each_range_of_rows_of_a_feed_is_explained(oneread, tmp_path):
+    url = f"lmdb://{tmp_path}/site"
+    with connect(url, WIDE, workers=0) as db:
+        db.save_all([Member(number=1), Group(number=1)])
+        db.save(Membership(in_group=1, of_member=1, group=Group.at(1), member=Member.at(1)))
+        names = {name for name in db.survey().views if name != "Wide"}
+    assert names == {f"Wide.{rows}" for rows in stat.FEED_ROWS}
+    options = ("--db", url, "--schema", "tests.cli.test_stat:WIDE")
+    shown = oneread("stat", "--quick", *options).out
+    assert all(f"Wide.{rows}" in shown and words in shown for rows, words in stat.FEED_ROWS.items())
+    exact = oneread("stat", "--exact", *options).out
+    assert stat.FEED_ROWS["members"] in exact
+    assert stat.FEED_ROWS["items"] not in exact, "there is no row of it"

@@ -5,6 +5,7 @@ See docs/reference/command-line.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
@@ -19,6 +20,17 @@ from oneread.store import unfinished
 
 FEW_ROWS: Final = 200_000
 """Up to this many rows are counted by model and view by default: about a quarter of a second."""
+
+FEED_ROWS: Final = {
+    "items": "the items of each group, newest first",
+    "items.expiry": "when items leave the feed, for the sweep",
+    "members": "the members of each group",
+    "kept": "how many entries each member has, for at_most=",
+    "groups": "which groups are large, for large_group=",
+    "read": "by member, the large groups whose items a page reads",
+    "written": "members whose entries are written although their group is large, or is becoming so",
+}
+"""What the ranges of a feed hold besides its entries, by the last part of their names."""
 
 ExactOption = Annotated[
     bool | None,
@@ -91,9 +103,22 @@ def _show(output: Output, db: str, found: Survey) -> None:
     else:
         output.table(["view", "state"], list(found.views.items()))
         output.note("--exact counts the rows of each model and view")
+    explained = list(_feed_rows(found))
+    if explained:
+        output.text()
+        output.table(["rows of a feed", ""], explained)
     if found.engine is not None and found.engine.facts:
         output.text()
         output.table(["engine", ""], [[_label(name), _fact(name, fact)] for name, fact in found.engine.facts.items()])
+
+
+def _feed_rows(found: Survey) -> Iterator[list[object]]:
+    """The ranges of rows of feeds, each with what it holds."""
+    names = (each.name for each in found.parts) if found.parts else found.views
+    for name in names:
+        feed, _dot, rows = name.partition(".")
+        if feed in found.feeds and rows in FEED_ROWS:
+            yield [name, FEED_ROWS[rows]]
 
 
 def _behind(found: Survey) -> str:
