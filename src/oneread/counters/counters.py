@@ -103,13 +103,18 @@ class CounterPlans:
         self._showing = showing
         self.cache = CounterCache()
 
-    def declared(self, shards: object, keep: object, *, approximate: object = False) -> CounterSettings:
+    def declared(
+        self, shards: object, keep: object, *, approximate: object = False, name: object = ""
+    ) -> CounterSettings:
+        """How a counter is kept that is new; `name` is that of an approximate one, which no entity may show."""
         many = self.rules.shards if shards is None else check_shards(shards)
         windows = check_keep(keep)
         if type(approximate) is not bool:
             raise InvalidValue("approximate is True or False", approximate=approximate)
         if approximate and windows:
             raise UsageError(NO_WINDOWS, keep=windows)
+        if approximate and isinstance(name, str) and self._showing(name):
+            raise UsageError(NOT_SHOWN, counter=name)
         return CounterSettings(0, many, windows, approximate=approximate)
 
     def add(
@@ -117,11 +122,8 @@ class CounterPlans:
     ) -> Plan[bool]:
         if declared.approximate:
             check_growth(amount)
-            text = text_of(name)
             if token is not None:
-                raise UsageError(NO_TOKENS, counter=text, once=token)
-            if self._showing(text):
-                raise UsageError(NOT_SHOWN, counter=text)
+                raise UsageError(NO_TOKENS, counter=text_of(name), once=token)
         once = self.once(name, token)
         return self.committer.add([self.wanted(name, declared, amount, at)._replace(checks_kind=True)], once)
 

@@ -1127,13 +1127,13 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
                 kept from the next add on; what it keeps already is changed by `configure` alone.
             approximate: adds are increments of the store where it changes one row at a time: one request, however many
                 programs add, but an add whose answer is lost may be counted or not. For page views. Such a counter only
-                grows, takes no tokens and has no windows. Every program says so for a counter, or none. On other stores
-                it is exact.
+                grows, takes no tokens and has no windows, and no entity shows it. Every program says so for a counter,
+                or none. On other stores it is exact.
 
         Raises:
             InvalidKey: the name is not text, empty or too long.
             InvalidValue: a number is out of bounds.
-            UsageError: `keep` was given for an approximate counter.
+            UsageError: `keep` was given for an approximate counter, or entities show it.
 
         Examples:
             ```python
@@ -1143,7 +1143,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncTogether):
             ```
         """
         plans = self.operations.counters
-        return AsyncCounter(self, plans, name, plans.declared(shards, keep, approximate=approximate))
+        return AsyncCounter(self, plans, name, plans.declared(shards, keep, approximate=approximate, name=name))
 
     async def counters(
         self, prefix: str = "", *, limit: int | None = None, after: str | None = None
