@@ -26,6 +26,9 @@ EXACT: Final[frozenset[type]] = frozenset({NoneType, bool, int, float, str, byte
 An instant is the same instant in UTC.
 """
 
+MOST_LEVELS: Final = 100
+"""How deep lists, dicts and classes may be nested in a value; MongoDB has the same bound."""
+
 _CONCRETE: Final = frozenset({list, set, frozenset, dict})
 _MISSING: Final = object()
 
@@ -38,7 +41,8 @@ class Mismatch(NamedTuple):
     read: object
 
 
-Compare: TypeAlias = Callable[[Any, Any, bool], "Mismatch | None"]
+Compare: TypeAlias = Callable[[Any, Any, bool, int], "Mismatch | None"]
+"""Compares two values of one kind; the int is how many levels they are deep in the field's value."""
 
 
 def is_exact(given: FieldType) -> bool:
@@ -53,17 +57,21 @@ def is_abstract(given: FieldType) -> bool:
     return any(each.kind in ("list", "set", "mapping") and each.cls not in _CONCRETE for each in given.walk())
 
 
-def difference(given: object, read: object, *, loose: bool = False) -> Mismatch | None:
+def difference(given: object, read: object, *, loose: bool = False, level: int = 0) -> Mismatch | None:
     """The first difference; None when the value is read back as it was given.
 
     An int is the same value as an equal float or Decimal, so it may be given for one. With `loose`, one kind
-    of list, set or dict may be given for another.
+    of list, set or dict may be given for another. Raises ValueError for a value that is nested too deeply.
     """
     kind = type(given)
     if kind is not type(read) and not _is_alike(kind, type(read), loose=loose):
         is_exact = kind is int and type(read) in (float, Decimal) and given == read
         return None if is_exact else Mismatch("", given, read)
-    return None if kind in EXACT else _comparison(kind)(given, read, loose)  # type: ignore[arg-type]  # a class is hashable
+    if kind in EXACT:
+        return None
+    if level >= MOST_LEVELS:
+        raise ValueError(f"lists, dicts and classes are nested more than {MOST_LEVELS} levels deep")
+    return _comparison(kind)(given, read, loose, level)  # type: ignore[arg-type]  # a class is hashable
 
 
 def _is_alike(given: type, read: type, *, loose: bool) -> bool:
@@ -88,31 +96,31 @@ def _comparison(kind: type) -> Compare:
     if not names:
         return _of_values
 
-    def of_fields(given: object, read: object, loose: bool) -> Mismatch | None:  # noqa: FBT001
-        found = (_below(f".{name}", getattr(given, name), getattr(read, name), loose) for name in names)
+    def of_fields(given: object, read: object, loose: bool, level: int) -> Mismatch | None:  # noqa: FBT001
+        found = (_below(f".{name}", getattr(given, name), getattr(read, name), loose, level) for name in names)
         return next(filter(None, found), None)
 
     return of_fields
 
 
-def _below(step: str, given: object, read: object, loose: bool) -> Mismatch | None:  # noqa: FBT001
-    found = difference(given, read, loose=loose)
+def _below(step: str, given: object, read: object, loose: bool, level: int) -> Mismatch | None:  # noqa: FBT001
+    found = difference(given, read, loose=loose, level=level + 1)
     return None if found is None else found._replace(path=step + found.path)
 
 
-def _of_values(given: object, read: object, _loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _of_values(given: object, read: object, _loose: bool, _level: int) -> Mismatch | None:  # noqa: FBT001
     return None if given == read else Mismatch("", given, read)
 
 
-def _of_decimals(given: Decimal, read: object, _loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _of_decimals(given: Decimal, read: object, _loose: bool, _level: int) -> Mismatch | None:  # noqa: FBT001
     return None if given.is_finite() else Mismatch("", given, read)
 
 
-def _of_references(given: Ref[Any], read: Ref[Any], _loose: bool) -> Mismatch | None:  # noqa: FBT001
-    return _below(".key", given.key, read.key, loose=False)
+def _of_references(given: Ref[Any], read: Ref[Any], _loose: bool, level: int) -> Mismatch | None:  # noqa: FBT001
+    return _below(".key", given.key, read.key, False, level)
 
 
-def _of_elements(given: Iterable[Any], read: Iterable[Any], loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _of_elements(given: Iterable[Any], read: Iterable[Any], loose: bool, level: int) -> Mismatch | None:  # noqa: FBT001
     several, others = list(given), list(read)
     kinds = list(map(type, several))
     if kinds == list(map(type, others)) and EXACT.issuperset(kinds):
@@ -120,14 +128,14 @@ def _of_elements(given: Iterable[Any], read: Iterable[Any], loose: bool) -> Mism
     if len(several) != len(others):
         return Mismatch("", given, read)
     pairs = enumerate(zip(several, others, strict=True))
-    return next(filter(None, (_below(f"[{place}]", *pair, loose) for place, pair in pairs)), None)
+    return next(filter(None, (_below(f"[{place}]", *pair, loose, level) for place, pair in pairs)), None)
 
 
-def _of_sets(given: AbstractSet[Any], read: AbstractSet[Any], loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _of_sets(given: AbstractSet[Any], read: AbstractSet[Any], loose: bool, level: int) -> Mismatch | None:  # noqa: FBT001
     others = {_identity(each): each for each in read}
     for each in given:
         other = others.get(_identity(each), _MISSING)
-        if other is _MISSING or difference(each, other, loose=loose) is not None:
+        if other is _MISSING or difference(each, other, loose=loose, level=level + 1) is not None:
             return Mismatch("", given, read)
     return None if len(given) == len(read) else Mismatch("", given, read)
 
@@ -137,14 +145,14 @@ def _identity(element: object) -> object:
     return _MISSING if element != element else element  # noqa: PLR0124  only NaN differs from itself
 
 
-def _of_mappings(given: Mapping[Any, Any], read: Mapping[Any, Any], loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _of_mappings(given: Mapping[Any, Any], read: Mapping[Any, Any], loose: bool, level: int) -> Mismatch | None:  # noqa: FBT001
     if len(given) != len(read):
         return Mismatch("", given, read)
     for (key, value), (other, its_value) in zip(given.items(), read.items(), strict=True):
-        found = difference(key, other, loose=loose)
+        found = difference(key, other, loose=loose, level=level + 1)
         if found is not None:
             return found
-        found = difference(value, its_value, loose=loose)
+        found = difference(value, its_value, loose=loose, level=level + 1)
         if found is not None:
             return found._replace(path=f"[{shown(key)}]{found.path}")
     return None

@@ -93,9 +93,10 @@ class Layout(Generic[E]):
                 continue
             try:
                 read = msgspec.msgpack.Decoder(field.concrete, dec_hook=revive).decode(_pack(default))
+                found = difference(default, read, loose=field.name in self._loose)
             except _FAULTS:
                 continue
-            if difference(default, read, loose=field.name in self._loose) is not None:
+            if found is not None:
                 raise InvalidDeclaration(
                     "this default would be read back as another value; write it in the type that the field declares",
                     declaration=cls, field=field.name, default=default, type=type(default), read=read,
@@ -167,7 +168,11 @@ class Layout(Generic[E]):
             seen = self._take_bounded(entity, doc) if doc.startswith(self.wide_prefix) else self._take(doc)
         except _FAULTS as error:
             self._refuse(entity, error)
-        if not self._same(entity, seen):
+        try:
+            is_same = self._same(entity, seen)
+        except _FAULTS:  # nested too deeply
+            is_same = False
+        if not is_same:
             self._refuse_changed(entity, seen)
         return doc, self._checked(seen) if self.has_check else seen
 
@@ -181,19 +186,24 @@ class Layout(Generic[E]):
                 packed = pack_wide((value,))
                 check_bounded(packed)
                 read = msgspec.convert(unpack_wide(packed)[0], field.concrete, dec_hook=revive)
+                loose = field.name in self._loose
+                found = difference(value, read, loose=loose) if field.kind == "plain" else None
             except _FAULTS as error:
                 reason = str(error).partition(" - at ")[0]
                 raise InvalidValue(
                     _REFUSED, model=self.cls.__name__, field=field.name, reason=reason, value=value
                 ) from error
-            if field.kind == "plain":
-                self._refuse_difference(field.name, difference(value, read, loose=field.name in self._loose))
+            self._refuse_difference(field.name, found)
 
     def _refuse_changed(self, given: E, read: E) -> None:
         """Raises InvalidValue for the first value that would be read back as another one, if any."""
         for field in self.fields:
             place, value = _given(field, given)
-            self._refuse_difference(place, difference(value, _given(field, read)[1], loose=field.name in self._loose))
+            try:
+                found = difference(value, _given(field, read)[1], loose=field.name in self._loose)
+            except _FAULTS as error:
+                raise self._refusal(given, place, str(error)) from error
+            self._refuse_difference(place, found)
 
     def _refuse_difference(self, place: str, found: Mismatch | None) -> None:
         """Raises InvalidValue for a value that would be read back as another one."""

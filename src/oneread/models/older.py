@@ -315,12 +315,13 @@ class _Retyping:
         try:
             element = _packed(made)
             read = after.read(element)
+            found = difference(made, read, loose=after.loose)
         except (InvalidValue, msgspec.MsgspecError, TypeError, ValueError) as error:
             raise InvalidValue(
                 "the function that retypes this field did not make a value of the declared type",
                 **facts, made=made, reason=str(error),
             ) from error  # fmt: skip
-        if difference(made, read, loose=after.loose) is not None:
+        if found is not None:
             raise InvalidValue(
                 "the function that retypes this field made a value that would be read back as another value",
                 **facts, made=made, read=read,

@@ -276,9 +276,9 @@ def fitting(given: FieldType) -> Fitting:
         try:
             (plain,) = unpack_wide(pack_wide((value,)))
             read = msgspec.convert(plain, concrete, dec_hook=revive)
+            found = difference(value, read, loose=loose)
         except (TypeError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
             raise ValueError(str(error)) from error
-        found = difference(value, read, loose=loose)
         if found is not None:
             raise ValueError(f"expected another type than {type(found.given).__name__}")
         return read
