@@ -131,6 +131,9 @@ class Page(Generic[R]):
         rows = [change(row) for row in self.rows]
         return Page(rows, self._next, self._previous, self._cost, truncated=self.truncated, lag=self.lag)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _page_of, (self.rows, self.next, self.previous, self.cost, self.truncated, self.lag)
+
     def __iter__(self) -> Iterator[R]:
         return iter(self.rows)
 
@@ -148,6 +151,24 @@ class Page(Generic[R]):
     def _repr_html_(self) -> str:
         """The rows as a table, for notebooks."""
         return page_table(self.rows)
+
+
+class _KnownCost(NamedTuple):
+    cost: Cost
+
+
+def _page_of(
+    rows: list[R],
+    following: str | None,
+    preceding: str | None,
+    cost: Cost,
+    truncated: bool,  # noqa: FBT001
+    lag: float | None,
+) -> Page[R]:
+    """A page that was pickled or copied: its cursors are known."""
+    after = None if following is None else lambda: following
+    before = None if preceding is None else lambda: preceding
+    return Page(rows, after, before, _KnownCost(cost), truncated=truncated, lag=lag)
 
 
 def parsed_rows(page: Page[Any]) -> tuple[type, list[Any]] | None:

@@ -106,6 +106,9 @@ class Changes(Generic[R_co]):
         """Where to continue: `db.changes(..., cursor=changes.cursor)`."""
         return self._make_cursor()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _changes_of, (self.rows, self.cursor, self.more)
+
     def __iter__(self) -> Iterator[RowChange[R_co]]:
         return iter(self.rows)
 
@@ -114,6 +117,11 @@ class Changes(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"Changes({list(self.rows)!r}, cursor={self.cursor!r}, more={self.more!r})"
+
+
+def _changes_of(rows: Sequence[RowChange[R_co]], cursor: str, more: bool) -> Changes[R_co]:  # noqa: FBT001
+    """Changes that were pickled or copied: their cursor is known."""
+    return Changes(rows, lambda: cursor, more=more)
 
 
 class _Position(NamedTuple):
