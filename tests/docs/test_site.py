@@ -80,7 +80,8 @@ def site(tmp_path_factory):
     """The folder of the built site. Warnings are errors: a broken link, a page that is in no tab, an unknown name."""
     folder = tmp_path_factory.mktemp("site")
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
+        # With --quiet mkdocs counts no warnings, and is strict about none.
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
         cwd=ROOT,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
         capture_output=True,
@@ -88,6 +89,8 @@ def site(tmp_path_factory):
         check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr
+    assert "WARNING" not in built.stderr
+    assert "mkdocs build --strict\n" in (ROOT / "Makefile").read_text(), "`make docs` builds what is tested here"
     return folder
 
 

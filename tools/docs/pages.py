@@ -60,5 +60,5 @@ def _records(command: Any, context: Any) -> list[tuple[str, str]]:
 
 
 def _cell(text: str) -> str:
-    """Text in a cell of a table: a bar would end it."""
-    return escape(" ".join(text.split())).replace("|", "&#124;")
+    """Text in a cell of a table: a bar would end it, and a bracket begin a reference (`[x>=1]`)."""
+    return escape(" ".join(text.split())).replace("|", "&#124;").replace("[", "&#91;")
