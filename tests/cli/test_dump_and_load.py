@@ -432,6 +432,23 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", folder], check=True)
 
 
+def test_what_is_written_is_for_its_owner_alone(dump, oneread, bare, load, tmp_path):
+    """It has what the store has, and lies where backups go; so has what is refused."""
+    before = os.umask(0o022)
+    try:
+        made = [dump("a.jsonl"), dump("a.jsonl.gz"), dump("p.csv", "Person", "--format", "csv")]
+        load(written(tmp_path / "torn.jsonl", "{torn"), "--model", "Person")
+        made.append(tmp_path / "torn.jsonl.rejects")
+        assert oneread("backup", tmp_path / "copy", "--quiet").code == 0
+        made.append(tmp_path / "copy" / "data.mdb")
+        assert {path: oct(path.stat().st_mode & 0o777) for path in made} == dict.fromkeys(made, "0o600")
+        assert oct((tmp_path / "copy").stat().st_mode & 0o777) == "0o700"
+        assert bare("verify", "--schema", SCHEMA, "--db", f"lmdb://{tmp_path}/copy").code == 0
+        assert oct((tmp_path / "copy" / "data.mdb").stat().st_mode & 0o777) == "0o600"
+    finally:
+        os.umask(before)
+
+
 def test_compressed_dumps_of_one_store_are_the_same_file(dump):
     first, second = dump("a.jsonl.gz"), dump("b.jsonl.gz")
     assert first.read_bytes() == second.read_bytes()

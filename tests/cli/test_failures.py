@@ -18,11 +18,15 @@ from oneread.cli.output import Output, encode_json
 from oneread.engines.lmdb.engine import LmdbEngine
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import InvalidValue
+from oneread.plans.effects import Atomically
 from oneread.plans.progress import Progress
+from oneread.store.requests import Scan
+from oneread.store.rows import RowRange
 from tests.cli.conftest import SCHEMA
 from tests.cli.notes import NOTES
 
 EVERY = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.OnereadError)]
+ROOT = Path(__file__).resolve().parents[2]
 REFUSED = {
     "NotFound",
     "AlreadyExists",
@@ -87,6 +91,32 @@ def test_a_reader_that_stops_is_not_a_failure(url):
         shell=True, executable="/bin/bash", capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (pipe.stdout, pipe.stderr) == ("0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("verify", 1),
+        ("verify --json", 1),
+        ("get Person 404", 1),
+        ("get Person 404 --json", 1),
+        ("get Person x", 2),
+        ("load broken.jsonl --model Person", 1),
+        ("load broken.jsonl --model Person --json --rejects other", 1),
+        ("stat", 0),
+        ("dump", 0),
+    ],
+)
+@pytest.mark.parametrize("closed", ["| true", "2>&1 | true"])
+def test_a_pipe_that_is_closed_early_does_not_change_the_exit_code(url, tmp_path, command, code, closed):
+    with connect(url, NOTES, workers=0) as db:
+        ((key, _row),) = db.run(Scan("views", RowRange(), 1).__iter__())
+        db.run(Atomically(lambda store: store.replace("views", {key: None})).__iter__())
+    (tmp_path / "broken.jsonl").write_text("{torn\n")
+    ran = shell(url, f"cd {tmp_path}; PYTHONPATH={ROOT} $ONEREAD {command} $OF {closed}; echo ${{PIPESTATUS[0]}}")
+    assert ran.stdout == f"{code}\n"
+    assert "Traceback" not in ran.stderr
+    assert "BrokenPipe" not in ran.stderr
 
 
 def test_ctrl_c_is_code_130(process):

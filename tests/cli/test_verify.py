@@ -9,6 +9,7 @@ import pytest
 from oneread import connect
 from oneread.cli.faults import resuming
 from oneread.database._sync.database import Database
+from oneread.errors import UsageError
 from oneread.plans.effects import Atomically
 from oneread.plans.progress import Progress, no_progress
 from oneread.store.rows import Cell, RowRange
@@ -174,6 +175,26 @@ def test_work_that_is_stopped_says_how_to_go_on():
 def test_work_that_resumed_and_is_stopped_at_once_says_the_cursor_that_it_resumed():
     with pytest.raises(KeyboardInterrupt) as raised, resuming(no_progress, "--resume", "abc"):
         raise KeyboardInterrupt
+    assert raised.value.__notes__ == ["resume with --resume abc"]
+
+
+def test_a_cursor_that_is_refused_is_not_what_to_resume_with(oneread):
+    ran = oneread("verify", "--resume", "nonsense", "--json")
+    assert ran.code == 2
+    assert (ran.failure().hint, ran.failure().cursor) == ("leave --resume out to start from the beginning", "")
+
+
+def close_after(progress, report):
+    progress(report)
+    raise UsageError("closed meanwhile")
+
+
+def test_a_wrong_use_does_not_say_to_run_the_same_command_again():
+    with pytest.raises(UsageError) as raised, resuming(no_progress):
+        raise UsageError("wrong")
+    assert not hasattr(raised.value, "__notes__")
+    with pytest.raises(UsageError) as raised, resuming(no_progress, "--resume") as progress:
+        close_after(progress, Progress("reading", 1, cursor="abc"))
     assert raised.value.__notes__ == ["resume with --resume abc"]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import re
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ import msgspec
 import typer
 
 from oneread.cli import interrupts
-from oneread.cli.output import write_json
+from oneread.cli.output import abandon, flush, shown_lines, write, write_json
 from oneread.errors import (
     AlreadyExists,
     Closed,
@@ -111,7 +110,10 @@ def reporting(context: typer.Context) -> Generator[None]:
     as_json = bool(context.meta.get(JSON))
     try:
         yield
-        sys.stdout.flush()
+        flush(sys.stdout)
+    except typer.Exit:
+        flush(sys.stdout)
+        raise
     except OnereadError as error:
         _report(error, _failure(error), as_json=as_json)
         raise typer.Exit(code_of(error)) from error
@@ -120,8 +122,8 @@ def reporting(context: typer.Context) -> Generator[None]:
         if as_json:
             _write(_Failure("UsageError", _plain(error.format_message())))
         raise
-    except BrokenPipeError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's last flush fails as well
+    except BrokenPipeError as error:  # of a dump, which ends where no more of it is read
+        abandon(sys.stdout)
         raise typer.Exit(FINE) from error
     except OSError as error:
         _report(error, _Failure(type(error).__name__, _plain(str(error)), hint=_notes(error)), as_json=as_json)
@@ -165,10 +167,10 @@ def _report(error: BaseException, failure: _Failure, *, as_json: bool) -> None:
     if as_json:
         with contextlib.suppress(OSError):  # the disk of stdout may be full, which is the failure then
             _write(msgspec.structs.replace(failure, cursor=_cursor(error)))
-            sys.stdout.flush()
-    sys.stderr.write("stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {error}\n")
+            flush(sys.stdout)
+    write(sys.stderr, "stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {shown_lines(str(error))}\n")
     if failure.hint:
-        sys.stderr.write(f"hint: {failure.hint}\n")
+        write(sys.stderr, f"hint: {shown_lines(failure.hint)}\n")
 
 
 def _plain(fact: object, depth: int = _DEPTH) -> object:

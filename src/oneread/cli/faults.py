@@ -88,6 +88,7 @@ def resuming(report: Reporter, option: str = "", cursor: str = "") -> Generator[
     The option is what the command takes to resume, as `--resume`; empty when the same command resumes by itself. The
     cursor is that which this run resumes, if any.
     """
+    begun = cursor
 
     def remember(progress: Progress) -> None:
         nonlocal cursor
@@ -97,6 +98,12 @@ def resuming(report: Reporter, option: str = "", cursor: str = "") -> Generator[
     try:
         yield remember
     except Unsupported:  # nothing was begun, and trying again does not help
+        raise
+    except UsageError as error:  # the same command fails again, and so does the same cursor
+        if cursor != begun:
+            error.add_note(f"{RESUME} {option} {cursor}")
+        elif begun:
+            error.add_note(f"leave {option} out to start from the beginning")
         raise
     except BaseException as error:
         if not option:

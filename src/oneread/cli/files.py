@@ -40,6 +40,11 @@ NumberedLine: TypeAlias = "tuple[int, bytes | LongLine]"
 """A line of a file with its number, from 1."""
 
 
+def open_private(path: str, flags: int) -> int:
+    """Opens a file that only its owner may read where it is made: it has what the store has; an opener of `open`."""
+    return os.open(path, flags, 0o600)
+
+
 @contextlib.contextmanager
 def new_file(name: str) -> Generator[IO[bytes]]:
     """Writes a new file of this name, which appears when the block ends without an error; the standard output for `-`.
@@ -58,7 +63,7 @@ def new_file(name: str) -> Generator[IO[bytes]]:
     unfinished.remove_leftovers(path)
     unfinished_path = unfinished.name_beside(path)
     try:
-        with unfinished_path.open("xb") as file:
+        with open(unfinished_path, "xb", opener=open_private) as file:
             unfinished.hold(file.fileno())
             if path.suffix.lower() == ".gz":
                 with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:

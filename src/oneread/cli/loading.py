@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from oneread.cli.files import open_private
 from oneread.counters.dumping import RestoreCacheCounter, RestoreCounter
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.database import Database
@@ -114,7 +115,7 @@ class Rejects:
 
     def add(self, each: Rejected) -> None:
         """Writes one, through to the operating system."""
-        with self.path.open("ab") as file:
+        with open(self.path, "ab", opener=open_private) as file:
             file.write(_encode(each) + b"\n")
         self.count += 1
 

@@ -16,7 +16,7 @@ from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import msgspec
 
@@ -56,11 +56,39 @@ def prepare_streams() -> None:
             stream.reconfigure(errors=ESCAPED)
 
 
+def write(stream: TextIO, text: str) -> None:
+    """Writes text; where the reader of a pipe has closed it, the command goes on without, to its own exit code."""
+    try:
+        stream.write(text)
+    except BrokenPipeError:
+        abandon(stream)
+
+
+def flush(stream: TextIO) -> None:
+    """Flushes a stream as `write` writes to it."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        abandon(stream)
+
+
+def abandon(stream: TextIO) -> None:
+    """Makes what is written to a stream go nowhere from here on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
 def write_json(text: str) -> None:
-    """Writes a line of JSON to stdout: in UTF-8, or in ASCII where stdout has another encoding."""
+    """Writes a line of JSON to stdout: in UTF-8, or in ASCII where stdout has another encoding.
+
+    What would control a terminal is escaped; JSON itself escapes only what is below a blank.
+    """
     encoding = (sys.stdout.encoding or "utf-8").lower()
     line = text if encoding in {"utf-8", "utf8"} else text.encode("ascii", ESCAPED).decode()
-    sys.stdout.write(f"{line}\n")
+    if not line.isprintable():
+        line = "".join(each if each.isprintable() else each.encode("ascii", ESCAPED).decode() for each in line)
+    write(sys.stdout, f"{line}\n")
 
 
 class Output:
@@ -78,23 +106,23 @@ class Output:
     def text(self, line: str = "") -> None:
         """Prints a line for a person, without --json only."""
         if not self.as_json:
-            sys.stdout.write(f"{shown(line)}\n")
+            write(sys.stdout, f"{shown(line)}\n")
 
     def cells(self, line: Sequence[object]) -> None:
         """Prints values with tabs between them, for another program, without --json only."""
         if not self.as_json:
-            sys.stdout.write("\t".join(map(plain_text, line)) + "\n")
+            write(sys.stdout, "\t".join(map(plain_text, line)) + "\n")
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Prints rows in columns, numbers to the right, without --json only."""
         if not self.as_json:
             for line in columns(headers, rows):
-                sys.stdout.write(f"{line}\n")
+                write(sys.stdout, f"{line}\n")
 
     def note(self, line: str) -> None:
         """Prints a note to stderr, unless --quiet was given."""
         if not self._quiet:
-            sys.stderr.write(f"{shown(line)}\n")
+            write(sys.stderr, f"{shown(line)}\n")
 
     @contextlib.contextmanager
     def progress(self) -> Generator[Reporter]:
@@ -196,6 +224,11 @@ def plain_text(value: object) -> str:
 def shown(text: str) -> str:
     """Text with control characters escaped: stored text must not control the terminal, nor break a line."""
     return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def shown_lines(text: str) -> str:
+    """`shown` of text of several lines."""
+    return "\n".join(map(shown, text.split("\n")))
 
 
 def age_of(lag: Mapping[str, TaskLag]) -> str:

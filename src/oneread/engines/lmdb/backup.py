@@ -78,8 +78,8 @@ def _make_folder(place: Path) -> tuple[Path, int]:
     for _ in range(_TRIES):
         folder = unfinished.name_beside(place)
         try:
-            folder.mkdir()
-            file = os.open(folder / DATA, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            folder.mkdir(0o700)
+            file = os.open(folder / DATA, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
             if place.absolute().parent.is_dir():
                 continue  # another backup removed the folder as a leftover, before this one held it
