@@ -5,7 +5,7 @@ See "Tables" and "Bodies" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -117,8 +117,11 @@ class Catalog:
             references.add_view(view)
         references.mark_leaves(emitted, has_cells=numbers.changes_one_row)
         rollups = Rollups(models, self.views, self.kinds, accesses)
+        by_kind: dict[EntityKind, list[CompiledView]] = {}
+        for view in emitted:
+            by_kind.setdefault(self.kinds[view.model], []).append(view)
         self.entity_types: dict[type, EntityType] = {
-            cls: self._compile_model(cls, references, rollups) for cls in models
+            cls: self._compile_model(cls, references, rollups, by_kind) for cls in models
         }
         expiries = {kind.prefix: model_expiry(kind.cls) for kind in self.kinds.values()}
         self.expiries = {prefix: rule for prefix, rule in expiries.items() if rule is not None}
@@ -168,7 +171,13 @@ class Catalog:
         )
         return kind_of_view(view).compile(view, compiling)
 
-    def _compile_model(self, cls: type[Model[Any]], references: ReferenceBuilder, rollups: Rollups) -> EntityType:
+    def _compile_model(
+        self,
+        cls: type[Model[Any]],
+        references: ReferenceBuilder,
+        rollups: Rollups,
+        emitted: Mapping[EntityKind, Sequence[CompiledView]],
+    ) -> EntityType:
         kind = self.kinds[cls]
         layout: Layout[Any] = Layout(
             cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self.names
@@ -176,8 +185,7 @@ class Catalog:
         kind.layouts.add(layout)
         for older in self._numbers.older.get(stored_name(cls), ()):
             kind.layouts.add_older(OlderLayout(older, layout, self.names))
-        emitted = [view for view in self.views.values() if is_emitted(view)]
-        derivations = tuple(view for view in emitted if self.kinds[view.model] is kind)
+        derivations = tuple(emitted.get(kind, ()))
         for reference in references.references(cls).values():
             rollups.check_reference(cls, reference)
         return EntityType(cls, kind, layout, references, derivations, rollups)

@@ -7,6 +7,7 @@ schema row changed since this process read it. See "Schema history" of the decis
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -20,6 +21,9 @@ from oneread.store.rows import Cell, Row
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE
 
+_decode: Final = lru_cache(maxsize=4)(decode)
+"""A verification reads the row again for each model."""
+
 
 def stored_schema() -> Plan[StoredSchema]:
     """The schema of the store; an empty one when nothing was ever declared. One request, one row."""
@@ -29,7 +33,7 @@ def stored_schema() -> Plan[StoredSchema]:
 
 def read_stored(row: Row | None) -> StoredSchema:
     """What the schema row says."""
-    return StoredSchema() if row is None else decode(row[VALUE].value)
+    return StoredSchema() if row is None else _decode(row[VALUE].value)
 
 
 def replace_schema(store: CountedStore, stored: StoredSchema, now: int) -> StoredSchema:

@@ -315,9 +315,17 @@ class RowReader:
     def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner) -> None:
         self._keyspaces = keyspaces
         self._scanner = scanner
-        self.kinds = {kind.prefix: kind for kind in keyspaces.kinds}
-        """Those whose rows it computes, by prefix."""
-        self._examiners = {kind.prefix: RowExaminer(keyspaces, kind) for kind in keyspaces.kinds}
+        self.kinds = keyspaces.kinds_by_prefix
+        """Those whose rows it computes."""
+        self._examiners: dict[bytes, RowExaminer] = {}
+
+    def _examiner(self, key: bytes) -> RowExaminer:
+        """What examines rows of a key's kind; made when one is met first, since most readers meet few kinds."""
+        prefix = kind_part(key)
+        found = self._examiners.get(prefix)
+        if found is None:
+            found = self._examiners[prefix] = RowExaminer(self._keyspaces, self.kinds[prefix])
+        return found
 
     def expected_rows(self, key: bytes, row: Row) -> Plan[ExpectedRows]:
         (expected,) = yield from self.expected_of([(key, row)])
@@ -325,7 +333,7 @@ class RowReader:
 
     def expected_of(self, found: Sequence[Found]) -> Plan[list[ExpectedRows]]:
         """What several root rows say; the groups that their entities show are read together."""
-        several = [self._examiners[kind_part(key)].examine(key, row) for key, row in found]
+        several = [self._examiner(key).examine(key, row) for key, row in found]
         groups = [group for each in several for group in each.missing_groups]
         numbers = (yield from self._scanner.read_groups(groups)) if groups else {}
         for place, (key, row) in enumerate(found):
@@ -335,7 +343,7 @@ class RowReader:
 
     def expected_writes(self, key: bytes, row: Row) -> Plan[ExpectedRows]:
         """As `expected_rows`, without totals: they matter for what must be written only where the row is wrong."""
-        expected = self._examiners[kind_part(key)].examine(key, row, _NO_NUMBERS)
+        expected = self._examiner(key).examine(key, row, _NO_NUMBERS)
         if expected.is_complete and not expected.faults:
             return expected
         return (yield from self.expected_rows(key, row))
@@ -346,7 +354,7 @@ class RowReader:
         """Reads what is lacking besides numbers: values of sources, or rows known by digest."""
         if expected.missing_sources or expected.missing_groups:
             sources, _unreadable = yield from load_sources(self._keyspaces, self._scanner, expected.missing_sources)
-            expected = self._examiners[kind_part(key)].examine(key, row, Known(sources, numbers))
+            expected = self._examiner(key).examine(key, row, Known(sources, numbers))
         if expected.digests:
             places = sorted(expected.digests)
             rows = yield from self._scanner.read("views", places)
@@ -359,7 +367,7 @@ class RowReader:
 
     def is_owned_by(self, owner: bytes, key: bytes) -> Plan[bool | None]:
         """Whether an entity, read by its key, has a derived row; None when the entity cannot be read."""
-        if kind_part(owner) not in self._examiners:
+        if kind_part(owner) not in self.kinds:
             return False
         (row,) = yield from self._scanner.read("roots", [owner])
         if row is None:

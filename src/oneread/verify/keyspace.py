@@ -12,7 +12,7 @@ from typing import Final
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, Keyspace
-from oneread.derivations.group_indexes import indexed_groups
+from oneread.derivations.group_indexes import IndexedGroups, indexed_groups
 from oneread.errors import Corrupt, OnereadError, SchemaMismatch, UsageError
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
@@ -53,10 +53,16 @@ class StoreKeyspaces:
         self._refuse_newer(catalog, stored)
         self.indexed = {each.aggregate.prefix: each for each in indexed_groups(catalog.views.values()).values()}
         """The aggregates whose groups indexes list, by the prefix of the groups."""
+        self.indexed_of: dict[EntityKind, list[IndexedGroups]] = {}
+        """Those whose aggregates are of the entities of a kind."""
+        for indexed in self.indexed.values():
+            self.indexed_of.setdefault(catalog.kinds[indexed.aggregate.model], []).append(indexed)
         listed = {catalog.views[each].groups for each in wanted if each in catalog.views}
         parts = {part for each in wanted if each in catalog.views for part in catalog.views[each].parts}
         self._wanted = frozenset(wanted) | {each.cls for each in listed if each is not None} | parts
         self.kinds: tuple[EntityKind, ...] = tuple(dict.fromkeys(catalog.kinds.values()))
+        self.kinds_by_prefix: Mapping[bytes, EntityKind] = {kind.prefix: kind for kind in self.kinds}
+        self._covered = frozenset(catalog.kinds[each] for each in self._wanted if each in catalog.kinds)
         views = tuple(catalog.views.values())
         self.keyspaces: dict[tuple[Table, bytes], Keyspace] = {
             (keyspace.table, keyspace.prefix): keyspace
@@ -67,6 +73,9 @@ class StoreKeyspaces:
         compared = [view for view in views if isinstance(view, FeedView) and ("views", view.prefix) in self.keyspaces]
         self.feeds = {view.cls.__name__: Entries(view) for view in compared}
         """The feeds whose entries are compared, by name."""
+        self._of_kind: dict[EntityKind, list[Keyspace]] = {}
+        for keyspace in self.keyspaces.values():
+            self._of_kind.setdefault(keyspace.kind, []).append(keyspace)
         self.prefixes = frozenset(prefix for _table, prefix in self.keyspaces)
         every = [keyspace for view in views for keyspace in view.keyspaces(catalog.kinds[view.model])]
         prefixes = {table: {each.prefix for each in every if each.table == table} for table in ("views", "counts")}
@@ -79,6 +88,12 @@ class StoreKeyspaces:
         self.tracking = self._kinds_with(BACK_REFERENCES)
         """The kind of sources, by prefix, to the kinds whose entities have back-references there."""
         self.holding = self._kinds_with(HOLDS)
+        self.pointing: dict[EntityKind, list[tuple[bytes, bytes, tuple[EntityKind, ...]]]] = {}
+        """By kind: whether its entities have back-references or holds, on sources of which kind, and who else has."""
+        for under, found in ((BACK_REFERENCES, self.tracking), (HOLDS, self.holding)):
+            for source, kinds in found.items():
+                for kind in kinds:
+                    self.pointing.setdefault(kind, []).append((under, source, kinds))
 
     def look_at(self, now: int) -> None:
         """Sets the clock."""
@@ -114,11 +129,11 @@ class StoreKeyspaces:
 
     def covers_kind(self, kind: EntityKind) -> bool:
         """Whether the entities of this kind are compared themselves, not only some of their views."""
-        return not self._wanted or any(self.catalog.kinds.get(each) is kind for each in self._wanted)
+        return not self._wanted or kind in self._covered
 
     def in_scope(self, kind: EntityKind) -> bool:
         """Whether entities of this kind, or any of their views, are compared."""
-        return self.covers_kind(kind) or any(keyspace.kind is kind for keyspace in self.keyspaces.values())
+        return self.covers_kind(kind) or kind in self._of_kind
 
     def _kinds_with(self, under: bytes) -> dict[bytes, tuple[EntityKind, ...]]:
         found: dict[bytes, dict[EntityKind, None]] = {}
@@ -129,9 +144,7 @@ class StoreKeyspaces:
 
     def of_kind(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         """Those whose rows entities of this kind emit."""
-        return tuple(
-            each for each in self.keyspaces.values() if each.kind is kind and not each.groups and not each.is_joined
-        )
+        return tuple(each for each in self._of_kind.get(kind, ()) if not each.groups and not each.is_joined)
 
     def of_groups(self, prefix: bytes) -> tuple[Keyspace, ...]:
         """Those whose rows are of the groups under a prefix."""
@@ -225,12 +238,7 @@ class Pointers:
 
 
 def pointers_of(keyspaces: StoreKeyspaces, kind: EntityKind) -> tuple[Pointers, ...]:
-    return tuple(
-        Pointers(keyspaces, kind, under, source, kinds)
-        for under, found in ((BACK_REFERENCES, keyspaces.tracking), (HOLDS, keyspaces.holding))
-        for source, kinds in found.items()
-        if kind in kinds
-    )
+    return tuple(Pointers(keyspaces, kind, *each) for each in keyspaces.pointing.get(kind, ()))
 
 
 def shown_of(row: Row) -> bytes | None:

@@ -74,9 +74,8 @@ class RowVerifier(Verifier):
         found += [*passes.found, *groups.found]
         rows = [*self._faulty, *((each.fault.table, each.fault.key) for each in found)]
         listed = GroupRowPasses(keyspaces, self._logical, FaultyRows(rows), groups.unsettled)
-        for indexed in keyspaces.indexed.values():
-            if keyspaces.catalog.kinds[indexed.aggregate.model] is kind:
-                yield from listed.run(indexed)
+        for indexed in keyspaces.indexed_of.get(kind, ()):
+            yield from listed.run(indexed)
         found += listed.found
         if passes.unsettled or groups.unsettled or listed.unsettled:
             return None

@@ -136,8 +136,9 @@ class Verifier:
         kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
         parts = [*kinds, *[_FEED + name for name in keyspaces.feeds]]
         parts += [] if self._options.wanted else [_ORPHANS]
+        done_before = frozenset(self._done.parts)
         for name in parts:
-            if name not in self._done.parts:
+            if name not in done_before:
                 try:
                     yield from self._compare_part(name, kinds.get(name))
                 except OutOfTime:  # the parts behind it are skipped likewise
@@ -152,11 +153,12 @@ class Verifier:
     def _read_keyspaces(self) -> Plan[StoreKeyspaces]:
         """What is compared under the schema of this moment; most parts find the one of the part before."""
         stored, now = (yield from stored_schema()), (yield from Now())
-        if self._keyspaces is None or self._keyspaces.stored != stored:
-            self._keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
+        known = self._keyspaces
+        if known is None or (known.stored is not stored and known.stored != stored):
+            known = self._keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
         else:
-            self._keyspaces.look_at(now)
-        return self._keyspaces
+            known.look_at(now)
+        return known
 
     def _report_totals(self) -> None:
         """Reports totals that differ from their groups, unless the groups are wrong: those were reported."""
@@ -204,9 +206,8 @@ class Verifier:
         yield from digested.run()
         yield from LocatePass(digested).run()
         faulty = FaultyRows(self._faulty)
-        for indexed in keyspaces.indexed.values():
-            if keyspaces.catalog.kinds[indexed.aggregate.model] is kind:
-                yield from GroupRowsCheck(keyspaces, self._scanner, reporter).run(indexed, faulty)
+        for indexed in keyspaces.indexed_of.get(kind, ()):
+            yield from GroupRowsCheck(keyspaces, self._scanner, reporter).run(indexed, faulty)
         return digested
 
     def _feed_of(self, keyspaces: StoreKeyspaces, name: str) -> Entries | None:
