@@ -7,21 +7,25 @@ mistakes, two moments" of the API page.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from inspect import ismemberdescriptor
 from typing import Any, Final, get_args, get_origin
 from uuid import UUID
 
 from oneread.derivations.copies import DELETED_OR_MISSING
 from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.expiry import check_model_ttl, check_other_ttl
-from oneread.derivations.rules import BucketSize, NonePlace, Rule, rules_of
+from oneread.derivations.rules import BucketSize, FeedJoin, NonePlace, Rule, rules_of
 from oneread.derivations.storable import check_storable
 from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.models.condition_checks import refuse_declared
-from oneread.models.expressions import Expression
+from oneread.models.evolving import Renamed, Retyped
+from oneread.models.expiry import Expiry
+from oneread.models.expressions import Expression, FieldExpression
 from oneread.models.fields import Marker, defaults_of
+from oneread.models.metadata import ANOTHER_FIELD, describes_field
 from oneread.models.model import Model, key_names
-from oneread.models.paths import path_of
+from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import root_model
 from oneread.models.types import FieldType, Names, field_types, types_of, unwrap
@@ -37,6 +41,12 @@ _MADE: Final[dict[str, tuple[type, str]]] = {
     "updated": (datetime, "UPDATED is an instant: changed_at: datetime = UPDATED"),
 }
 
+
+_OF_VIEWS: Final = (Rule, FeedJoin, Path, Expression, FieldExpression, Expiry, Renamed, Retyped)
+_RULE_IN_A_MODEL: Final = (
+    "a rule is of a view: a model's field has a value as its default; declare the rule in a view of this model, "
+    "`class Newest(Index[Post]): made_at: datetime = newest(Post.made_at)`"
+)
 
 _SHORTEST_WATCH: Final = timedelta(seconds=1)
 _LONGEST_WATCH: Final = timedelta(days=366)
@@ -76,6 +86,7 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     for each in types_of(model, names).values():
         check_storable(each)
     for name, default in defaults_of(model).items():
+        _check_default(model, name, default)
         if isinstance(default, Marker):
             _check_marker(model, name, default, unwrap(types[name]).bare)
             _check_rollup(default, types_of(model, names)[name])
@@ -93,6 +104,14 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
             raise InvalidDeclaration(
                 "a variant keeps the types of its model's fields; choose another name", variant=model, field=name
             )
+
+
+def _check_default(model: type, name: str, default: object) -> None:
+    """Refuses what is written behind a field of other declarations, and would be the value of an entity's field."""
+    if isinstance(default, _OF_VIEWS) or ismemberdescriptor(default):
+        raise InvalidDeclaration(_RULE_IN_A_MODEL, model=model, field=name, default=default)
+    if describes_field(default):
+        raise InvalidDeclaration(ANOTHER_FIELD, model=model, field=name, default=default)
 
 
 def _plain(annotation: object) -> tuple[Any, bool]:

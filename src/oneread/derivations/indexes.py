@@ -67,8 +67,8 @@ class IndexView(ShownRows):
         self._source: type = self.model if self.groups is None else self.groups.cls
         self._expiries = row_expiries(cls, self._source)
         rules = rules_of(cls)
-        if any(rule.kind == "fold" for rule in rules.values()):
-            raise InvalidDeclaration("an index has no totals; declare an Aggregate", view=cls)
+        if folds := [name for name, rule in rules.items() if rule.kind == "fold"]:
+            raise InvalidDeclaration("an index has no totals; declare an Aggregate", view=cls, field=folds[0])
         keyed = {name: self._with_bucket(rule) for name, rule in rules.items() if rule.kind == "key"}
         self.key = ViewKey(cls, self._source, keyed, accesses, compiling.kinds)
         if self.groups is not None:
