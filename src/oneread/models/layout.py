@@ -19,11 +19,11 @@ from oneread.models.differences import Mismatch, difference, is_abstract
 from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of, settler
 from oneread.models.model import Model, has_check, key_of
-from oneread.models.paths import Path
 from oneread.models.prepare import prepare_type
 from oneread.models.refusals import spelled
 from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
 from oneread.models.types import Names
+from oneread.models.value_checks import UnfitValue, check_of
 from oneread.models.versions import StoredLayout
 from oneread.models.wide import check_bounded, pack_wide, unpack_wide
 from oneread.store.limits import LAST_NUMBER
@@ -38,6 +38,13 @@ _REFUSED: Final = "a value does not fit its field"
 _NO_REFERENCE: Final = "it must refer to an entity: give a reference, not None, or declare the field with | None"
 _CHANGED: Final = "this value would be read back as another one; give it in the type that the field declares"
 _NOT_FINITE: Final = "NaN and infinite Decimals are not stored"
+_EMPTY: Final = (list, set, dict, bytearray)
+"""What msgspec makes of an empty default that could be changed, for each entity."""
+_UNFIT_DEFAULT: Final = "this default does not fit its field; write it in the type that the field declares"
+_NO_COPY: Final = "the default of a copy refers to an entity, Buyer.of(1), or is None"
+_SHARED_DEFAULT: Final = (
+    "all entities would share this default, which can change; use msgspec.field(default_factory=...)"
+)
 _CORRUPT: Final = "a stored document does not fit its model"
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
@@ -75,32 +82,35 @@ class Layout(Generic[E]):
         self.wide_prefix = WIDE_WITHOUT_ID if layout_id is None else (layout_id | WIDE_BIT).to_bytes(2, "big")
         self.fields = Shapes(names, nullable).of(cls)
         self._shadow = shadow_of(cls, {each.name: each.concrete for each in self.fields})
-        self.has_check = has_check(cls)
+        found = {each.name: check_of(each.type) for each in self.fields}
+        self._checks = {name: check for name, check in found.items() if check is not None}
+        """Of the fields whose types have any."""
+        self.has_check = bool(self._checks) or has_check(cls)
         self._loose = frozenset(each.name for each in self.fields if each.kind == "plain" and is_abstract(each.type))
         self._generate()
         if issubclass(cls, Model):
             self._check_defaults(cls)
 
     def _check_defaults(self, cls: type[Model[Any]]) -> None:
-        """Refuses a default that an older document, which lacks the field, would show as another value.
-
-        A default that no save accepts, such as None where None is not allowed, only makes the field required.
-        """
+        """Refuses a default that no save accepts, or that entities share; None only makes the field required."""
         defaults = defaults_of(cls)
         for field in self.fields:
             default = defaults[field.name]
-            if field.kind != "plain" or default is msgspec.NODEFAULT or isinstance(default, (FACTORY, Marker, Path)):
+            if isinstance(default, FACTORY) and default.factory in _EMPTY:
+                default = default.factory()
+            elif default is None or default is msgspec.NODEFAULT or isinstance(default, (FACTORY, Marker)):
                 continue
+            elif field.kind == "copy":
+                if not isinstance(default, field.cls):
+                    _refuse_default(_NO_COPY, cls, field.name, default)
+            elif _is_mutable(default):
+                _refuse_default(_SHARED_DEFAULT, cls, field.name, default)
             try:
-                read = msgspec.msgpack.Decoder(field.concrete, dec_hook=revive).decode(_pack(default))
-                found = difference(default, read, loose=field.name in self._loose)
-            except _FAULTS:
-                continue
-            if found is not None:
-                raise InvalidDeclaration(
-                    "this default would be read back as another value; write it in the type that the field declares",
-                    declaration=cls, field=field.name, default=default, type=type(default), read=read,
-                )  # fmt: skip
+                self.check_values({field.name: default})
+            except InvalidValue as error:
+                _refuse_default(
+                    _UNFIT_DEFAULT, cls, field.name, default, reason=error.facts.get("reason", error.message)
+                )
 
     def _generate(self) -> None:
         try:
@@ -194,6 +204,7 @@ class Layout(Generic[E]):
                     _REFUSED, model=self.cls.__name__, field=field.name, reason=reason, value=value
                 ) from error
             self._refuse_difference(field.name, found)
+            self._run_check(field.name, value)
 
     def _refuse_changed(self, given: E, read: E) -> None:
         """Raises InvalidValue for the first value that would be read back as another one, if any."""
@@ -217,8 +228,22 @@ class Layout(Generic[E]):
                 read=found.read,
             )
 
+    def _run_check(self, name: str, value: object, **key: object) -> None:
+        """Raises InvalidValue for a value that the checks of its field's type refuse."""
+        check = self._checks.get(name)
+        if check is None:
+            return
+        try:
+            check(value)
+        except UnfitValue as error:
+            raise InvalidValue(
+                _REFUSED, model=self.cls.__name__, field=f"{name}{error.path}", reason=str(error), value=value, **key
+            ) from error
+
     def _checked(self, entity: E) -> E:
-        if self.has_check:
+        for name in self._checks:
+            self._run_check(name, getattr(entity, name), **_key_fact(entity))
+        if has_check(self.cls):
             try:
                 entity.check()  # type: ignore[attr-defined]
             except ValueError as error:
@@ -285,6 +310,20 @@ class Layout(Generic[E]):
     def _refusal(self, entity: E, path: str, reason: str) -> InvalidValue:
         known = _value_at(entity, path) | _key_fact(entity)
         return InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason, **known)
+
+
+def _refuse_default(problem: str, cls: type, field: str, default: object, **facts: object) -> NoReturn:
+    raise InvalidDeclaration(problem, declaration=cls, field=field, default=default, type=type(default), **facts)
+
+
+def _is_mutable(default: object) -> bool:
+    """Whether a value can change: whatever holds a list has no hash, and a dataclass says whether it is frozen."""
+    try:
+        hash(default)
+    except TypeError:
+        return True
+    parameters = getattr(type(default), "__dataclass_params__", None)
+    return parameters is not None and not parameters.frozen
 
 
 def _value_at(entity: object, path: str) -> dict[str, object]:

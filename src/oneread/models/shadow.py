@@ -19,10 +19,11 @@ import msgspec
 
 from oneread.errors import InvalidDeclaration
 from oneread.models.differences import difference, is_abstract
-from oneread.models.fields import Marker, defaults_of
+from oneread.models.fields import defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref, ref_class, refuse_copy_in_copy
 from oneread.models.types import Annotation, FieldType, Names, types_of, written_annotations
+from oneread.models.value_checks import refuse_metadata
 from oneread.models.wide import pack_wide, unpack_wide
 
 Fitting: TypeAlias = Callable[[Any], Any]
@@ -127,7 +128,10 @@ class Shapes:
 
     def of(self, cls: Any) -> tuple[FieldShape, ...]:
         """The shapes of a class's fields."""
-        return tuple(self._field(each) for each in types_of(cls, self.names).values())
+        types = types_of(cls, self.names).values()
+        for each in types:
+            refuse_metadata(each, self.names, of_model=issubclass(cls, Model))
+        return tuple(self._field(each) for each in types)
 
     def _field(self, given: FieldType) -> FieldShape:
         name, optional, present = given.field, given.optional, given.present
@@ -258,8 +262,8 @@ def _refuse(reason: str, given: FieldType) -> NoReturn:
 
 
 def wrapped(annotation: Annotation, metadata: tuple[Any, ...] = (), *, optional: bool) -> Annotation:
-    """Puts constraints and `| None` around a type; markers are for the schema and left out."""
-    meta = tuple(each for each in metadata if not isinstance(each, Marker))
+    """Puts constraints and `| None` around a type; what msgspec does not know is left out."""
+    meta = tuple(each for each in metadata if isinstance(each, msgspec.Meta))
     constrained: Annotation = Annotated[(annotation, *meta)] if meta else annotation
     return constrained | None if optional else constrained
 

@@ -46,6 +46,7 @@ from typing import (
 from uuid import UUID
 
 from oneread.errors import InvalidDeclaration
+from oneread.models.metadata import is_limit, translate_metadata
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 
@@ -273,7 +274,24 @@ def type_of(annotation: Any, names: Names, owner: type = object, field: str = ""
     kind = _kind_of(annotation, cls)
     arguments = () if kind in ("literal", "reference") else get_args(annotation)
     parts = tuple(type_of(each, names, owner, field) for each in arguments)
-    return FieldType(kind, annotation, cls, parts, layers, owner, field, names)
+    found = FieldType(kind, annotation, cls, parts, layers, owner, field, names)
+    if not layers:
+        return found
+    layers = translate_metadata(layers, found.present.bare, found.present.cls)
+    if found.optional:
+        parts, layers = _constrained(parts, layers)
+    return found._replace(parts=parts, layers=layers)
+
+
+def _constrained(
+    parts: tuple[FieldType, ...], layers: tuple[tuple[Any, ...], ...]
+) -> tuple[tuple[FieldType, ...], tuple[tuple[Any, ...], ...]]:
+    """The alternatives of `X | None` and the metadata around it, whose limits are those of X: None has no length."""
+    limits = tuple(each for layer in layers for each in layer if is_limit(each))
+    inner = tuple(
+        each if each.bare is NoneType else each._replace(layers=(*each.layers, limits)) for each in parts if limits
+    )
+    return inner or parts, tuple(tuple(each for each in layer if not is_limit(each)) for layer in layers)
 
 
 def _without_alias(annotation: Any) -> Any:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from oneread.errors import UsageError
 from oneread.models.types import FieldType, type_of
+from oneread.models.value_checks import check_of, fits
 
 Strategy: TypeAlias = st.SearchStrategy[Any]
 
@@ -85,7 +86,9 @@ class Drawn:
     def of(self, given: FieldType) -> Strategy:
         """Strategy of a type. Raises UsageError when they cannot be made up."""
         found = self._present(given.present, Bounds.of(given.metadata))
-        return st.none() | found if given.optional else found
+        found = st.none() | found if given.optional else found
+        check = check_of(given)
+        return found if check is None else found.filter(lambda value: fits(check, value))
 
     def _present(self, given: FieldType, bounds: Bounds) -> Strategy:
         special = self._special(given)

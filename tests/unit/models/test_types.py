@@ -84,8 +84,8 @@ def test_a_class_whose_module_is_gone_is_resolved_through_names():
 
 
 def test_wrappers_are_peeled_off():
-    meta = msgspec.Meta(gt=0)
-    assert unwrap(Annotated[Annotated[int, meta] | None, "more"]) == (int, True, ("more", meta))
+    meta, more = msgspec.Meta(gt=0), msgspec.Meta(title="more")
+    assert unwrap(Annotated[Annotated[int, meta] | None, more]) == (int, True, (more, meta))
     assert unwrap(Alias | None) == (list[datetime], True, ())
     assert unwrap(int | str | None).bare == int | str | None
 
