@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
@@ -15,7 +16,7 @@ from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
-from oneread.database.patches import may_repeat, patching
+from oneread.database.patches import may_repeat, patching, values_of
 from oneread.database.store_parts import native_parts
 from oneread.database.unfinished_commits import oldest_commit
 from oneread.derivations.catalog import Catalog
@@ -184,7 +185,7 @@ class Operations:
             return made
         if verb == "patch":
             _verb, model, key, changes = wanted
-            return Patch(self.catalog, self.root(model, key), patching(model, changes))
+            return self.patching(model, key, changes)
         if verb == "delete":
             _verb, model, key = wanted
             return Delete(self.catalog, self.root(model, key), None, model)
@@ -213,10 +214,20 @@ class Operations:
         bits = (int(high * 2**_HALF) << _HALF) | int(low * 2**_HALF)
         return msgspec.structs.replace(entity, **{name: uuid7(now, bits) for name in wanting})
 
+    def patching(
+        self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None = None
+    ) -> Patch:
+        """The change of a patch, which is not committed yet."""
+        check = partial(self._check_changes, model, changes)
+        return Patch(self.catalog, self.root(model, key), patching(model, changes), if_version, check=check)
+
+    def _check_changes(self, model: type, changes: Mapping[str, Any]) -> None:
+        self.catalog.check_values(model, values_of(changes))
+
     def patch(
         self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        change = Patch(self.catalog, self.root(model, key), patching(model, changes), if_version)
+        change = self.patching(model, key, changes, if_version)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
@@ -229,7 +240,10 @@ class Operations:
                 "upsert names the entity that it may change: give its number, or use create",
                 model=type(whole).__name__, field=entity_type.numbered,
             )  # fmt: skip
-        change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(type(whole), changes), otherwise=whole)
+        patched = patching(type(whole), changes)
+        self._check_changes(type(whole), changes)
+        entity_type.check_entity(whole)
+        change = Patch(self.catalog, kind.key(kind.parts(whole)), patched, otherwise=whole)
         tasks = yield from self.commit([change])
         return change.written, tasks
 

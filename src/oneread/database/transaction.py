@@ -15,7 +15,6 @@ from oneread.counters.committer import Once
 from oneread.counters.rows import text_of
 from oneread.counters.wanted import Add
 from oneread.database.operations import Operations
-from oneread.database.patches import patching
 from oneread.database.results import Outcome, attach_outcome
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.errors import Conflict, NotFound, UsageError
@@ -108,8 +107,7 @@ class TransactionWork:
         return (yield from self._write(Save(self.operations.catalog, whole, mode, if_version)))
 
     def patch(self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None) -> Plan[Any]:
-        root_key = self.operations.root(model, key)
-        return (yield from self._write(Patch(self.operations.catalog, root_key, patching(model, changes), if_version)))
+        return (yield from self._write(self.operations.patching(model, key, changes, if_version)))
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[None]:
         root_key = self.operations.root(model, key)

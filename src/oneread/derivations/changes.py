@@ -27,6 +27,7 @@ from oneread.errors import (
     Corrupt,
     InvalidKey,
     InvalidValue,
+    MissingReference,
     NotFound,
     UsageError,
 )
@@ -107,12 +108,19 @@ class _Writing(PlainChange):
                     "if_version: expected a version, as db.version(entity) returns", if_version=self._if_version
                 )
             if own != self._if_version:
+                self._check_values()
                 raise Conflict(
                     "the entity has another version",
                     key=self._catalog.name_of(self.key),
                     expected=self._if_version,
                     version=own,
                 )
+
+    def _check_values(self) -> None:
+        """Raises InvalidValue for a value that is given and fits no entity; asked before what the store has refuses.
+
+        A change that is not refused has its values checked with its document, and only then.
+        """
 
     def _state(self, seen: Root) -> EntityState:
         """The row, decoded."""
@@ -158,7 +166,11 @@ class _Writing(PlainChange):
             entity = entity_type.with_totals(self.key, entity, before.entity or attempt.replaced, rows.groups)
         differing = self._differing(before.entity, entity)
         inputs = FillInputs(before, self._known_sources(rows), (), _NO_TOKENS, rows.now, differing)
-        filled = entity_type.fill(self.key, entity, refs, inputs)
+        try:
+            filled = entity_type.fill(self.key, entity, refs, inputs)
+        except MissingReference:
+            entity_type.check_entity(entity)
+            raise
         written.entity, written.version = entity_type.kind.layouts.shown(filled.entity), attempt.own
         written.created = before.entity is None
         found = decision(self._catalog, entity_type, self.key, filled, attempt)
@@ -237,6 +249,8 @@ class Save(_Writing):
         if before is not None:
             if self._mode != "keep" or not isinstance(before, self._entity_type.cls):
                 self._refuse_other_variant(before)
+            if self._mode != "save":
+                self._check_values()
             if self._mode == "create":
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
             if self._mode == "keep":
@@ -245,9 +259,13 @@ class Save(_Writing):
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
 
+    def _check_values(self) -> None:
+        self._entity_type.check_entity(self._entity)
+
     def _refuse_other_variant(self, before: object) -> None:
         """Raises AlreadyExists when the stored entity is of another variant: its fields and rows would be lost."""
         if before is not None and type(before) is not self._entity_type.cls:
+            self._check_values()
             raise self._other_variant(before, self._entity_type.cls)
 
 
@@ -255,7 +273,8 @@ class Patch(_Writing):
     """Changes fields of an existing entity: `change` makes the new entity from the old one.
 
     Where there is none, `otherwise` is created; without it, NotFound. `_linked` is what `links` computed for `decide`:
-    the row, its state, the wanted entity and its references.
+    the row, its state, the wanted entity and its references. `check` raises InvalidValue for a value that fits no
+    entity.
     """
 
     def __init__(
@@ -265,9 +284,11 @@ class Patch(_Writing):
         change: Callable[[Any], Any],
         if_version: int | None = None,
         otherwise: Any = None,
+        check: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(catalog, key, if_version)
         self._change = change
+        self._check = check
         self._otherwise = otherwise
         self._linked: tuple[Root, EntityState, Any, Refs] | None = None
 
@@ -298,11 +319,17 @@ class Patch(_Writing):
     def _wanted(self, before: EntityState) -> Any:
         if before.entity is not None:
             if self._otherwise is not None and not isinstance(before.entity, type(self._otherwise)):
+                self._check_values()
                 raise self._other_variant(before.entity, type(self._otherwise))
             return self._change(before.entity)
         if self._otherwise is not None:
             return self._otherwise
+        self._check_values()
         raise NotFound("there is no such entity", key=self._catalog.name_of(self.key))
+
+    def _check_values(self) -> None:
+        if self._check is not None:
+            self._check()
 
     def links(self, seen: Root) -> Iterable[bytes]:
         before = self._catalog.state(self.key, seen)

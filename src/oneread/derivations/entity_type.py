@@ -30,7 +30,7 @@ from oneread.derivations.keyed import reference_signature
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
 from oneread.errors import OnereadError
-from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of, is_rollup
+from oneread.models.fields import CREATED, GENERATED, KEY, UPDATED, Marker, defaults_of, is_rollup
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.references import Copy
@@ -277,6 +277,11 @@ class EntityType:
             if each.name in values:
                 each.keys_of(self.cls, values[each.name])
         self.layout.check_values(values)
+
+    def check_entity(self, entity: Any) -> None:
+        """Raises InvalidValue for the first value of an entity's own that does not fit; asks nothing of sources."""
+        own = {each.name: getattr(entity, each.name, KEY) for each in self.layout.fields if each.kind != "copy"}
+        self.layout.check_values({name: value for name, value in own.items() if not isinstance(value, Marker)})
 
     def sequence(self, refs: Refs) -> NumberSequence:
         """The sequence of the group that a child belongs to."""
