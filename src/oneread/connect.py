@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from hashlib import blake2b
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar, get_args
 
 from oneread.errors import InvalidUrl, Unsupported, UsageError
 from oneread.plans.clock import wall_clock
@@ -181,12 +181,34 @@ def migration(
     return Migration(driver, schema, may_write=may_write, committer=_system(engine))
 
 
+_NOT_OPENED: Final = (
+    "the database is not open yet: write `async with connect_async(...) as db`, or `db = await connect_async(...)`"
+)
+
+
+class NotOpened(UsageError, AttributeError):
+    """A verb of what `connect_async` returned; an AttributeError too, because `hasattr` asks as verbs do."""
+
+
 class Opening:
     """A database that is being opened: the result of `connect_async`, for `async with` or `await`."""
 
     def __init__(self, opening: Callable[[], Coroutine[Any, Any, AsyncDatabase]]) -> None:
         self._opening = opening
         self._database: AsyncDatabase | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise NotOpened(_NOT_OPENED, asked=name)
+
+        def __enter__(self) -> NoReturn:
+            raise NotOpened(_NOT_OPENED)
+
+        def __exit__(self, *_error: object) -> NoReturn:
+            raise NotOpened(_NOT_OPENED)
 
     def __await__(self) -> Generator[Any, None, AsyncDatabase]:
         return self._opening().__await__()
@@ -225,6 +247,11 @@ def _check(secret: object, workers: object, observers: object, *, telemetry: obj
         raise UsageError("workers is a whole number of threads, 0 or more", workers=workers)
     if not isinstance(observers, tuple) or not all(map(callable, observers)):
         raise UsageError("observers is a tuple of functions of a request and its answer", observers=observers)
+    if observers:
+        from oneread.plans.arguments import check_function
+
+        for each in observers:
+            check_function("observers", each)
     if type(telemetry) is not bool:
         raise UsageError("telemetry is True or False", telemetry=telemetry)
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Generic, Self, TypeAlias, TypeVar
 
+from oneread.database.faces import AsyncFace
 from oneread.database.transaction import TransactionWork
 from oneread.errors import Conflict, UsageError
 
@@ -22,7 +23,7 @@ PauseAfter: TypeAlias = Callable[[int], Awaitable[None]]  # async only
 _NOT_ENTERED = "an attempt was not entered: write `with attempt as group:` in the loop"
 
 
-class AsyncAttempts(Generic[T]):
+class AsyncAttempts(AsyncFace, Generic[T]):
     """The attempts of one transaction: `async for attempt in db.group(...)`.
 
     Ends after the attempt that committed, or that was left by an error. `begin` makes a transaction and the work behind
@@ -79,7 +80,7 @@ class AsyncAttempts(Generic[T]):
         return is_lost and error is not None
 
 
-class AsyncAttempt(Generic[T]):
+class AsyncAttempt(AsyncFace, Generic[T]):
     """One attempt of a transaction: `async with attempt as group`. Leaving the block commits, unless by an error."""
 
     def __init__(self, attempts: AsyncAttempts[T], transaction: T, work: TransactionWork) -> None:

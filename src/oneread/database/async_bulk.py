@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from oneread.database.faces import AsyncFace
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
@@ -27,7 +28,7 @@ E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 R = TypeVar("R")
 
 
-class AsyncBulk:
+class AsyncBulk(AsyncFace):
     """Writes many entities: `async with db.bulk() as bulk: await bulk.save(entity)`.
 
     Changes wait until a batch is full, and the call that fills it returns when the batch is stored: a caller is

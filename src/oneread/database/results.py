@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from oneread.errors import UsageError
 from oneread.models.model import Model
+from oneread.plans.arguments import refuse_unawaited
 from oneread.plans.trace import Cost, HasCost
 
 METADATA_ATTRIBUTE: Final = "_oneread"
@@ -40,6 +41,7 @@ def _metadata(result: Any) -> Outcome | FastOutcome:
     try:
         found: Outcome | FastOutcome = result.__dict__[METADATA_ATTRIBUTE]
     except (AttributeError, KeyError):
+        refuse_unawaited(result)
         raise UsageError("not a result that a database returned", given=type(result)) from None
     return found
 

@@ -40,6 +40,7 @@ from oneread.models.registry import EntityKind, root_model, target_of
 from oneread.models.types import Named
 from oneread.models.variants import is_variants_only
 from oneread.models.versions import StoredLayout, StoredSchema
+from oneread.plans.arguments import refuse_unawaited
 from oneread.store.keys import VIEW_BYTES, kind_part, view_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.change_log import LoggedAs, log_of
@@ -312,6 +313,7 @@ class Catalog:
         try:
             return self.entity_types[type(entity)]
         except KeyError:
+            refuse_unawaited(entity)
             raise UsageError("not an entity of a model of the schema", given=type(entity)) from None
 
     def stored_type_of(self, entity: object) -> EntityType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from typing import Final, TypeAlias
 
 from oneread.errors import UsageError
@@ -24,6 +25,33 @@ def check_function(name: str, given: object) -> None:
     """Raises UsageError for an argument that is not callable."""
     if not callable(given):
         raise UsageError(_WHAT.get(name, "this argument takes a function"), argument=name, given=given)
+    if name != "reads" and iscoroutinefunction(given):
+        raise UsageError("this argument takes a plain function: what an async one does would not be waited for",
+                         argument=name, given=given)  # fmt: skip
+
+
+def check_awaitable(name: str, returned: object) -> None:
+    """Raises UsageError where a function given to a verb of the asynchronous face is a plain one."""
+    if not isawaitable(returned):
+        raise UsageError(f"{name} takes an async function here, whose result is awaited", returned=type(returned))
+
+
+def check_returned(name: str, returned: object) -> None:
+    """Raises UsageError where a function given to a verb of the synchronous face is an async one."""
+    if iscoroutine(returned):
+        returned.close()
+        raise UsageError(
+            f"{name} takes a plain function here: nothing would run an async one; connect_async(...) opens a database "
+            "that does",
+            returned=type(returned),
+        )
+
+
+def refuse_unawaited(given: object) -> None:
+    """Raises UsageError for a result that was not awaited."""
+    if iscoroutine(given):
+        given.close()
+        raise UsageError("this is not awaited yet: write `await db.get(...)`", given=given.__qualname__)
 
 
 def check_iterable(given: object, text: str) -> None:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from oneread.errors import Closed
-from oneread.plans.arguments import Age
+from oneread.plans.arguments import Age, check_awaitable
 from oneread.plans.effects import Atomically, Now, Random, Reserve, Separately, Sleep, Snapshot, Together
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
@@ -67,10 +67,10 @@ class AsyncDriver(Performer):
     async def gather(self, functions: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
         """The results of functions that run plans of this driver at the same time; raises the first of their errors."""
         if self.engine.capabilities.local:
-            return [await function() for function in functions]
+            return [await _awaited(function()) for function in functions]
 
         async def call(function: Callable[[], Awaitable[Any]]) -> Any:
-            return await function()
+            return await _awaited(function())
 
         tasks = [asyncio.ensure_future(call(each)) for each in functions]
         try:
@@ -172,3 +172,8 @@ _EFFECTS: dict[type[Any], Callable[[AsyncDriver, Any, Trace], Awaitable[Any]]] =
     Separately: AsyncDriver._separately,  # noqa: SLF001 - the driver's own table
     **dict.fromkeys(CACHE_REQUESTS, AsyncDriver._cached),  # noqa: SLF001 - the driver's own table
 }
+
+
+def _awaited(read: Awaitable[Any]) -> Awaitable[Any]:
+    check_awaitable("together", read)
+    return read

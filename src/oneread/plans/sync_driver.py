@@ -13,7 +13,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
-from oneread.plans.arguments import Age
+from oneread.plans.arguments import Age, check_returned
 from oneread.plans.effects import Atomically, Now, Random, Reserve, Separately, Sleep, Snapshot, Together
 from oneread.plans.parallel import ThreadPool
 from oneread.plans.performer import Performer
@@ -49,8 +49,12 @@ class SyncDriver(Performer):
     def gather(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
         """The results of functions that run plans of this driver, at the same time where the engine answers so."""
         if self._pool is None:
-            return [function() for function in functions]
-        return self._pool.run_all([partial(copy_context().run, function) for function in functions])
+            results = [function() for function in functions]
+        else:
+            results = self._pool.run_all([partial(copy_context().run, function) for function in functions])
+        for each in results:
+            check_returned("together", each)
+        return results
 
     def close(self) -> None:
         """Closes the engine and the cache; closing twice does nothing."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, Self, TypeAlias, TypeVar
 
+from oneread.database.faces import Face
 from oneread.database.transaction import TransactionWork
 from oneread.errors import Conflict, UsageError
 
@@ -21,7 +22,7 @@ PauseAfter: TypeAlias = Callable[[int], None]
 _NOT_ENTERED = "an attempt was not entered: write `with attempt as group:` in the loop"
 
 
-class Attempts(Generic[T]):
+class Attempts(Face, Generic[T]):
     """The attempts of one transaction: `for attempt in db.group(...)`.
 
     Ends after the attempt that committed, or that was left by an error. `begin` makes a transaction and the work behind
@@ -78,7 +79,7 @@ class Attempts(Generic[T]):
         return is_lost and error is not None
 
 
-class Attempt(Generic[T]):
+class Attempt(Face, Generic[T]):
     """One attempt of a transaction: `with attempt as group`. Leaving the block commits, unless by an error."""
 
     def __init__(self, attempts: Attempts[T], transaction: T, work: TransactionWork) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from oneread.database.faces import Face
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
@@ -28,7 +29,7 @@ E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 R = TypeVar("R")
 
 
-class Bulk:
+class Bulk(Face):
     """Writes many entities: `with db.bulk() as bulk: bulk.save(entity)`.
 
     Changes wait until a batch is full, and the call that fills it returns when the batch is stored: a caller is

@@ -36,6 +36,7 @@ from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
+from oneread.database.faces import Face
 from oneread.database.fast_path import ABSENT, LocalPages, finders
 from oneread.database.freshness import Freshness, fresh_page, read_token
 from oneread.database.hot_spots import HotSpots, hot_spots
@@ -58,7 +59,7 @@ from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
-from oneread.plans.arguments import UNCACHED, Age, check_function, check_iterable
+from oneread.plans.arguments import UNCACHED, Age, check_function, check_iterable, check_returned
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.in_time import check_timeout, in_whole_time
 from oneread.plans.plan import Plan
@@ -105,7 +106,7 @@ ATTEMPTS = 12
 _NO_CLASS = "not a class of the schema"
 
 
-class Database(FeedVerbs, Together):
+class Database(FeedVerbs, Together, Face):
     """An open store under a schema. Get one from `connect`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
@@ -708,7 +709,9 @@ class Database(FeedVerbs, Together):
         results: list[R] = []
         for attempt in self._attempts(attempts):
             with attempt as transaction:
-                results = [body(transaction)]
+                returned = body(transaction)
+                check_returned("transact", returned)
+                results = [returned]
         return results[0]
 
     @overload
