@@ -1,6 +1,7 @@
 """What a client may send: some fields of a class, of which some may be left out, as JSON.
 
-A reference of one part is that part, and may be sent as the list of it too. See "Bodies" in docs/reference/web.md.
+A reference of one part is that part; it may be sent as the list of it too, and any as an object with `ref`. See
+"Bodies" in docs/reference/web.md.
 """
 
 from __future__ import annotations
@@ -143,31 +144,44 @@ class JsonBody:
             raise ValueError(reason_of(error)) from error
 
     @functools.cached_property
-    def _of_one_part(self) -> dict[str, FieldShape]:
-        """The fields that refer by keys of one part, which may be sent as the list of it, by their names in JSON."""
-        count = self._rules.count_parts
-        if count is None:
-            return {}
+    def _referring(self) -> dict[str, FieldShape]:
+        """The fields that refer, by their names in JSON."""
         referring = [each for each in self.fields if each.kind != "plain" or several_references(each) is not None]
-        return {self.spelled[each.name]: each for each in referring if count(each) == 1}
+        return {self.spelled[each.name]: each for each in referring}
 
     def _shorten(self, given: object) -> object:
-        """What was sent, with the long forms of references replaced by the short ones."""
-        if not (isinstance(given, dict) and self._of_one_part):
+        """What was sent, with each reference in the form that the struct takes."""
+        if not (isinstance(given, dict) and self._referring):
             return given
         sent = cast("dict[str, object]", given)
         return {name: self._shorten_field(name, value) for name, value in sent.items()}
 
     def _shorten_field(self, name: str, value: object) -> object:
-        field = self._of_one_part.get(name)
-        if field is None:
+        field = self._referring.get(name)
+        if field is None or value is None:
             return value
-        if field.kind == "copy":
-            copy = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-            return copy | {"ref": _only_part(copy["ref"])} if "ref" in copy else value
-        if field.kind == "ref":
-            return _only_part(value)
-        return [*map(_only_part, cast("list[object]", value))] if isinstance(value, list) else value
+        if several_references(field) is not None:
+            several = cast("list[object]", value) if isinstance(value, list) else None
+            return value if several is None else [self._element(field, each) for each in several]
+        if field.kind != "copy" or self._rules.count_parts is None:
+            return self._key(field, value)
+        return value if isinstance(value, dict) and "ref" not in value else {"ref": self._key(field, value)}
+
+    def _element(self, field: FieldShape, given: object) -> object:
+        """One of several references; in a dump a set has them in msgspec's own form, the list of the key's list."""
+        key = self._key(field, given)
+        is_own = isinstance(key, list) and isinstance(next(iter(key), None), list)  # no part of a key is a list
+        return [key] if field.kind == "plain" and self._rules.count_parts is None and not is_own else key
+
+    def _key(self, field: FieldShape, given: object) -> object:
+        """The key that a reference is sent as: a part, the list of all, or an object with it as its `ref`."""
+        if isinstance(given, dict):
+            ref = cast("dict[str, object]", given).get("ref")
+            given = given if ref is None else ref
+        count = self._rules.count_parts
+        if count is None:
+            return given if isinstance(given, (list, dict, NoneType)) else [given]
+        return _only_part(given) if count(field) == 1 else given
 
     def held(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         """Fields by their names in JSON, each converted, as the class holds them."""

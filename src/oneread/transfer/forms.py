@@ -82,11 +82,7 @@ class ColumnForm(JsonForm[Any]):
         Raises:
             InvalidValue: a field is missing, unknown, or does not take its value.
         """
-        given = dict(values)
-        for name, reference in self.references.items():
-            if name in given and not reference.many and given[name] is not None and not isinstance(given[name], list):
-                given[name] = [given[name]]
-        return self.convert(given, strict=False)
+        return self.convert(dict(values), strict=False)
 
 
 def forms_by_name(catalog: Catalog) -> dict[str, ColumnForm]:
