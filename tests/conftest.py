@@ -10,7 +10,10 @@ import pytest
 from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
+from oneread.engines.hbase import HbaseEngine, options_from_url
+from oneread.transactions import row_recovery
 from tests.servers import need
+from tests.stores import forget, kinds_of, make_url, open_rooms
 from tools.servers.bigtable import bigtable_emulator
 from tools.servers.hbase import shared_hbase
 
@@ -107,10 +110,47 @@ def busy_threads():
     sys.setswitchinterval(before)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    """The store of each embedded engine, for a test that is about both."""
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
+def pytest_generate_tests(metafunc):
+    """A test that opens a store runs on each kind, but for what `tests.stores` leaves out."""
+    if "kind_of_store" in metafunc.fixturenames:
+        function = metafunc.definition.originalname
+        kinds = kinds_of(metafunc.definition.path.relative_to(HERE), function)
+        assert kinds, f"{function} runs on no kind of store"
+        metafunc.parametrize("kind_of_store", kinds, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def kind_of_store(request):
+    """The kind of store that a test runs on. No other program has a lease on it, so none is waited for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_recovery, "END_SECONDS", 0.0)
+        if request.param == "bigtable":
+            patch.setenv("BIGTABLE_EMULATOR_HOST", request.getfixturevalue("emulator").host)
+        elif request.param == "hbase":
+            open_rooms(patch, request.getfixturevalue("hbase_tables"))
+        yield request.param
+
+
+@pytest.fixture(scope="module")
+def new_url(kind_of_store, tmp_path_factory):
+    """Makes URLs of empty stores of one kind; also for the examples of hypothesis."""
+    folder, made = tmp_path_factory.mktemp("stores"), []
+
+    def make():
+        made.append(make_url(kind_of_store, folder))
+        return made[-1]
+
+    yield make
+    for each in made:
+        forget(each)
+
+
+@pytest.fixture
+def url(new_url):
+    """The URL of one empty store."""
+    made = new_url()
+    yield made
+    forget(made)
 
 
 @pytest.fixture(scope="session")
@@ -126,3 +166,11 @@ def hbase():
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}-{uuid4().hex}"
     with need("hbase", lambda: shared_hbase(run)) as shared:
         yield shared
+
+
+@pytest.fixture(scope="session")
+def hbase_tables(hbase, worker_id):
+    """The tables of this worker, in which each store of a test is a room."""
+    engine = HbaseEngine(options_from_url(f"{hbase.place}/default", {"prefix": f"tests_{worker_id}_"}))
+    yield engine
+    engine.close()

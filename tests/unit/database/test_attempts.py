@@ -23,11 +23,6 @@ class Comment(Model[str, int]):
 SCHEMA = Schema(User, Comment)
 
 
-@pytest.fixture(params=["memory", "lmdb", "row"])
-def url(request, tmp_path):
-    return {"memory": "memory://", "lmdb": f"lmdb://{tmp_path / 'store'}", "row": "memory://?span=row"}[request.param]
-
-
 @pytest.fixture
 def db(url):
     with connect(url, SCHEMA) as opened:
@@ -233,8 +228,8 @@ def test_a_root_is_deleted_with_its_children(url, db):
     assert "span=row" in url or db.verify().clean
 
 
-def test_too_many_children_are_not_deleted_at_once():
-    with connect("memory://", Schema(User, Comment, inline=3)) as db:
+def test_too_many_children_are_not_deleted_at_once(url):
+    with connect(url, Schema(User, Comment, inline=3)) as db:
         db.save(User(name="ada"))
         db.save_all([Comment(name="ada") for _ in range(4)])
         with pytest.raises(LimitExceeded, match="children first"):
@@ -244,12 +239,12 @@ def test_too_many_children_are_not_deleted_at_once():
         assert not db.exists(User, "ada")
 
 
-def test_others_still_forbid_the_delete_of_a_group():
+def test_others_still_forbid_the_delete_of_a_group(url):
     class Note(Model[int]):
         number: Key[int]
         about: Ref[Comment] = reference(on_delete="refuse")
 
-    with connect("memory://", Schema(User, Comment, Note)) as db:
+    with connect(url, Schema(User, Comment, Note)) as db:
         db.save(User(name="ada"))
         db.save(Note(number=1, about=db.create(Comment(name="ada")).ref()))
         with pytest.raises(StillReferenced):

@@ -71,10 +71,9 @@ def filled(db):
     return db
 
 
-@pytest.fixture(params=[(Plain, "memory"), (Plain, "lmdb"), (Awaited, "memory"), (Awaited, "lmdb")])
-def db(request, tmp_path):
-    face, engine = request.param
-    opened = face("memory://" if engine == "memory" else f"lmdb://{tmp_path}/db", SCHEMA, workers=0)
+@pytest.fixture(params=[Plain, Awaited])
+def db(url, request):
+    opened = request.param(url, SCHEMA, workers=0)
     yield filled(opened)
     opened.close()
 
@@ -151,9 +150,9 @@ VALUES = st.one_of(st.none(), st.integers(-4, 6), st.just(2**70))
 
 @settings(deadline=None)
 @given(st.sampled_from([Rising, Falling]), VALUES, VALUES, VALUES, VALUES, st.integers(1, 3))
-def test_pages_within_bounds_are_those_of_plain_comparison(view, since, after, until, through, limit):
+def test_pages_within_bounds_are_those_of_plain_comparison(new_url, view, since, after, until, through, limit):
     bounds = {"since": since, "after": after, "until": until, "through": through}
-    with connect("memory://", SCHEMA, workers=0) as db:
+    with connect(new_url(), SCHEMA, workers=0) as db:
         filled(db)
         found, cursor = [], None
         while True:

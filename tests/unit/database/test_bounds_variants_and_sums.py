@@ -96,8 +96,8 @@ SCHEMA = Schema(Tag, Pair, Post, Answer, ByTag, ByWord, ByPair, Days, DayRows, T
 
 
 @pytest.fixture(params=FACES.values(), ids=FACES)
-def db(request):
-    db = request.param("memory://", SCHEMA, workers=0)
+def db(url, request):
+    db = request.param(url, SCHEMA, workers=0)
     db.save_all([Tag(number=number, word=f"w{number}") for number in range(1, 6)])
     db.save_all([Pair(left=left, right=right) for left in "ab" for right in (1, 2, 3)])
     yield db
@@ -163,8 +163,8 @@ def test_an_entity_of_another_variant_is_not_there(db):
     assert db.find(Post, 1) is db.find(Post, 2) is None
 
 
-def test_an_entity_of_another_variant_is_not_there_in_a_transaction():
-    with connect("memory://", SCHEMA) as db:
+def test_an_entity_of_another_variant_is_not_there_in_a_transaction(url):
+    with connect(url, SCHEMA) as db:
         db.save(Tag(number=1))
         db.save(Post(number=1, tag=Tag.at(1)))
 

@@ -64,8 +64,8 @@ SCHEMA = Schema(Shop, Outlet, Order, Gift, Thread, Reply, Ballot, Ballots, Poll)
 
 
 @pytest.fixture
-def db():
-    with connect("memory://", SCHEMA) as opened:
+def db(url):
+    with connect(url, SCHEMA) as opened:
         yield opened
         assert opened.verify().clean
 

@@ -68,8 +68,8 @@ def clock():
     return Clock()
 
 
-def filled(clock, inline):
-    db = connect("memory://", Schema(*MODELS, inline=inline), workers=0, clock=clock)
+def filled(url, clock, inline):
+    db = connect(url, Schema(*MODELS, inline=inline), workers=0, clock=clock)
     db.save_all([Customer(number=n, name="old") for n in (1, 2)])
     db.save_all([Order(number=n, buyer=Buyer.of(1 + n % 2), code=str(n)) for n in range(20)])
     return db
@@ -77,8 +77,8 @@ def filled(clock, inline):
 
 @pytest.mark.parametrize("inline", [0, 1000])
 @pytest.mark.parametrize("jump", JUMPS)
-def test_a_write_by_a_clock_that_is_ahead_heals(clock, jump, inline):
-    db = filled(clock, inline)
+def test_a_write_by_a_clock_that_is_ahead_heals(url, clock, jump, inline):
+    db = filled(url, clock, inline)
     clock.now += jump
     db.patch(Order, 3, code="late")
     db.patch(Customer, 2, name="late")
@@ -103,8 +103,8 @@ def test_a_write_by_a_clock_that_is_ahead_heals(clock, jump, inline):
 
 
 @pytest.mark.parametrize("jump", JUMPS)
-def test_created_and_updated_come_from_the_clock(clock, jump):
-    db = filled(clock, 1000)
+def test_created_and_updated_come_from_the_clock(url, clock, jump):
+    db = filled(url, clock, 1000)
     clock.now += jump
     db.patch(Order, 3, code="late")
     clock.now = NOW + 1000
@@ -115,8 +115,8 @@ def test_created_and_updated_come_from_the_clock(clock, jump):
 
 
 @pytest.mark.parametrize("back", [3_600_000, YEAR, 50 * YEAR])
-def test_a_clock_that_goes_back_stops_nothing(clock, back):
-    db = filled(clock, 0)
+def test_a_clock_that_goes_back_stops_nothing(url, clock, back):
+    db = filled(url, clock, 0)
     clock.now -= back
     version = db.version(db.get(Order, 3))
     order = db.patch(Order, 3, code="early")
@@ -129,8 +129,8 @@ def test_a_clock_that_goes_back_stops_nothing(clock, back):
     assert db.verify().clean
 
 
-def test_stamps_of_groups_claims_and_tasks_never_go_back(clock):
-    db = filled(clock, 0)
+def test_stamps_of_groups_claims_and_tasks_never_go_back(url, clock):
+    db = filled(url, clock, 0)
     stamps = {}
     for _ in range(4):
         db.patch(Customer, 1, name=f"name {clock.now}")
@@ -154,8 +154,8 @@ WRONG = [-1, -(10**12), 253_402_300_800_000, 1 << 48, 1 << 63, 1 << 64, 1.5, Non
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_clock_outside_of_the_calendar_is_refused_and_nothing_is_written(clock, wrong):
-    db = filled(clock, 0)
+def test_a_clock_outside_of_the_calendar_is_refused_and_nothing_is_written(url, clock, wrong):
+    db = filled(url, clock, 0)
     db.patch(Customer, 1, name="new")
     clock.now = wrong
     for write in (
@@ -175,8 +175,8 @@ def test_a_clock_outside_of_the_calendar_is_refused_and_nothing_is_written(clock
 
 
 @pytest.mark.parametrize("edge", [0, 253_402_300_799_999])
-def test_the_first_and_the_last_instant_of_the_calendar_are_times(clock, edge):
-    db = filled(clock, 0)
+def test_the_first_and_the_last_instant_of_the_calendar_are_times(url, clock, edge):
+    db = filled(url, clock, 0)
     clock.now = edge
     db.save(Note())
     assert db.patch(Order, 3, code="edge").changed == EPOCH + timedelta(milliseconds=edge)

@@ -258,9 +258,9 @@ def test_the_fast_path_of_get_answers_as_the_plan(shop, model, key):
 @pytest.mark.parametrize(
     ("view", "key"), [(SalesOfProduct, "p"), (SalesOfProduct, "q"), (SalesOfBuyer, 1), (SalesOfBuyer, 9)]
 )
-def test_the_fast_path_of_a_group_answers_and_costs_as_the_plan(view, key):
+def test_the_fast_path_of_a_group_answers_and_costs_as_the_plan(url, view, key):
     trace = Trace()
-    with connect("memory://", SCHEMA, workers=0) as local:  # an observer would turn it off
+    with connect(url, SCHEMA, workers=0) as local:  # an observer would turn it off
         fill(local)
         planned, version = local._driver.run(local.operations.find(view, (key,)), trace)
         with budget() as spent:
@@ -272,8 +272,8 @@ def test_the_fast_path_of_a_group_answers_and_costs_as_the_plan(view, key):
 
 
 @pytest.mark.parametrize("key", [(), (1, 2)])
-def test_the_fast_path_of_a_group_refuses_as_the_plan(key):
-    with connect("memory://", SCHEMA, workers=0) as local:
+def test_the_fast_path_of_a_group_refuses_as_the_plan(url, key):
+    with connect(url, SCHEMA, workers=0) as local:
         for verb in (local.get, local.find):
             with pytest.raises(UsageError) as fast:
                 verb(SalesOfBuyer, *key)

@@ -69,15 +69,13 @@ def face(request):
     return FACES[request.param]
 
 
-@pytest.fixture(params=[(face, url) for face in FACES for url in ("memory", "lmdb")], ids="-".join)
-def opened(request, tmp_path):
+@pytest.fixture(params=sorted(FACES))
+def opened(new_url, request):
     """Opens a store with a user, five posts of his and two comments on each; a number is the bound `inline`."""
-    face, engine = request.param
     several = []
 
     def made(inline=1000):
-        url = "memory://" if engine == "memory" else f"lmdb://{tmp_path}/store"
-        db = FACES[face](url, Schema(*DECLARED, inline=inline), workers=0)
+        db = FACES[request.param](new_url(), Schema(*DECLARED, inline=inline), workers=0)
         several.append(db)
         fill(db)
         return db
@@ -205,9 +203,8 @@ def test_what_is_made_again_in_its_transaction_deletes_no_holder(opened, inline)
 
 
 @pytest.mark.parametrize("inline", [0, 1, 3, 1000])
-@pytest.mark.parametrize("url", ["memory://", "lmdb://{}/store"], ids=["memory", "lmdb"])
-def test_what_is_made_again_in_its_batch_deletes_no_holder(tmp_path, url, inline):
-    with connect(url.format(tmp_path), Schema(*DECLARED, inline=inline), workers=0) as db:
+def test_what_is_made_again_in_its_batch_deletes_no_holder(url, inline):
+    with connect(url, Schema(*DECLARED, inline=inline), workers=0) as db:
         fill(db)
         with db.bulk(batch=100) as bulk:
             bulk.delete(User, 1)
@@ -231,9 +228,9 @@ def test_a_refused_delete_in_a_transaction_leaves_holders(opened):
     assert comments(db) == list(range(2 * POSTS))
 
 
-def test_what_a_delete_costs():
+def test_what_a_delete_costs(url):
     """Fence and entity; a scan and a read for each source with holders, a scan for what holds each; a write a table."""
-    with connect("memory://", Schema(*DECLARED), workers=0) as db:
+    with connect(url, Schema(*DECLARED), workers=0) as db:
         fill(db)
         assert "deletes Post, Comment" in str(db.explain.delete(User, 1))
         for model, number, cost in ((Post, 3, (7, 15)), (User, 1, (18, 63))):
@@ -256,7 +253,7 @@ def test_a_holder_that_was_set_aside_and_pointed_elsewhere_stays(opened):
 
 
 @pytest.mark.parametrize("inline", [1000, 0])
-def test_only_the_reference_that_says_so_takes_its_holder_along(face, inline):
+def test_only_the_reference_that_says_so_takes_its_holder_along(url, face, inline):
     class Named(Copy[User]):
         name: str
 
@@ -265,7 +262,7 @@ def test_only_the_reference_that_says_so_takes_its_holder_along(face, inline):
         sender: Ref[User] | None = reference(on_delete="delete")
         reader: Named | None = None
 
-    db = face("memory://", Schema(User, Letter, inline=inline), workers=0)
+    db = face(url, Schema(User, Letter, inline=inline), workers=0)
     db.save_all([User(number=number, name="u") for number in (1, 2)])
     db.save_all(
         [
@@ -284,7 +281,7 @@ def test_only_the_reference_that_says_so_takes_its_holder_along(face, inline):
 
 
 @pytest.mark.parametrize("inline", [1000, 0])
-def test_a_change_that_copies_show_does_not_visit_those_who_take_nothing(face, inline):
+def test_a_change_that_copies_show_does_not_visit_those_who_take_nothing(url, face, inline):
     class Named(Copy[User]):
         name: str
 
@@ -296,7 +293,7 @@ def test_a_change_that_copies_show_does_not_visit_those_who_take_nothing(face, i
         number: Key[int]
         user: Ref[User] = reference(on_delete="delete")
 
-    db = face("memory://", Schema(User, Badge, Follow, inline=inline), workers=0)
+    db = face(url, Schema(User, Badge, Follow, inline=inline), workers=0)
     db.save(User(number=1, name="Ada"))
     db.save(Badge(number=1, owner=Named.of(1)))
     db.save_all([Follow(number=number, user=User.at(1)) for number in range(50)])
@@ -315,7 +312,7 @@ def test_a_change_that_copies_show_does_not_visit_those_who_take_nothing(face, i
 
 
 @pytest.mark.parametrize("inline", [1000, 0])
-def test_a_source_of_another_variant_is_there(face, inline):
+def test_a_source_of_another_variant_is_there(url, face, inline):
     """The commit and a task find an answer where the question was: nothing goes; with the answer it goes."""
 
     class Entry(Model[int]):
@@ -331,7 +328,7 @@ def test_a_source_of_another_variant_is_there(face, inline):
         number: Key[int]
         question: Ref[Question] = reference(on_delete="delete")
 
-    db = face("memory://", Schema(Entry, Question, Answer, Vote, inline=inline), workers=0)
+    db = face(url, Schema(Entry, Question, Answer, Vote, inline=inline), workers=0)
     db.save(Question(number=1))
     db.save(Vote(number=1, question=Question.at(1)))
     db.drain()
@@ -346,7 +343,7 @@ def test_a_source_of_another_variant_is_there(face, inline):
     db.close()
 
 
-def test_a_source_that_was_deleted_before_the_option_takes_no_holder_along():
+def test_a_source_that_was_deleted_before_the_option_takes_no_holder_along(url):
     """A declaration that deletes data would be a trap, also while the task of the delete waits."""
 
     def world(on_delete):
@@ -365,12 +362,12 @@ def test_a_source_that_was_deleted_before_the_option_takes_no_holder_along():
         return User, Post, Named
 
     user, post, named = world("keep")
-    with connect("memory://before the option", Schema(user, post)) as db:
+    with connect(url, Schema(user, post)) as db:
         db.save_all([user(number=number) for number in (1, 2)])
         db.save_all([post(number=number, author=user.at(number), reader=named.of(1)) for number in (1, 2)])
         db.delete(user, 1)
         user, post, named = world("delete")
-        with connect("memory://before the option", Schema(user, post), workers=0) as new:
+        with connect(url, Schema(user, post), workers=0) as new:
             new.backfill(fence=True)
             assert new.verify().clean
             assert new.get(post, 1).reader == new.get(post, 2).reader
@@ -423,7 +420,7 @@ def test_the_version_of_a_holder_that_is_made_again_is_another(opened):
 
 
 @pytest.mark.parametrize("inline", [1000, 0])
-def test_totals_of_what_stays_shrink_with_those_who_went(face, inline):
+def test_totals_of_what_stays_shrink_with_those_who_went(url, face, inline):
     """In the commit of the delete, if the holders went in it; a holder with totals of its own goes like any other."""
 
     class Voter(Model[int]):
@@ -449,10 +446,11 @@ def test_totals_of_what_stays_shrink_with_those_who_went(face, inline):
         answer: Ref[Answer] = by(Vote.answer)
         score: int = total(Vote.value)
 
-    db = face("memory://", Schema(Voter, Answer, Vote, AnswersOf, VotesFor, inline=inline), workers=0)
+    db = face(url, Schema(Voter, Answer, Vote, AnswersOf, VotesFor, inline=inline), workers=0)
     db.save_all([Voter(number=number) for number in (1, 2)])
     db.save_all([Answer(number=number, author=Voter.at(number)) for number in (1, 2)])
     db.save_all([Vote(number=2 * n + k, voter=Voter.at(n), answer=Answer.at(k)) for n in (1, 2) for k in (1, 2)])
+    db.drain()
     assert db.get(Answer, 2).score == 2
     version = db.version(db.get(Answer, 2))
     db.delete(Voter, 1)
@@ -483,7 +481,7 @@ def load(db, text, batch):
             bulk.apply(reader.change(line), len(line))
 
 
-def test_a_dump_of_holders_before_their_source_is_loaded_without_them():
+def test_a_dump_of_holders_before_their_source_is_loaded_without_them(new_url):
     """A reply has a key before that of what it replies to: its line is read before the tombstone is."""
 
     class Reply(Model[int]):
@@ -491,7 +489,7 @@ def test_a_dump_of_holders_before_their_source_is_loaded_without_them():
         to: Ref["Reply"] | None = reference(on_delete="delete")
 
     schema = Schema(Reply, inline=0)
-    with connect("memory://", schema, workers=0) as db, connect("memory://", schema, workers=0) as other:
+    with connect(new_url(), schema, workers=0) as db, connect(new_url(), schema, workers=0) as other:
         db.save_all([Reply(number=2), Reply(number=1, to=Reply.at(2)), Reply(number=3, to=Reply.at(2))])
         db.delete(Reply, 2)
         load(other, dumped(db), batch=1)
@@ -501,9 +499,9 @@ def test_a_dump_of_holders_before_their_source_is_loaded_without_them():
 
 
 @pytest.mark.parametrize("batch", [1, 1000])
-def test_a_dump_of_holders_that_wait_is_loaded_without_them(batch):
+def test_a_dump_of_holders_that_wait_is_loaded_without_them(new_url, batch):
     schema = Schema(*DECLARED, inline=2)
-    with connect("memory://", schema, workers=0) as db, connect("memory://", schema, workers=0) as other:
+    with connect(new_url(), schema, workers=0) as db, connect(new_url(), schema, workers=0) as other:
         fill(db)
         db.patch(Post, 3, author=Author.of(2))
         db.delete(User, 1)
@@ -515,8 +513,8 @@ def test_a_dump_of_holders_that_wait_is_loaded_without_them(batch):
         assert other.verify().clean
 
 
-def test_repair_deletes_a_holder_whose_task_was_lost():
-    with connect("memory://", Schema(*DECLARED, inline=2), workers=0) as db:
+def test_repair_deletes_a_holder_whose_task_was_lost(url):
+    with connect(url, Schema(*DECLARED, inline=2), workers=0) as db:
         fill(db)
         db.delete(User, 1)
         db.run(forget_tasks())

@@ -351,10 +351,10 @@ def test_a_saved_entity_may_have_expired_before(store):
     assert store.db.verify().faults == ()
 
 
-def test_a_dump_holds_what_has_expired_as_it_is_stored(url):
+def test_a_dump_holds_what_has_expired_as_it_is_stored(new_url):
     """So holders load, stay masked where they were, and the sweep of the copy does what that of its source does."""
     clock = Clock()
-    with connect(url, HELD, workers=0, clock=clock) as db:
+    with connect(new_url(), HELD, workers=0, clock=clock) as db:
         db.save(Holder(number=1))
         db.counter("hits:a").add(3)
         db.save_all([Ticket(token="a", holder=Holder.at(1), until=at(10)), Ticket(token="b", holder=Holder.at(1))])
@@ -364,7 +364,7 @@ def test_a_dump_holds_what_has_expired_as_it_is_stored(url):
         lines, rows = dumped(db), io.StringIO()
         db.dump_csv(lambda data: rows.write(data.decode()), Ticket)
         assert [row[0] for row in csv.reader(io.StringIO(rows.getvalue()))] == ["token", "b"]
-        with connect("memory://", HELD, workers=0, clock=clock) as copy:
+        with connect(new_url(), HELD, workers=0, clock=clock) as copy:
             load(copy, lines)
             assert dumped(copy) == lines
             assert copy.find(Ticket, "a") is None
@@ -426,9 +426,9 @@ def test_an_expected_version_of_what_expired_is_a_conflict(store, swept):
     db.delete(Session, "a", if_version=0)
 
 
-def test_children_of_a_group_hold_their_root_and_are_dumped_with_it():
+def test_children_of_a_group_hold_their_root_and_are_dumped_with_it(new_url):
     clock = Clock()
-    with connect("memory://", GROUPS, workers=0, clock=clock) as db:
+    with connect(new_url(), GROUPS, workers=0, clock=clock) as db:
         db.save(Room(name="r", until=at(10)))
         db.save(Message(name="r", number=1))
         clock.tick(10)
@@ -436,7 +436,7 @@ def test_children_of_a_group_hold_their_root_and_are_dumped_with_it():
             db.save(Message(name="r", number=2))
         assert db.sweep().held == 1
         lines = dumped(db)
-        with connect("memory://", GROUPS, workers=0, clock=clock) as again:
+        with connect(new_url(), GROUPS, workers=0, clock=clock) as again:
             load(again, lines)
             assert again.find(Room, "r") is None
             assert again.exists(Message, "r", 1)
@@ -619,55 +619,3 @@ def test_a_sweep_costs_a_scan_and_a_commit_for_each_batch(observed):
     observed.asked.clear()
     observed.db.run(observed.db.operations._begin_background_sweep().step())
     assert observed.asked == ["Scan views 0", "Scan views 0"]  # a worker does not: no view of the schema is watched
-
-
-ONE_ROW = "memory://?span=row"
-
-
-def test_one_row_at_a_time_each_entity_is_swept_by_itself():
-    store = Expiring(FACES["sync"], ONE_ROW)
-    db = store.db
-    for each in "abc":
-        db.save(session(each, nick=each))
-    db.save(Lock(number=1, session=Session.at("b")))
-    store.clock.tick(10)
-    assert store.tokens() == []
-    assert db.get(SessionsOfUser, 1).sessions == 3
-    swept = db.sweep()
-    assert (swept.deleted, swept.held, len(swept.refused)) == (2, 1, 1)
-    assert db.get(SessionsOfUser, 1).sessions == 1
-    db.delete(Lock, 1)
-    assert db.sweep(batch=1, limit=1).deleted == 1
-    assert db.get(SessionsOfUser, 1).sessions == 0
-    db.close()
-
-
-def test_one_row_at_a_time_a_value_of_one_that_has_expired_is_free():
-    store = Expiring(FACES["sync"], ONE_ROW)
-    store.db.save(session("a", nick="ann"))
-    with pytest.raises(NotUnique):
-        store.db.save(session("b", nick="ann"))
-    store.clock.tick(10)
-    store.db.save(session("b", 20, nick="ann"))
-    assert store.db.get(Nick, "ann").source == Session.at("b")
-    assert store.db.sweep().deleted == 1
-    assert store.db.get(Nick, "ann").source == Session.at("b")
-    store.db.close()
-
-
-def test_one_row_at_a_time_a_worker_sweeps():
-    store = Expiring(FACES["sync"], ONE_ROW)
-    db = store.db
-    db.save(session("a"))
-    seconds = [0.0]
-    sweeper = db.operations.sweeper
-    sweeper._clock, sweeper._next = lambda: seconds[0], PAUSE_SECONDS
-    store.clock.tick(10)
-    while db.run(db.operations.jobs.step()):  # other jobs
-        pass
-    assert db.get(SessionsOfUser, 1).sessions == 1
-    seconds[0] += PAUSE_SECONDS
-    while db.run(db.operations.jobs.step()):
-        pass
-    assert db.get(SessionsOfUser, 1).sessions == 0
-    db.close()

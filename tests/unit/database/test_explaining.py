@@ -31,16 +31,16 @@ NUMBERS = MachineNumbers(FORMAT, "memory", this_machine(), dict.fromkeys(BASICS,
 class Shop:
     """A filled shop that writes down what is asked of its store."""
 
-    def __init__(self, face):
+    def __init__(self, face, url):
         self.asked = []
-        self.db = face("memory://", SCHEMA, workers=0, observers=(lambda request, _answer: self.asked.append(request),))
+        self.db = face(url, SCHEMA, workers=0, observers=(lambda request, _answer: self.asked.append(request),))
         fill(self.db)
         self.asked.clear()
 
 
 @pytest.fixture(params=FACES.values(), ids=FACES)
-def shop(request):
-    shop = Shop(request.param)
+def shop(request, url):
+    shop = Shop(request.param, url)
     yield shop
     shop.db.close()
 
@@ -168,9 +168,9 @@ def test_an_explanation_holds_a_bound(shop):
     assert isinstance(explainer(shop).delete(Customer, 1).bound, Bound)
 
 
-def test_counters_are_explained_without_a_request():
+def test_counters_are_explained_without_a_request(url):
     asked = []
-    with connect("memory://", SCHEMA, observers=(lambda *each: asked.append(each),)) as db:
+    with connect(url, SCHEMA, observers=(lambda *each: asked.append(each),)) as db:
         asked.clear()
         explained = db.explain.by(NUMBERS).counter_add("votes:42", keep={"hour": 3}, once=True)
         assert explained.call == "counter('votes:42').add(once=...)"

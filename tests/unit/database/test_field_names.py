@@ -117,8 +117,8 @@ SCHEMA = Schema(Everything, Holder, Listed, *INDEXES, *AGGREGATES)
 
 
 @pytest.fixture(params=[connect, Awaited])
-def db(request, tmp_path):
-    database = request.param(f"lmdb://{tmp_path}/s", SCHEMA, workers=0)
+def db(request, url):
+    database = request.param(url, SCHEMA, workers=0)
     yield database
     database.close()
 
@@ -223,8 +223,8 @@ class Car(Model[int]):
 
 class TestAFieldCalledIfVersion:
     @pytest.fixture(params=[connect, Awaited])
-    def db(self, request):
-        database = request.param("memory://", Schema(Car))
+    def db(self, request, url):
+        database = request.param(url, Schema(Car))
         database.save(Car(number=1))
         yield database
         database.close()
@@ -261,8 +261,8 @@ class Variant(Event):
     more: int = 0
 
 
-def test_helpers_that_fields_hide_have_another_way():
-    with connect("memory://", Schema(Event, Variant)) as db:
+def test_helpers_that_fields_hide_have_another_way(url):
+    with connect(url, Schema(Event, Variant)) as db:
         saved = db.save(Variant(code="a", check="passed", ref="r", source="s"))
         assert (saved.check, saved.ref, saved.source) == ("passed", "r", "s")
         assert saved.at <= datetime.now(UTC)
@@ -299,14 +299,14 @@ def test_an_attribute_that_hides_a_field_is_refused(hiding):
         types.new_class("Hiding", (Event,), {}, lambda space: space.update(source=hiding))
 
 
-def test_names_may_differ_by_case_and_in_json():
+def test_names_may_differ_by_case_and_in_json(url):
     class Cased(Model[int], rename="upper"):
         number: Key[int]
         name: str = ""
         Name: str = msgspec.field(default="", name="other name")
         kept: str = msgspec.field(default="", name="stored_as")
 
-    with connect("memory://", Schema(Cased)) as db:
+    with connect(url, Schema(Cased)) as db:
         db.save(Cased(number=1))
         changes = form(Cased).changes(b'{"stored_as": "a", "NAME": "b", "other name": "c"}')
         assert db.patch(Cased, 1, **changes) == Cased(number=1, name="b", Name="c", kept="a")

@@ -178,10 +178,9 @@ def refused(verb, parameter, folder, fresh=None):
     return found
 
 
-@pytest.fixture(params=["memory", "lmdb"], scope="module")
-def db(request, tmp_path_factory):
-    url = "memory://" if request.param == "memory" else f"lmdb://{tmp_path_factory.mktemp('hostile')}/s"
-    with connect(url, SCHEMA, workers=0) as opened:
+@pytest.fixture(scope="module")
+def db(new_url):
+    with connect(new_url(), SCHEMA, workers=0) as opened:
         opened.save(Thing(number=1, name="a"))
         yield opened
 
@@ -245,9 +244,9 @@ OPENING = [
 
 
 @pytest.mark.parametrize(("function", "parameter"), OPENING)
-def test_opening(function, parameter, tmp_path, monkeypatch):
+def test_opening(url, function, parameter, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(GOOD, "url", "memory://")
+    monkeypatch.setitem(GOOD, "url", url)
     monkeypatch.setitem(GOOD, "schema", SCHEMA)
     monkeypatch.setitem(GOOD, "declarations", Thing)
 

@@ -176,7 +176,7 @@ def test_keys_that_grow_at_one_end_are_named(meeting, monkeypatch):
     assert meeting.spots().ends == ()
 
 
-def test_where_transactions_span_rows_there_are_none():
-    with connect("memory://", SCHEMA, workers=0) as db:
+def test_where_transactions_span_rows_there_are_none(url):
+    with connect(url, SCHEMA, workers=0) as db:
         db.save(Vote(number=1, town="a"))
         assert db.hot_spots() == HotSpots()

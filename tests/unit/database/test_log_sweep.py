@@ -77,8 +77,8 @@ def last(db, view):
 
 
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
-def test_what_is_older_than_declared_is_removed_and_no_more(face, clock):
-    db = face("memory://", SCHEMA, workers=0, clock=clock)
+def test_what_is_older_than_declared_is_removed_and_no_more(url, face, clock):
+    db = face(url, SCHEMA, workers=0, clock=clock)
     for number in range(5):
         db.save(Post(number=number))
         clock.tick(30)
@@ -185,9 +185,9 @@ def test_what_a_sweep_costs(url, clock):
     db.close()
 
 
-def test_a_worker_sweeps_logs_where_views_are_watched_and_asks_nothing_elsewhere(url, clock):
+def test_a_worker_sweeps_logs_where_views_are_watched_and_asks_nothing_elsewhere(new_url, clock):
     for schema, swept in ((SCHEMA, 2), (PLAIN, 0)):
-        db, asked = observed(url.replace("store", schema.views[0].__name__), schema, clock)
+        db, asked = observed(new_url(), schema, clock)
         db.save(Post(number=1))
         clock.tick(3600)
         asked.clear()
@@ -221,7 +221,6 @@ def test_a_schema_that_changes_meanwhile_ends_the_removal_of_unknown_logs(db):
 
 
 def test_logs_of_views_that_only_a_newer_program_knows_stay(url, clock):
-    url = "memory://both-programs" if url == "memory://" else url
     rest = Schema(Post, Posts, Brief)
     with connect(url, rest, workers=0, clock=clock) as older, connect(url, SCHEMA, workers=0, clock=clock) as newer:
         later = Schema(Post, Posts, Brief, Unwatched, Later)

@@ -305,7 +305,7 @@ def test_a_feed_of_groups_has_marks(db):
     assert db.unread(Lines, 1) == Unread(2, 1)
 
 
-def test_marks_are_in_dumps(db, clock, tmp_path):
+def test_marks_are_in_dumps(db, clock, new_url):
     publish(db, "a", "b", "c")
     db.mark(Home, 1, seen=True, read=db.page(Home, 1)[2])
     db.save(Address(email="e", topic="t"))
@@ -317,7 +317,7 @@ def test_marks_are_in_dumps(db, clock, tmp_path):
     class Before(Model[int]):  # so that every model gets another number
         number: Key[int]
 
-    with connect(f"lmdb://{tmp_path}/other", Schema(Before, *reversed(DECLARED)), workers=0, clock=clock) as to:
+    with connect(new_url(), Schema(Before, *reversed(DECLARED)), workers=0, clock=clock) as to:
         load(to, lines)
         assert [to.marks(Home, 1), to.marks(Inbox, "e")] == before
         assert numbers(to.unread(Home, 1)) == (0, 2)
@@ -345,8 +345,7 @@ def renamed_feed():
     return Start
 
 
-def test_marks_are_added_to_a_feed_and_survive_its_rename_and_rebuild(tmp_path):
-    url = f"lmdb://{tmp_path}/store"
+def test_marks_are_added_to_a_feed_and_survive_its_rename_and_rebuild(url):
     first, start = first_feed(), renamed_feed()
     with connect(url, Schema(*PLAIN[:-1], first), workers=0, clock=Clock()) as db:
         fill(db)

@@ -20,9 +20,7 @@ class Wide(Feed[Post]):
 
 
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
-@pytest.mark.parametrize("engine", ["memory", "lmdb"])
-def test_entries_of_large_groups_are_counted_and_marked(face, engine, tmp_path):
-    url = "memory://" if engine == "memory" else f"lmdb://{tmp_path}/store?durability=none"
+def test_entries_of_large_groups_are_counted_and_marked(url, face):
     schema = Schema(Member, Group, Membership, Post, Wide)
     asked = []
     db = face(url, schema, workers=0, clock=Clock(), observers=(lambda request, _answer: asked.append(request),))

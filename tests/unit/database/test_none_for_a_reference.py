@@ -29,9 +29,8 @@ class Player(Model[int]):
 GIVEN = {"number": 1, "club": Side.of("a"), "home": Club.at("a")}
 
 
-@pytest.fixture(params=["memory://", "lmdb"])
-def db(request, tmp_path):
-    url = request.param if request.param != "lmdb" else f"lmdb://{tmp_path}/store"
+@pytest.fixture
+def db(url):
     with connect(url, Schema(Club, Player)) as opened:
         opened.save(Club(code="a"))
         opened.save(Player(**GIVEN))
@@ -52,5 +51,5 @@ def test_it_is_refused(db, verb, field):
         write()
     said = "it must refer to an entity: give a reference, not None, or declare the field with | None"
     key = (1,) if verb == "patch" else (2,)
-    assert error.value.facts == {"model": "Player", "field": field, "reason": said, "key": key}
+    assert error.value.facts.items() >= {"model": "Player", "field": field, "reason": said, "key": key}.items()
     assert db.patch(Player, 1, once=None).once is None

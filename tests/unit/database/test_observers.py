@@ -20,9 +20,9 @@ class Book(Model[int]):
 BOOKS = 12
 
 
-def test_a_get_is_seen():
+def test_a_get_is_seen(url):
     seen = []
-    with connect("memory://", Schema(Author), observers=(lambda request, _answer: seen.append(request),)) as db:
+    with connect(url, Schema(Author), observers=(lambda request, _answer: seen.append(request),)) as db:
         db.save(Author(number=1, name="Ada"))
         seen.clear()
         assert db.get(Author, 1).name == "Ada"
@@ -30,10 +30,10 @@ def test_a_get_is_seen():
     assert [type(request).__name__ for request in seen] == ["Read", "Read"]
 
 
-def test_observers_see_what_the_worker_asks_for(tmp_path):
+def test_observers_see_what_the_worker_asks_for(url):
     rows = []
     observers = (lambda request, _answer: rows.append(len(getattr(request, "rows", ()))),)
-    with connect(f"lmdb://{tmp_path}/books", Schema(Author, Book, inline=2), observers=observers) as db:
+    with connect(url, Schema(Author, Book, inline=2), observers=observers, workers=1) as db:
         db.save(Author(number=1, name="Ada"))
         db.save_all([Book(number=number, author=By.of(1)) for number in range(BOOKS)])
         rows.clear()

@@ -28,8 +28,8 @@ class Note(Model[int]):
 SCHEMA = Schema(Tag, Post, Note)
 
 
-def test_a_reference_that_can_be_empty_is_empty_when_it_is_left_out():
-    with connect("memory://", SCHEMA) as db:
+def test_a_reference_that_can_be_empty_is_empty_when_it_is_left_out(url):
+    with connect(url, SCHEMA) as db:
         saved = db.save(Post(number=1))
         assert saved.answers is None
         assert db.get(Post, 1) == saved
@@ -41,8 +41,8 @@ def test_a_reference_that_can_be_empty_is_empty_when_it_is_left_out():
             db.save(Post(number=6, tag=Tag.at("nothing")))
 
 
-def test_one_that_cannot_be_empty_must_be_given():
-    with connect("memory://", SCHEMA) as db:
+def test_one_that_cannot_be_empty_must_be_given(url):
+    with connect(url, SCHEMA) as db:
         db.save(Tag(word="a"))
         for field, note in (("tag", Note(number=1, tags=[])), ("tags", Note(number=1, tag=Tag.at("a")))):
             with pytest.raises(InvalidValue) as refusal:

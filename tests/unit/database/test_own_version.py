@@ -44,11 +44,6 @@ PLAIN = Schema(Author, Post)
 VIEWED = Schema(Author, Post, PostsOfTitle)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path / 'store'}"
-
-
 @pytest.fixture(params=[connect, Awaited], ids=["sync", "async"])
 def face(request):
     return request.param
@@ -106,8 +101,6 @@ def test_a_version_never_goes_back_over_a_delete(url):
 
 
 def test_a_backfill_keeps_versions(url):
-    if url == "memory://":
-        pytest.skip("a memory store ends with its database")
     with connect(url, PLAIN) as db:
         own = db.version(fill(db))
     with connect(url, VIEWED) as db:
@@ -150,12 +143,12 @@ def test_a_document_stamped_later_than_its_row_is_found_and_mended(url):
         assert parse_root(row_of(db)).own == 1005 < parse_root(row_of(db)).version
 
 
-def test_a_dump_keeps_own_versions(url):
-    with connect(url, VIEWED) as db:
+def test_a_dump_keeps_own_versions(new_url):
+    with connect(new_url(), VIEWED) as db:
         own = db.version(fill(db))
         db.patch(Author, 1, name="Eve")
         text = dumped(db)
-    with connect("memory://", VIEWED) as db:
+    with connect(new_url(), VIEWED) as db:
         load(db, text)
         assert db.version(db.get(Post, 1)) == own
 
@@ -264,10 +257,10 @@ STEPS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS, inline=st.sampled_from([0, 1, 1000]))
-def test_the_version_is_that_of_the_last_own_write_in_any_history(steps, inline):
+def test_the_version_is_that_of_the_last_own_write_in_any_history(new_url, steps, inline):
     ticks = iter(range(1_000, 10**9, 7))
     with connect(
-        "memory://", Schema(Author, Post, PostsOfTitle, inline=inline), clock=lambda: next(ticks), workers=0
+        new_url(), Schema(Author, Post, PostsOfTitle, inline=inline), clock=lambda: next(ticks), workers=0
     ) as db:
         for number in (1, 2):
             db.save(Author(number=number, name=str(number)))

@@ -30,8 +30,8 @@ class Sizes(Aggregate[Item]):
 
 
 @pytest.fixture
-def db():
-    with connect("memory://", Schema(Item, Box, ItemsBySize, Sizes), workers=0) as db:
+def db(url):
+    with connect(url, Schema(Item, Box, ItemsBySize, Sizes), workers=0) as db:
         yield db
 
 
@@ -180,9 +180,9 @@ def test_scan_walks_everything_from_a_cursor_on(db):
     ]
 
 
-def test_a_bound_needs_a_key_field_that_is_left() -> None:
+def test_a_bound_needs_a_key_field_that_is_left(url) -> None:
     class Note(Model[int]):
         number: Key[int]
 
-    with connect("memory://", Schema(Note)) as db, pytest.raises(InvalidQuery):
+    with connect(url, Schema(Note)) as db, pytest.raises(InvalidQuery):
         db.page(Note, 1, since=2)

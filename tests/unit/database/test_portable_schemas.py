@@ -21,11 +21,6 @@ class Comment(Model[str, int]):
 PORTABLE = Schema(User, Comment, portable=True)
 
 
-@pytest.fixture(params=["memory", "lmdb", "row"])
-def url(request, tmp_path):
-    return {"memory": "memory://", "lmdb": f"lmdb://{tmp_path / 'store'}", "row": "memory://?span=row"}[request.param]
-
-
 @pytest.fixture(params=sorted(FACES))
 def db(request, url):
     opened = FACES[request.param](url, PORTABLE)
@@ -81,7 +76,6 @@ def test_a_batch_is_a_commit_for_each_entity(db):
     assert [db.exists(User, name) for name in "cdef"] == [True, True, False, False]
 
 
-@pytest.mark.parametrize("url", ["memory", "lmdb"], indirect=True)
 def test_it_is_a_property_of_the_program(url):
     with FACES["sync"](url, Schema(User, Comment)).db as opened:
         opened.transact(lambda tx: (tx.save(User(name="ada")), tx.save(User(name="bob"))))
@@ -89,7 +83,6 @@ def test_it_is_a_property_of_the_program(url):
         opened.transact(lambda tx: (tx.save(User(name="ada")), tx.save(User(name="bob"))))
 
 
-@pytest.mark.parametrize("url", ["row"], indirect=True)
 def test_a_store_that_changes_one_row_at_a_time_refuses_it_under_any_schema(url):
     with FACES["sync"](url, Schema(User, Comment)).db as opened:
         with pytest.raises(UsageError, match="outside") as refused:

@@ -93,10 +93,9 @@ SCHEMA = Schema(User, Tag, Post, Question, Line, PostsOf, Scores, UserOfName, Po
 RED = UUID(int=1)
 
 
-@pytest.fixture(params=[(Plain, "memory"), (Plain, "lmdb"), (Awaited, "memory"), (Awaited, "lmdb")])
-def db(request, tmp_path):
-    face, engine = request.param
-    opened = face("memory://" if engine == "memory" else f"lmdb://{tmp_path}/db", SCHEMA, workers=0)
+@pytest.fixture(params=[Plain, Awaited])
+def db(url, request):
+    opened = request.param(url, SCHEMA, workers=0)
     opened.save_all([User(number=1, name="Ada"), User(number=2, name="Bea")])
     opened.save(Tag(id=RED, word="red"))
     opened.save(Post(number=1, author=Author.of(1), tag=Tag.at(RED), score=3))
@@ -146,8 +145,8 @@ def test_the_body_of_a_transaction_takes_them(db):
     assert not db.exists(Line, "o", 1)
 
 
-def test_a_bulk_writer_takes_them():
-    db = Plain("memory://", SCHEMA)
+def test_a_bulk_writer_takes_them(url):
+    db = Plain(url, SCHEMA)
     db.save_all([User(number=1, name="Ada"), User(number=2, name="Bea")])
     with db.bulk() as bulk:
         bulk.patch(User, Author.of(1), name="Eve")
@@ -282,8 +281,8 @@ def test_get_many_of_a_unique_index(db):
 
 
 @pytest.mark.parametrize("cls", [PostsOf, Scores, UserOfName, User])
-def test_what_get_many_costs_is_within_its_bound(cls):
-    with Plain("memory://", SCHEMA).db as db:
+def test_what_get_many_costs_is_within_its_bound(url, cls):
+    with Plain(url, SCHEMA).db as db:
         db.save_all([User(number=1, name="Ada"), User(number=2, name="Bea")])
         db.save(Post(number=1, author=Author.of(1), score=3))
         keys = {
@@ -319,8 +318,8 @@ def test_none_in_a_unique_index_is_not_one_row(db):
     assert len(db.page(PostOfTag, None)) == 2
 
 
-def test_explain_takes_them():
-    with Plain("memory://", SCHEMA).db as db:
+def test_explain_takes_them(url):
+    with Plain(url, SCHEMA).db as db:
         assert str(db.explain.get(User, Author.of(1))).count("User(1)")
         assert "Tag" in str(db.explain.patch(Tag, Tag.at(RED), word="x"))
         assert "Line('o', 1)" in str(db.explain.delete(Line, Line.at("o", 1)))

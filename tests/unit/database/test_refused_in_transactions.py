@@ -1,7 +1,6 @@
 """A write that is refused inside a transaction leaves no trace in it: reads, later writes and commit are as without."""
 
 import asyncio
-import functools
 
 import pytest
 
@@ -138,7 +137,7 @@ def clock():
     return 1_000_000
 
 
-def sync_outcome(steps):
+def sync_outcome(url, steps):
     """What each step of one transaction returned or was refused with, and every row of the store behind it."""
     seen = []
 
@@ -150,14 +149,14 @@ def sync_outcome(steps):
                 with pytest.raises(refusal):
                     getattr(transaction, verb)(*given, **named)
 
-    with connect("memory://", SCHEMA, workers=0, clock=clock) as db:
+    with connect(url, SCHEMA, workers=0, clock=clock) as db:
         for entity in START:
             db.save(entity)
         db.transact(body)
         return seen, [db.run(everything(table)) for table in TABLES]
 
 
-def async_outcome(steps):
+def async_outcome(url, steps):
     seen = []
 
     async def body(transaction):
@@ -169,7 +168,7 @@ def async_outcome(steps):
                     await getattr(transaction, verb)(*given, **named)
 
     async def main():
-        async with connect_async("memory://", SCHEMA, workers=0, clock=clock) as db:
+        async with connect_async(url, SCHEMA, workers=0, clock=clock) as db:
             for entity in START:
                 await db.save(entity)
             await db.transact(body)
@@ -186,27 +185,28 @@ def allowed(steps):
     return [(step, None) for step in steps]
 
 
-@functools.cache
-def without(outcome):
+def without(outcome, url):
     """The outcome of the same transaction, had nothing in it been refused."""
-    return outcome(allowed([*BEFORE, *AFTER]))
+    return outcome(url, allowed([*BEFORE, *AFTER]))
 
 
 @pytest.mark.parametrize("outcome", [sync_outcome, async_outcome])
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_refused_write_leaves_no_trace_in_its_transaction(outcome, name):
+def test_a_refused_write_leaves_no_trace_in_its_transaction(new_url, outcome, name):
     refused, refusal = REFUSED[name]
-    assert outcome([*allowed(BEFORE), *[(refused, refusal)] * 2, *allowed(AFTER)]) == without(outcome)
+    found = outcome(new_url(), [*allowed(BEFORE), *[(refused, refusal)] * 2, *allowed(AFTER)])
+    assert found == without(outcome, new_url())
 
 
-def test_all_refusals_in_one_transaction_leave_no_trace():
+def test_all_refusals_in_one_transaction_leave_no_trace(new_url):
     refusals = list(REFUSED.values())
-    assert sync_outcome([*allowed(BEFORE), *refusals, *allowed(AFTER)]) == without(sync_outcome)
+    found = sync_outcome(new_url(), [*allowed(BEFORE), *refusals, *allowed(AFTER)])
+    assert found == without(sync_outcome, new_url())
 
 
 @pytest.mark.parametrize("name", [name for name in REFUSED if not name.endswith("the transaction took")])
-def test_a_transaction_with_nothing_but_a_refused_write_writes_nothing(name):
-    assert sync_outcome([REFUSED[name]]) == sync_outcome([])
+def test_a_transaction_with_nothing_but_a_refused_write_writes_nothing(new_url, name):
+    assert sync_outcome(new_url(), [REFUSED[name]]) == sync_outcome(new_url(), [])
 
 
 TAKING = {
@@ -221,15 +221,15 @@ TAKING = {
 
 @pytest.mark.parametrize("outcome", [sync_outcome, async_outcome])
 @pytest.mark.parametrize("name", TAKING)
-def test_a_value_that_the_transaction_took_refuses_it_at_its_end_unless_it_is_freed(outcome, name):
+def test_a_value_that_the_transaction_took_refuses_it_at_its_end_unless_it_is_freed(new_url, outcome, name):
     freed = ("delete", (Member, 10), {})
     with pytest.raises(NotUnique) as refused:
-        outcome(allowed([*BEFORE, TAKING[name]]))
+        outcome(new_url(), allowed([*BEFORE, TAKING[name]]))
     assert refused.value.facts["owner"] == "Member(10)"
-    outcome(allowed([*BEFORE, TAKING[name], freed]))
+    outcome(new_url(), allowed([*BEFORE, TAKING[name], freed]))
 
 
-def test_a_value_taken_in_the_store_refuses_the_transaction_at_its_end():
+def test_a_value_taken_in_the_store_refuses_the_transaction_at_its_end(url):
     """Until then the body may still free it; whether it did is known at the commit."""
 
     def taking(transaction):
@@ -240,7 +240,7 @@ def test_a_value_taken_in_the_store_refuses_the_transaction_at_its_end():
         taking(transaction)
         transaction.patch(Member, 1, mail="another")
 
-    with connect("memory://", SCHEMA, workers=0) as db:
+    with connect(url, SCHEMA, workers=0) as db:
         for entity in START:
             db.save(entity)
         before = [db.run(everything(table)) for table in TABLES]
@@ -252,7 +252,7 @@ def test_a_value_taken_in_the_store_refuses_the_transaction_at_its_end():
 
 
 @pytest.mark.parametrize("verb", ["save", "create", "upsert", "get_or_create", "patch", "save_all"])
-def test_a_refused_verb_by_itself_writes_nothing(verb):
+def test_a_refused_verb_by_itself_writes_nothing(url, verb):
     """Refused only when claims are settled, behind all decisions."""
     fields = {"points": 5, "mail": "mail 1"}
     calls = {
@@ -263,7 +263,7 @@ def test_a_refused_verb_by_itself_writes_nothing(verb):
         "patch": lambda db: db.patch(Member, 2, **fields),
         "save_all": lambda db: db.save_all([member(20), member(21, **fields), member(3, points=9)]),
     }
-    with connect("memory://", SCHEMA, workers=0, clock=clock) as db:
+    with connect(url, SCHEMA, workers=0, clock=clock) as db:
         for entity in START:
             db.save(entity)
         before = [db.run(everything(table)) for table in TABLES]

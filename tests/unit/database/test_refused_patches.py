@@ -76,9 +76,8 @@ class ClubsByName(Index[Club]):
 SITE = Schema(Goal, PointsOf, Club, Match, League, ClubsByName)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def db(request, tmp_path):
-    url = "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store"
+@pytest.fixture
+def db(url):
     with connect(url, SITE, workers=0) as database:
         database.save(Club(code="A"))
         database.save(League(number=1, club=Member.of("A"), refs=[]))

@@ -8,8 +8,8 @@ from tests.unit.database.shop import SHOP, Product, Purchase, fill, purchase
 
 
 @pytest.fixture
-def db():
-    with connect("memory://", Schema(*SHOP)) as database:
+def db(url):
+    with connect(url, Schema(*SHOP)) as database:
         fill(database)
         yield database
 

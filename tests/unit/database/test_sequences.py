@@ -56,11 +56,6 @@ SCHEMA = Schema(User, Comment, Badge, Titles)
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path / 'store'}"
-
-
 @pytest.fixture(params=sorted(FACES))
 def db(request, url):
     opened = FACES[request.param](url, SCHEMA, clock=lambda: 1_700_000_000_000)
@@ -176,8 +171,8 @@ def test_a_transaction_sees_its_numbers(db):
     assert db.create(badge(title="d")).number == 3
 
 
-def test_a_write_refused_inside_a_transaction_takes_none():
-    with connect("memory://", SCHEMA) as db:
+def test_a_write_refused_inside_a_transaction_takes_none(url):
+    with connect(url, SCHEMA) as db:
         db.save(User(name="ada"))
 
         def body(tx):
@@ -189,8 +184,8 @@ def test_a_write_refused_inside_a_transaction_takes_none():
         assert numbers(db.transact(body)) == [1, 2]
 
 
-def test_transactions_that_meet_run_again_and_leave_no_hole():
-    with connect("memory://", SCHEMA) as db:
+def test_transactions_that_meet_run_again_and_leave_no_hole(url):
+    with connect(url, SCHEMA) as db:
         db.save(User(name="ada"))
         runs = []
 
@@ -205,8 +200,8 @@ def test_transactions_that_meet_run_again_and_leave_no_hole():
         assert runs == [1, 2]
 
 
-def test_a_transaction_that_reads_two_moments_runs_again():
-    with connect("memory://", SCHEMA) as db:
+def test_a_transaction_that_reads_two_moments_runs_again(url):
+    with connect(url, SCHEMA) as db:
         db.save(User(name="ada"))
         seen = []
 
@@ -270,7 +265,7 @@ def test_bulk_reads_the_rows_of_a_batch_together(url):
 
 
 def test_a_loaded_store_continues_behind_the_greatest(url):
-    with connect("memory://", SCHEMA) as db:
+    with connect(url, SCHEMA) as db:
         db.save_all([User(name="ada"), User(name="bob")])
         for title in "abc":
             db.create(badge(title=title))
@@ -288,7 +283,7 @@ def test_a_loaded_store_continues_behind_the_greatest(url):
         assert db.create(badge("bob", "x")).number == 2, "of the deleted one only the tombstone was in the dump"
 
 
-def test_a_dump_has_roots_first_where_references_form_a_cycle():
+def test_a_dump_has_roots_first_where_references_form_a_cycle(new_url):
     class Thread(Model[str]):
         name: Key[str]
         last: Ref["Answer"] | None = None
@@ -299,11 +294,11 @@ def test_a_dump_has_roots_first_where_references_form_a_cycle():
         number: Key[int] = GENERATED
 
     schema = Schema(Thread, Answer)
-    with connect("memory://", schema) as db:
+    with connect(new_url(), schema) as db:
         db.save(Thread(name="t"))
         db.patch(Thread, "t", last=db.create(Answer(name="t")).ref())
         text = dumped(db)
-    with connect("memory://", schema) as db:
+    with connect(new_url(), schema) as db:
         load(db, text)
         assert db.get(Thread, "t").last == Answer.at("t", 1)
         assert db.create(Answer(name="t")).number == 2
@@ -320,8 +315,8 @@ def test_bulk_numbers_in_order(url):
         assert [(each.number, each.title) for each in found] == [(place + 1, str(place)) for place in range(50)]
 
 
-def test_a_count_behind_its_children_refuses_to_number():
-    with connect("memory://", SCHEMA) as db:
+def test_a_count_behind_its_children_refuses_to_number(url):
+    with connect(url, SCHEMA) as db:
         db.save(User(name="ada"))
         db.create(badge(title="a"))
         root = db.operations.root(User, ("ada",))
@@ -342,10 +337,10 @@ def test_a_count_behind_its_children_refuses_to_number():
         assert db.verify().clean
 
 
-def test_verify_knows_the_counts_of_more_roots_than_it_keeps(monkeypatch):
+def test_verify_knows_the_counts_of_more_roots_than_it_keeps(url, monkeypatch):
     """A batch has some roots that are kept, and so many others that those are dropped."""
     monkeypatch.setattr(sequence_check, "KEPT_SEQUENCES", 30)
-    with connect("memory://", SCHEMA) as db:
+    with connect(url, SCHEMA) as db:
         db.save_all([User(name=f"user {number}") for number in range(40)])
         with db.bulk() as bulk:
             for place in range(1_100):  # a batch is 500
@@ -369,8 +364,8 @@ DAMAGE = [b"", b"\x01", bytes(7), bytes(9), b"\xff" * 8, b"\x80" + bytes(7), b"x
 
 
 @pytest.mark.parametrize("value", DAMAGE, ids=[str(len(value)) + value[:1].hex() for value in DAMAGE])
-def test_a_count_that_cannot_be_read_is_named_found_and_mended(value):
-    with connect("memory://", SCHEMA) as db:
+def test_a_count_that_cannot_be_read_is_named_found_and_mended(url, value):
+    with connect(url, SCHEMA) as db:
         db.save_all([User(name="ada"), User(name="bob")])
         for title in "abc":
             db.create(badge(title=title))
@@ -404,8 +399,8 @@ def test_a_count_that_cannot_be_read_is_named_found_and_mended(value):
         assert db.get(User, "ada").karma == 7
 
 
-def test_a_count_that_cannot_be_read_and_has_no_children_starts_again():
-    with connect("memory://", SCHEMA) as db:
+def test_a_count_that_cannot_be_read_and_has_no_children_starts_again(url):
+    with connect(url, SCHEMA) as db:
         db.save(User(name="ada"))
         damage_count(db, b"?")
         (fault,) = db.verify().faults
@@ -414,8 +409,8 @@ def test_a_count_that_cannot_be_read_and_has_no_children_starts_again():
         assert db.create(badge()).number == 1
 
 
-def test_repair_of_two_counts_of_one_root():
-    with connect("memory://", SCHEMA) as db:
+def test_repair_of_two_counts_of_one_root(url):
+    with connect(url, SCHEMA) as db:
         db.save(User(name="ada"))
         db.create(badge())
         db.create(Comment(at=NOON, name="ada"))
@@ -464,11 +459,10 @@ def test_a_root_with_a_generated_key_is_not_generated_by_its_children():
         Schema(Reply)
 
 
-def test_stored_entities_do_not_enter_a_group(tmp_path):
+def test_stored_entities_do_not_enter_a_group(url):
     def model(**space):
         return declare("Note", Model, {"name": Key[str], "number": Key[int]}, **space)
 
-    url = f"lmdb://{tmp_path / 'store'}"
     with connect(url, Schema(User, model(child_of=User, number=GENERATED))):
         pass
     with connect(url, Schema(User, model(child_of=User))) as db:  # no entities: everything is possible
@@ -480,36 +474,34 @@ def test_stored_entities_do_not_enter_a_group(tmp_path):
         connect(url, Schema(User, Badge, model(child_of=User, number=GENERATED)))
 
 
-def renamed_parts(tmp_path, root_fields, fields, **space):
+def renamed_parts(url, root_fields, fields, **space):
     """A root and its children under other names for the parts of their keys; opened, with what is there."""
     user = declare("User", Model, root_fields, evolution=(renamed("name", to="nick"),))
     note = declare("Note", Model, fields, child_of=user, **space)
-    return user, note, connect(f"lmdb://{tmp_path / 'store'}", Schema(user, note), workers=0)
+    return user, note, connect(url, Schema(user, note), workers=0)
 
 
-def test_the_numbered_part_and_the_parts_of_the_root_can_be_renamed(tmp_path):
-    user, note, db = renamed_parts(
-        tmp_path, {"name": Key[str]}, {"name": Key[str], "number": Key[int]}, number=GENERATED
-    )
+def test_the_numbered_part_and_the_parts_of_the_root_can_be_renamed(url):
+    user, note, db = renamed_parts(url, {"name": Key[str]}, {"name": Key[str], "number": Key[int]}, number=GENERATED)
     with db:
         db.save(user(name="ada"))
         db.save_all([note(name="ada") for _ in range(3)])
         db.delete(note, "ada", 3)
     steps = (renamed("number", to="place"),)
     parts = {"name": Key[str], "place": Key[int]}
-    user, note, db = renamed_parts(tmp_path, {"name": Key[str]}, parts, place=GENERATED, evolution=steps)
+    user, note, db = renamed_parts(url, {"name": Key[str]}, parts, place=GENERATED, evolution=steps)
     with db:
         assert db.get(note, "ada", 2) == note(name="ada", place=2)
         assert db.create(note(name="ada")).place == 4
         assert db.verify().clean
     steps = (*steps, renamed("name", to="nick"))
     parts = {"nick": Key[str], "place": Key[int]}
-    user, note, db = renamed_parts(tmp_path, {"nick": Key[str]}, parts, place=GENERATED, evolution=steps)
+    user, note, db = renamed_parts(url, {"nick": Key[str]}, parts, place=GENERATED, evolution=steps)
     with db:
         assert db.get(user, "ada") == user(nick="ada")
         assert db.create(note(nick="ada")).place == 5
         assert db.verify().clean
     with pytest.raises(SchemaMismatch, match="entity group"):  # the same part, and no number any more
-        renamed_parts(tmp_path, {"nick": Key[str]}, parts, evolution=steps)
+        renamed_parts(url, {"nick": Key[str]}, parts, evolution=steps)
     with pytest.raises(SchemaMismatch, match="can be renamed and nothing else"):  # not declared as renamed
-        renamed_parts(tmp_path, {"nick": Key[str]}, {"nick": Key[str], "rank": Key[int]}, rank=GENERATED)
+        renamed_parts(url, {"nick": Key[str]}, {"nick": Key[str], "rank": Key[int]}, rank=GENERATED)

@@ -85,13 +85,13 @@ MODELS = (Maker, Product, Shelf, Products, TitlesOfSecond, SizeOfTitle, Shelves)
 BOUNDS = pytest.mark.parametrize("inline", [1000, 0], ids=["within the bound", "as a task"])
 
 
-def opened(inline, **options):
-    return connect("memory://", Schema(*MODELS, inline=inline), workers=0, **options)
+def opened(url, inline, **options):
+    return connect(url, Schema(*MODELS, inline=inline), workers=0, **options)
 
 
-def filled(inline, *stubborn, others=2, **options):
+def filled(url, inline, *stubborn, others=2, **options):
     """Makers 1 and 2; products 1, 2, ... of maker 1 in the order of their keys, the stubborn ones between others."""
-    db = opened(inline, **options)
+    db = opened(url, inline, **options)
     db.save_all([Maker(id=1, name="old"), Maker(id=2, name="second")])
     db.save(Product(id=1, maker=MadeBy.of(1), title="first"))
     for number, fields in enumerate(stubborn, 2):
@@ -113,9 +113,9 @@ FIXES = {"note": "", "title": "short", "mood": ""}
 
 @BOUNDS
 @pytest.mark.parametrize("kind", STUBBORN)
-def test_it_is_named_and_the_others_follow(inline, kind):
+def test_it_is_named_and_the_others_follow(url, inline, kind):
     fields, name, error = STUBBORN[kind]
-    db = filled(inline, fields)
+    db = filled(url, inline, fields)
     left = db.tasks(db.patch(Maker, 1, name=name))
     db.drain()
     assert db.get(Maker, 1).name == name
@@ -143,9 +143,9 @@ def test_it_is_named_and_the_others_follow(inline, kind):
 
 @BOUNDS
 @pytest.mark.parametrize("kind", STUBBORN)
-def test_it_follows_when_it_has_been_changed(inline, kind):
+def test_it_follows_when_it_has_been_changed(url, inline, kind):
     fields, name, _error = STUBBORN[kind]
-    db = filled(inline, fields)
+    db = filled(url, inline, fields)
     db.patch(Maker, 1, name=name)
     db.drain()
     db.patch(Product, 2, **{field: FIXES[field] for field in fields})
@@ -158,9 +158,9 @@ def test_it_follows_when_it_has_been_changed(inline, kind):
 
 @BOUNDS
 @pytest.mark.parametrize("kind", STUBBORN)
-def test_it_follows_when_its_source_has_been_changed(inline, kind):
+def test_it_follows_when_its_source_has_been_changed(url, inline, kind):
     fields, name, _error = STUBBORN[kind]
-    db = filled(inline, fields)
+    db = filled(url, inline, fields)
     db.patch(Maker, 1, name=name)
     db.drain()
     left = db.tasks(db.patch(Maker, 1, name="old", size=3))
@@ -173,8 +173,8 @@ def test_it_follows_when_its_source_has_been_changed(inline, kind):
 
 @BOUNDS
 @pytest.mark.parametrize("away", ["deleted", "of another source"])
-def test_it_is_dropped_when_it_has_nothing_to_follow(inline, away):
-    db = filled(inline, {"mood": "picky"})
+def test_it_is_dropped_when_it_has_nothing_to_follow(url, inline, away):
+    db = filled(url, inline, {"mood": "picky"})
     db.patch(Maker, 1, name="new")
     db.drain()
     if away == "deleted":
@@ -187,8 +187,8 @@ def test_it_is_dropped_when_it_has_nothing_to_follow(inline, away):
 
 
 @BOUNDS
-def test_it_is_tried_again_on_request(inline):
-    db = filled(inline, {"mood": "picky"})
+def test_it_is_tried_again_on_request(url, inline):
+    db = filled(url, inline, {"mood": "picky"})
     db.patch(Maker, 1, name="new")
     db.drain()
     since = db.set_aside()[0].since
@@ -197,8 +197,8 @@ def test_it_is_tried_again_on_request(inline):
 
 
 @BOUNDS
-def test_a_whole_transaction_with_it_goes_through(inline):
-    db = filled(inline, {"mood": "picky"})
+def test_a_whole_transaction_with_it_goes_through(url, inline):
+    db = filled(url, inline, {"mood": "picky"})
 
     def both(work):
         work.patch(Maker, 1, name="new")
@@ -212,9 +212,9 @@ def test_a_whole_transaction_with_it_goes_through(inline):
 
 
 @BOUNDS
-def test_a_unique_value_that_another_one_has_taken(inline):
+def test_a_unique_value_that_another_one_has_taken(url, inline):
     """Found out when the unit is settled against the store, after every holder was decided."""
-    db = filled(inline, {"title": "same"})
+    db = filled(url, inline, {"title": "same"})
     db.save(Product(id=50, maker=MadeBy.of(2), title="same"))
     db.patch(Maker, 1, name="second")
     db.drain()
@@ -231,8 +231,8 @@ def test_a_unique_value_that_another_one_has_taken(inline):
 
 
 @BOUNDS
-def test_of_two_that_want_one_unique_value_one_has_it(inline):
-    db = opened(inline)
+def test_of_two_that_want_one_unique_value_one_has_it(url, inline):
+    db = opened(url, inline)
     db.save_all([Maker(id=1, name="one"), Maker(id=2, name="two")])
     db.save_all([Product(id=n, maker=MadeBy.of(n), title="same") for n in (1, 2)])
     db.save_all([Maker(id=1, name="second"), Maker(id=2, name="second")])
@@ -242,8 +242,8 @@ def test_of_two_that_want_one_unique_value_one_has_it(inline):
     assert db.verify().found == {"copy": {"different": 1}}
 
 
-def test_unique_values_that_change_hands_among_holders_are_settled_together():
-    db = opened(1000)
+def test_unique_values_that_change_hands_among_holders_are_settled_together(url):
+    db = opened(url, 1000)
     db.save_all([Maker(id=1, name="one"), Maker(id=2, name="second")])
     db.save_all([Product(id=n, maker=MadeBy.of(n), title="same") for n in (1, 2)])
     db.save_all([Maker(id=1, name="second"), Maker(id=2, name="two")])
@@ -253,8 +253,8 @@ def test_unique_values_that_change_hands_among_holders_are_settled_together():
 
 
 @BOUNDS
-def test_what_the_user_writes_himself_is_refused_as_ever(inline):
-    db = filled(inline, {"mood": "picky"})
+def test_what_the_user_writes_himself_is_refused_as_ever(url, inline):
+    db = filled(url, inline, {"mood": "picky"})
     with pytest.raises(InvalidValue):
         db.save(Product(id=3, maker=MadeBy.of(2), mood="picky"))
     with pytest.raises(LimitExceeded):
@@ -264,8 +264,8 @@ def test_what_the_user_writes_himself_is_refused_as_ever(inline):
 
 @BOUNDS
 @pytest.mark.parametrize("holders", [0, 1, 3])
-def test_a_value_that_no_holder_could_hold_is_refused_at_the_source(inline, holders):
-    db = opened(inline)
+def test_a_value_that_no_holder_could_hold_is_refused_at_the_source(url, inline, holders):
+    db = opened(url, inline)
     db.save(Maker(id=1, name="old"))
     db.save_all([Product(id=n, maker=MadeBy.of(1), title=str(n)) for n in range(holders)])
     with pytest.raises(InvalidValue, match="cannot hold the new value"):
@@ -276,8 +276,8 @@ def test_a_value_that_no_holder_could_hold_is_refused_at_the_source(inline, hold
 
 
 @BOUNDS
-def test_one_on_the_second_hop_is_named_with_the_source_it_did_not_follow(inline):
-    db = filled(inline, {"title": "t" * 140})
+def test_one_on_the_second_hop_is_named_with_the_source_it_did_not_follow(url, inline):
+    db = filled(url, inline, {"title": "t" * 140})
     db.save(Shelf(id=1, about=Shown.of(2)))
     db.patch(Maker, 1, name="n" * 155)  # the product can hold it, and the shelf
     db.drain()
@@ -288,8 +288,8 @@ def test_one_on_the_second_hop_is_named_with_the_source_it_did_not_follow(inline
     assert db.get(Shelf, 1).about.made_by == "n" * 155
 
 
-def test_a_refused_holder_leaves_nothing_of_itself_in_the_commit():
-    db = filled(1000, {"title": "t" * 150})
+def test_a_refused_holder_leaves_nothing_of_itself_in_the_commit(url):
+    db = filled(url, 1000, {"title": "t" * 150})
     before = {table: rows_of(db, table) for table in ("roots", "views", "counts")}
     of_holder = db.operations.kind(Product).key((2,))
     db.patch(Maker, 1, name=LONG, size=7)
@@ -315,8 +315,8 @@ def plant(db, table, key, row):
 
 class TestDamage:
     @BOUNDS
-    def test_of_a_group_sets_aside_those_that_count_in_it(self, inline):
-        db = filled(inline, {"title": "damaged"})
+    def test_of_a_group_sets_aside_those_that_count_in_it(self, url, inline):
+        db = filled(url, inline, {"title": "damaged"})
         group = db.operations.catalog.views[SizeOfTitle]
         key = group.prefix + group.key.codec.encode(("damaged",))
         assert key in rows_of(db, "counts")
@@ -327,16 +327,16 @@ class TestDamage:
         assert {db.get(Product, number).maker.size for number in (1, 100, 101)} == {4}
 
     @BOUNDS
-    def test_of_a_holder_is_written_down_with_it(self, inline):
-        db = filled(inline, {})
+    def test_of_a_holder_is_written_down_with_it(self, url, inline):
+        db = filled(url, inline, {})
         plant(db, "roots", db.operations.kind(Product).key((2,)), {b"d:b": b"\x00\x00 torn"})
         db.patch(Maker, 1, name="new")
         db.drain()
         assert [(each.holder, each.error) for each in db.set_aside()] == [("Product(2)", "Corrupt")]
         assert {db.get(Product, number).maker.name for number in (1, 100, 101)} == {"new"}
 
-    def test_of_a_source_sets_its_task_aside_once_for_all_holders(self):
-        db = filled(0, {}, others=300)
+    def test_of_a_source_sets_its_task_aside_once_for_all_holders(self, url):
+        db = filled(url, 0, {}, others=300)
         db.patch(Maker, 1, name="new")
         key = db.operations.kind(Maker).key((1,))
         whole = rows_of(db, "roots")[key]
@@ -352,8 +352,8 @@ class TestDamage:
         assert db.get(Product, 250 + 1).maker.name == "new"
         assert db.verify().clean
 
-    def test_of_an_entry_is_named_and_removed_by_repair(self):
-        db = filled(0, {"mood": "picky"})
+    def test_of_an_entry_is_named_and_removed_by_repair(self, url):
+        db = filled(url, 0, {"mood": "picky"})
         db.patch(Maker, 1, name="new")
         db.drain()
         (key,) = [key for key in rows_of(db, "system") if key.startswith(outbox.SET_ASIDE.start)]
@@ -369,9 +369,9 @@ def whole_again(key, row):
     return Atomically(lambda store: store.replace("roots", {key: row})).__iter__()
 
 
-def test_a_store_that_cannot_answer_is_nobodys_fault():
+def test_a_store_that_cannot_answer_is_nobodys_fault(url):
     """It ends the drain, and nothing is set aside for it."""
-    db = filled(0, {})
+    db = filled(url, 0, {})
     db.patch(Maker, 1, name="new")
     engine = db._driver.engine
     transaction = engine.transaction
@@ -389,8 +389,8 @@ def test_a_store_that_cannot_answer_is_nobodys_fault():
     assert db.verify().clean
 
 
-def test_a_full_store_ends_the_drain_and_sets_nothing_aside():
-    db = filled(0, {})
+def test_a_full_store_ends_the_drain_and_sets_nothing_aside(url):
+    db = filled(url, 0, {})
     db.patch(Maker, 1, name="new")
     engine = db._driver.engine
     transaction = engine.transaction
@@ -413,8 +413,8 @@ def test_a_full_store_ends_the_drain_and_sets_nothing_aside():
 class TestTurns:
     """No task holds up another, however many holders it has."""
 
-    def test_a_large_fan_out_and_a_small_one_take_turns(self):
-        db = filled(0, others=40)
+    def test_a_large_fan_out_and_a_small_one_take_turns(self, url):
+        db = filled(url, 0, others=40)
         db.save_all([Product(id=1000 + n, maker=MadeBy.of(2), title=f"x{n}") for n in range(2)])
         db.patch(Maker, 1, name="new")
         db.patch(Maker, 2, name="2nd")
@@ -424,8 +424,8 @@ class TestTurns:
         done = [db.get(Product, 100 + n).maker.name for n in range(40)].count("new")
         assert 0 < done < 40
 
-    def test_one_that_the_store_refuses_lets_the_others_go_first(self, monkeypatch):
-        db = filled(0)
+    def test_one_that_the_store_refuses_lets_the_others_go_first(self, url, monkeypatch):
+        db = filled(url, 0)
         db.save(Product(id=1000, maker=MadeBy.of(2), title="x"))
         db.patch(Maker, 1, name="new")
         db.patch(Maker, 2, name="2nd")
@@ -448,9 +448,9 @@ class TestTurns:
         assert db.get(Product, number).maker.name == name
 
 
-def test_an_error_that_does_not_come_back_is_not_the_holders():
+def test_an_error_that_does_not_come_back_is_not_the_holders(url):
     """What a signal handler raises in the middle of a holder's decision goes to the caller, and nothing is written."""
-    db = filled(1000, {})
+    db = filled(url, 1000, {})
     raised = []
     check = Product.check
 
@@ -472,9 +472,8 @@ def test_an_error_that_does_not_come_back_is_not_the_holders():
     assert db.verify().clean
 
 
-def test_the_worker_does_what_is_not_set_aside(tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none"
-    with connect(url, Schema(*MODELS, inline=0)) as db:
+def test_the_worker_does_what_is_not_set_aside(url):
+    with connect(url, Schema(*MODELS, inline=0), workers=1) as db:
         db.save(Maker(id=1, name="old"))
         db.save_all(
             [Product(id=n, maker=MadeBy.of(1), title=str(n), mood="broken" if n == 3 else "") for n in range(6)]
@@ -485,16 +484,15 @@ def test_the_worker_does_what_is_not_set_aside(tmp_path):
         assert {db.get(Product, n).maker.name for n in (0, 1, 2, 4, 5)} == {"new"}
 
 
-def test_a_holder_set_aside_is_a_fault_although_a_task_of_its_source_waits():
-    db = filled(0, {"mood": "picky"})
+def test_a_holder_set_aside_is_a_fault_although_a_task_of_its_source_waits(url):
+    db = filled(url, 0, {"mood": "picky"})
     db.patch(Maker, 1, name="new")
     db.drain()
     db.patch(Maker, 1, name="newer")
     assert [fault.entity for fault in db.verify().faults] == ["Product(2)"]
 
 
-def test_what_is_set_aside_survives_the_process(tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none"
+def test_what_is_set_aside_survives_the_process(url):
     for_all = Schema(*MODELS, inline=0)
     with connect(url, for_all, workers=0) as db:
         db.save(Maker(id=1, name="old"))
@@ -508,8 +506,8 @@ def test_what_is_set_aside_survives_the_process(tmp_path):
         assert db.verify().clean
 
 
-def test_many_that_are_set_aside_are_listed_up_to_a_limit():
-    db = filled(1000, *[{"mood": "picky"}] * 230, others=0)
+def test_many_that_are_set_aside_are_listed_up_to_a_limit(url):
+    db = filled(url, 1000, *[{"mood": "picky"}] * 230, others=0)
     db.patch(Maker, 1, name="new")
     assert len(db.set_aside()) == 230
     assert len(db.set_aside(3)) == 3

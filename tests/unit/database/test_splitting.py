@@ -15,8 +15,6 @@ from oneread.store.rows import RowRange
 from oneread.transactions.intents import JOURNAL, marker_row
 from tests.golden.rows import rows_of
 
-URLS = ["memory://", "memory://?span=row"]
-
 
 class Note(Model[str]):
     name: Key[str]
@@ -64,7 +62,6 @@ def counted(keys, splits):
     return [sum(low <= key < high for key in keys) for low, high in pairwise(bounds)]
 
 
-@pytest.mark.parametrize("url", URLS)
 def test_ranges_have_the_rows_that_they_say_and_about_equally_many(url):
     with filled(url) as db:
         found = proposed(db)
@@ -77,8 +74,8 @@ def test_ranges_have_the_rows_that_they_say_and_about_equally_many(url):
         assert found["counts"].keys == ()
 
 
-def test_equal_by_bytes_is_not_equal_by_rows():
-    with filled("memory://") as db:
+def test_equal_by_bytes_is_not_equal_by_rows(url):
+    with filled(url) as db:
         by_bytes = proposed(db, by="bytes")["views"].ranges[:4]
         sizes = [each.bytes for each in by_bytes]
         assert max(sizes) < 1.1 * min(sizes)
@@ -87,9 +84,9 @@ def test_equal_by_bytes_is_not_equal_by_rows():
 
 
 @pytest.mark.parametrize("by", ["rows", "bytes"])
-def test_ranges_stay_equal_where_most_places_were_dropped(by, monkeypatch):
+def test_ranges_stay_equal_where_most_places_were_dropped(url, by, monkeypatch):
     monkeypatch.setattr(splitting, "PLACES", 64)
-    with filled("memory://", 3000) as db:
+    with filled(url, 3000) as db:
         found = proposed(db, 4, by)["roots"]
         weights = [getattr(each, by) for each in found.ranges[:4]]
         assert max(weights) - min(weights) <= sum(weights) * 4 / 64
@@ -105,9 +102,9 @@ def test_memory_does_not_grow_with_the_store(monkeypatch):
     assert len(sample.cut(8)) == 7
 
 
-def test_reads_are_bounded():
+def test_reads_are_bounded(url):
     asked = []
-    with filled("memory://", 2500, asked=(lambda request, _answer: asked.append(request),)) as db:
+    with filled(url, 2500, asked=(lambda request, _answer: asked.append(request),)) as db:
         asked.clear()
         proposed(db)
         scans = [each for each in asked if isinstance(each, Scan)]
@@ -115,8 +112,8 @@ def test_reads_are_bounded():
         assert len(scans) == len(asked) - 1 == 3 + 3 + 1  # beside the schema's row
 
 
-def test_what_is_spread_and_has_no_rows_is_split_between_its_ranges():
-    with filled("memory://", 0) as db:
+def test_what_is_spread_and_has_no_rows_is_split_between_its_ranges(url):
+    with filled(url, 0) as db:
         found = proposed(db, 4)
         kind = db.operations.catalog.kinds[Event].prefix
         assert found["roots"].keys == tuple(kind + bytes([0x80 + number]) for number in (0, 25, 50, 75))
@@ -130,28 +127,28 @@ def test_what_is_spread_and_has_no_rows_is_split_between_its_ranges():
         assert all(each.start.startswith(kind.hex()) for each in full.ranges[1:])
 
 
-def test_markers_are_split_between_their_buckets():
-    with filled("memory://", 0) as db:
+def test_markers_are_split_between_their_buckets(url):
+    with filled(url, 0) as db:
         keys = proposed(db, 8)["system"].keys
     assert keys == tuple(JOURNAL.start + bytes([number]) for number in range(0, 64, 8))
     markers = [marker_row(number.to_bytes(4, "big"), 1).key for number in range(4000)]
     assert all(400 < each < 600 for each in counted(markers, keys)[1:])
 
 
-def test_many_parts_of_few_rows_are_fewer():
-    with filled("memory://", 3) as db:
+def test_many_parts_of_few_rows_are_fewer(url):
+    with filled(url, 3) as db:
         found = proposed(db, 1000)
         assert len(found["roots"].keys) == 2 + 100
         assert len(found["system"].keys) == 64
 
 
 @pytest.mark.parametrize("parts", [0, 1, 1001, True, 2.0, "4"])
-def test_other_numbers_of_parts_are_refused(parts):
-    with connect("memory://", SCHEMA, workers=0) as db, pytest.raises(UsageError, match="from 2 to 1,000"):
+def test_other_numbers_of_parts_are_refused(url, parts):
+    with connect(url, SCHEMA, workers=0) as db, pytest.raises(UsageError, match="from 2 to 1,000"):
         proposed(db, parts)
 
 
-def test_a_pace_is_kept():
+def test_a_pace_is_kept(url):
     slept = []
 
     class Clock:
@@ -161,7 +158,7 @@ def test_a_pace_is_kept():
             return self.now
 
     clock = Clock()
-    with filled("memory://", 2000, clock=clock) as db:
+    with filled(url, 2000, clock=clock) as db:
         plan = propose_splits(db.operations.catalog, 4, "rows", 1000.0, no_progress)
         answer = None
         while True:
@@ -189,9 +186,9 @@ def test_a_split_key_is_short_and_between_two_rows(before, key, least, cut):
     assert before < cut <= key
 
 
-def test_progress_is_reported():
+def test_progress_is_reported(url):
     seen = []
-    with filled("memory://", 10) as db:
+    with filled(url, 10) as db:
         proposed(db, progress=seen.append)
     assert {each.phase for each in seen} == {"reading roots", "reading views", "reading counts"}
     assert RowRange(b"", b"").is_empty is False

@@ -32,7 +32,6 @@ from tests.golden.rows import rows_of
 from tests.unit.database.faces import FACES
 
 START = datetime(2026, 11, 24, tzinfo=UTC)
-URLS = ["memory://", "memory://?span=row"]
 MODEL, INDEX = 4, 3
 """Ranges."""
 
@@ -93,12 +92,12 @@ def fill(db, schema, entities=30):
         db.save(event(made=at, number=number, kind="ab"[number % 2], tags=["x", "y"][: number % 3], before=before))
 
 
-@pytest.fixture(params=URLS)
-def stores(request):
+@pytest.fixture
+def stores(new_url):
     """The same entities, spread and not."""
     opened = []
     for schema in (events(), events(1, 1)):
-        db = connect(request.param, schema, workers=0, clock=lambda: 1_000_000)
+        db = connect(new_url(), schema, workers=0, clock=lambda: 1_000_000)
         fill(db, schema)
         opened.append((db, names(schema)))
     yield opened
@@ -160,9 +159,8 @@ def test_a_get_asks_for_one_row(stores):
     assert db.cost(found).requests == db.cost(found).rows == 1
 
 
-@pytest.mark.parametrize("url", URLS)
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
-def test_a_page_reads_each_range_once_in_one_round(face, url):
+def test_a_page_reads_each_range_once_in_one_round(face, url, kind_of_store):
     schema = events()
     named, asked = names(schema), []
     db = face(url, schema, workers=0, observers=(lambda request, _answer: asked.append(request),))
@@ -170,7 +168,7 @@ def test_a_page_reads_each_range_once_in_one_round(face, url):
     for name, ranges in (("Latest", INDEX), ("Event", MODEL), ("OfTag", INDEX)):
         asked.clear()
         page = db.page(named[name], limit=5)
-        bound = declared.of(schema, "rows" if url == URLS[0] else "row").page(named[name], limit=5)
+        bound = declared.of(schema, "row" if kind_of_store == "row" else "rows").page(named[name], limit=5)
         assert (page.cost.requests, page.cost.rounds) == (ranges, 1)
         assert len({(each.range.start, each.range.stop) for each in asked}) == ranges
         assert page.cost.rows <= ranges * 6 <= bound.rows
@@ -238,7 +236,7 @@ def test_changes_come_in_the_order_of_the_list(stores):
     assert len(in_both(stores, look)) == 8
 
 
-def test_a_dump_of_one_loads_into_the_other(stores):
+def test_a_dump_of_one_loads_into_the_other(url, stores):
     def lines(db):
         text = io.BytesIO()
         db.dump(text.write)
@@ -249,7 +247,7 @@ def test_a_dump_of_one_loads_into_the_other(stores):
     assert entities == others
     assert number == {"Event": 30}
     schema = events(1, 7)
-    with connect("memory://", schema, workers=0) as db:
+    with connect(url, schema, workers=0) as db:
         reader = DumpReader(db.operations.catalog, parse_head(head))
         with db.bulk(batch=7) as bulk:
             for line in entities:
@@ -266,9 +264,9 @@ def test_a_csv_dump_has_the_same_lines(stores):
     assert len(in_both(stores, look)) == 31
 
 
-def test_an_entity_in_another_range_is_found_and_mended():
+def test_an_entity_in_another_range_is_found_and_mended(url):
     schema = events()
-    with connect("memory://", schema, workers=0) as db:
+    with connect(url, schema, workers=0) as db:
         fill(db, schema, 6)
         assert not db.verify().faults
         prefix = db.operations.catalog.views[names(schema)["Latest"]].prefix
@@ -339,9 +337,9 @@ def test_a_variant_is_where_its_model_is():
         Schema(Entry, Long)
 
 
-def test_a_page_of_too_many_ranges_is_refused():
+def test_a_page_of_too_many_ranges_is_refused(url):
     schema = events(1, 100)
-    with connect("memory://", schema, workers=0) as db:
+    with connect(url, schema, workers=0) as db:
         assert db.page(names(schema)["OfKind"], any_of("a", "b", "c")).rows == []
         with pytest.raises(InvalidQuery, match="300 ranges at most") as raised:
             db.page(names(schema)["OfKind"], any_of("a", "b", "c", "d"))
@@ -349,8 +347,7 @@ def test_a_page_of_too_many_ranges_is_refused():
 
 
 @pytest.mark.parametrize("ranges", [3, 5])
-def test_entities_stay_where_they_are(ranges, tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none"
+def test_entities_stay_where_they_are(ranges, url):
     connect(url, events(1, 1), workers=0).close()
     with connect(url, (schema := events(2, 1)), workers=0) as db:  # it was empty
         fill(db, schema, 3)
@@ -363,8 +360,7 @@ def test_entities_stay_where_they_are(ranges, tmp_path):
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 4), (4, 1), (4, 9)])
-def test_an_index_is_built_again_when_its_ranges_change(before, after, tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none"
+def test_an_index_is_built_again_when_its_ranges_change(before, after, url):
     with connect(url, (schema := events(2, before)), workers=0) as db:
         fill(db, schema, 9)
         expected = walked(db, names(schema)["Latest"])

@@ -38,11 +38,6 @@ class Forms(Aggregate[Pupil]):
 SCHOOL = Schema(Pupil, PupilsOfForm, Forms)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/school"
-
-
 @pytest.fixture
 def school(url):
     with connect(url, SCHOOL, workers=0) as db:
@@ -143,9 +138,9 @@ def test_a_task_is_named_by_its_source(school):
     assert (task.source, task.done, task.readable, task.worker) == ("Pupil(3)", 7, True, "")
 
 
-def test_the_asynchronous_face_surveys_as_well(tmp_path):
+def test_the_asynchronous_face_surveys_as_well(url):
     async def surveyed():
-        async with connect_async(f"lmdb://{tmp_path}/async", SCHOOL, workers=0) as db:
+        async with connect_async(url, SCHOOL, workers=0) as db:
             await db.save(Pupil(number=1, form="a"))
             return await db.survey(exact=True)
 
@@ -162,8 +157,8 @@ def test_an_engine_says_how_large_it_is_until_it_is_closed(school):
         engine.statistics()
 
 
-def test_memory_says_bytes_of_keys_columns_and_values():
-    with connect("memory://", SCHOOL) as db:
+def test_memory_says_bytes_of_keys_columns_and_values(url):
+    with connect(url, SCHOOL) as db:
         before = db._driver.engine.statistics().tables["views"]
         put(db, "views", key=b"value")
         after = db._driver.engine.statistics().tables["views"]

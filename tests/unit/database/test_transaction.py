@@ -210,8 +210,8 @@ class LettersAbout(Index[Letter]):
 LETTERS = Schema(Customer, Letter, LettersAbout)
 
 
-def test_a_delete_is_refused_for_the_references_that_refuse_only():
-    with connect("memory://", LETTERS, workers=0) as db:
+def test_a_delete_is_refused_for_the_references_that_refuse_only(url):
+    with connect(url, LETTERS, workers=0) as db:
         db.save_all([customer(1), customer(2)])
         db.save(Letter(number=1, sender=Kept.of(1), receiver=Guarded.of(2), about=None))
         with pytest.raises(StillReferenced):
@@ -220,8 +220,8 @@ def test_a_delete_is_refused_for_the_references_that_refuse_only():
         assert db.get(Letter, 1).sender.deleted
 
 
-def test_an_entity_that_refers_to_itself_may_go():
-    with connect("memory://", LETTERS, workers=0) as db:
+def test_an_entity_that_refers_to_itself_may_go(url):
+    with connect(url, LETTERS, workers=0) as db:
         db.save(Letter(number=1, about=None))
         db.patch(Letter, 1, about=Letter.at(1))
         db.delete(Letter, 1)

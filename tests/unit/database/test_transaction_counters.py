@@ -273,5 +273,4 @@ def test_a_transaction_only_adds_to_a_counter(db, url, verb):
             with pytest.raises(UsageError, match="only adds"):
                 await opened.transact(body)
 
-    if url == "memory://":
-        asyncio.run(run())
+    asyncio.run(run())

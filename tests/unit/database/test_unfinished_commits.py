@@ -77,8 +77,8 @@ def iter_of(request):
     return (yield request)
 
 
-def test_where_transactions_span_rows_there_are_none():
-    with connect("memory://", SCHEMA, workers=0) as db:
+def test_where_transactions_span_rows_there_are_none(url):
+    with connect(url, SCHEMA, workers=0) as db:
         assert db.survey().commits is None
 
 

@@ -86,10 +86,9 @@ class ByTitleOfNote(Index[Note]):
 SCHEMA = Schema(Post, Question, Poll, Answer, Note, Titles, BySubject, ByTitleOfNote)
 
 
-@pytest.fixture(params=[(face, url) for face in FACES for url in ("memory", "lmdb")], ids="-".join)
-def db(request, tmp_path):
-    face, engine = request.param
-    db = FACES[face]("memory://" if engine == "memory" else f"lmdb://{tmp_path}/store", SCHEMA, workers=0)
+@pytest.fixture(params=sorted(FACES))
+def db(url, request):
+    db = FACES[request.param](url, SCHEMA, workers=0)
     db.save(Question(number=1, title="T", text="?"))
     yield db
     assert db.verify().clean
@@ -236,10 +235,10 @@ def load(db, text):
             bulk.apply(reader.change(line), len(line))
 
 
-def test_a_dump_holds_copies_of_a_variant_that_is_another_now(db):
+def test_a_dump_holds_copies_of_a_variant_that_is_another_now(url, db):
     db.save(Note(number=1, asked=Asked.of(1), awaited=Awaited.of(1)))
     in_transaction(db, ("delete", (Question, 1)), ("save", (Answer(number=1, text="moved"),)))
-    with connect("memory://", SCHEMA) as copy:
+    with connect(url, SCHEMA) as copy:
         load(copy, dumped(db))
         assert copy.get(Note, 1) == db.get(Note, 1)
         assert copy.get(Post, 1) == db.get(Post, 1)
@@ -247,15 +246,15 @@ def test_a_dump_holds_copies_of_a_variant_that_is_another_now(db):
         assert dumped(copy) == dumped(db)
 
 
-def test_a_load_does_not_replace_another_variant(db):
-    with connect("memory://", SCHEMA) as other:
+def test_a_load_does_not_replace_another_variant(new_url, db):
+    with connect(new_url(), SCHEMA) as other:
         other.save(Answer(number=1, text="other"))
         with pytest.raises(AlreadyExists):
             load(other, dumped(db))
         assert other.get(Answer, 1).text == "other"
 
 
-def test_a_variant_held_by_refuse_is_not_changed():
+def test_a_variant_held_by_refuse_is_not_changed(url):
     class Held(Copy[Question]):
         on_delete = "refuse"
         title: str
@@ -264,7 +263,7 @@ def test_a_variant_held_by_refuse_is_not_changed():
         number: Key[int]
         held: Held
 
-    with connect("memory://", Schema(Post, Question, Poll, Answer, Keeper)) as db:
+    with connect(url, Schema(Post, Question, Poll, Answer, Keeper)) as db:
         db.save(Question(number=1, title="T"))
         db.save(Keeper(number=1, held=Held.of(1)))
         with pytest.raises(StillReferenced):
@@ -278,7 +277,7 @@ def test_a_value_too_long_for_an_index_over_a_variant_is_refused_at_the_source(d
         db.patch(Question, 1, subject="x" * 300)
 
 
-def test_a_path_through_a_field_of_a_variant_has_a_bound():
+def test_a_path_through_a_field_of_a_variant_has_a_bound(url):
     class Box(Model[int]):
         number: Key[int]
         post: Ref[Answer]
@@ -286,7 +285,7 @@ def test_a_path_through_a_field_of_a_variant_has_a_bound():
     class ByTitle(Index[Box]):
         title: str = by(within(Box.post, within(Answer.to, Question.title)))
 
-    with connect("memory://", Schema(Post, Question, Poll, Answer, Box, ByTitle), workers=0) as db:
+    with connect(url, Schema(Post, Question, Poll, Answer, Box, ByTitle), workers=0) as db:
         db.save(Question(number=1, title="T"))
         db.save(Answer(number=2, to=Question.at(1)))
         db.save(Box(number=1, post=Answer.at(2)))
@@ -297,7 +296,7 @@ def test_a_path_through_a_field_of_a_variant_has_a_bound():
         assert db.verify().clean
 
 
-def test_a_bound_knows_the_declared_size_of_a_field_of_a_variant():
+def test_a_bound_knows_the_declared_size_of_a_field_of_a_variant(url):
     class Thing(Model[int]):
         number: Key[int]
 
@@ -318,13 +317,13 @@ def test_a_bound_knows_the_declared_size_of_a_field_of_a_variant():
         short: Label | None = None
         long: Labels | None = None
 
-    with connect("memory://", Schema(Thing, Short, Long, Holder)) as db:
+    with connect(url, Schema(Thing, Short, Long, Holder)) as db:
         terms = db.explain.delete(Thing, 1).bound.terms
         (written,) = [each for each in terms if (each.act, each.what) == ("write", "entity")]
         assert 5_000 * 4 < written.bytes < 60_000
 
 
-def test_one_name_with_two_types_cannot_be_copied_from_both_variants():
+def test_one_name_with_two_types_cannot_be_copied_from_both_variants(url):
     class Thing(Model[int]):
         number: Key[int]
 
@@ -346,7 +345,7 @@ def test_one_name_with_two_types_cannot_be_copied_from_both_variants():
         sack: OfSack | None = None
 
     with pytest.raises(InvalidDeclaration, match="give one another name"):
-        connect("memory://", Schema(Thing, Box, Sack, Holder))
+        connect(url, Schema(Thing, Box, Sack, Holder))
 
 
 def test_a_lookup_of_a_variant_costs_nothing_more(db):

@@ -113,8 +113,8 @@ def db(request, url, clock):
 
 
 @pytest.fixture
-def plain(clock):
-    with connect("memory://", SCHEMA, workers=0, clock=clock) as db:
+def plain(url, clock):
+    with connect(url, SCHEMA, workers=0, clock=clock) as db:
         db.save(Author(number=1, name="Ada"))
         yield db
 
@@ -436,8 +436,8 @@ def test_a_cursor_that_is_not_kept_any_more_says_so(db, clock):
 
 
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
-def test_only_watched_views_are_followed(face, clock):
-    db = face("memory://", SCHEMA, workers=0, clock=clock)
+def test_only_watched_views_are_followed(url, face, clock):
+    db = face(url, SCHEMA, workers=0, clock=clock)
     for call in (lambda view: changes(db, view), db.changes_cursor):
         for view in (Titles, Rooms, Post):
             with pytest.raises(InvalidQuery, match="watched = timedelta"):
@@ -449,8 +449,8 @@ def test_only_watched_views_are_followed(face, clock):
     db.close()
 
 
-def test_a_follower_of_a_closed_database_ends_with_closed():
-    db = connect("memory://", SCHEMA, workers=0)
+def test_a_follower_of_a_closed_database_ends_with_closed(url):
+    db = connect(url, SCHEMA, workers=0)
     batches = db.changes(PostsOfRoom, pace=0.01, wait=0)
     next(batches)
     db.close()
@@ -532,12 +532,12 @@ class Watched(Index[Post]):
     room: str = by(Post.room)
 
 
-def test_what_a_write_costs_where_no_view_is_watched_and_where_one_is(url):
-    unwatched = Observed(url, Unwatched)
+def test_what_a_write_costs_where_no_view_is_watched_and_where_one_is(new_url):
+    unwatched = Observed(new_url(), Unwatched)
     create = "Read system 1, Read roots 2, Replace roots 1, Replace views "
     assert unwatched.do(lambda db: db.create(post(1))) == f"{create}2"
     unwatched.db.close()
-    watched = Observed(url.replace("/store", "/other"), Unwatched, Watched)
+    watched = Observed(new_url(), Unwatched, Watched)
     assert watched.do(lambda db: db.create(post(1))) == (
         "Read system 1, Read roots 2, Read system 1, Scan system 0, Replace roots 1, Replace views 3, Replace system 2"
     )

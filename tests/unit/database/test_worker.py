@@ -19,13 +19,8 @@ from tests.unit.database.shop import SHOP, Buyer, Customer, Product, Purchase, P
 FEW = Schema(*SHOP, inline=1)
 
 
-@pytest.fixture
-def url(tmp_path):
-    return f"lmdb://{tmp_path}/store?durability=none"
-
-
 def test_the_worker_of_a_local_store_does_what_a_commit_leaves(url):
-    with connect(url, FEW) as db:
+    with connect(url, FEW, workers=1) as db:
         fill(db)
         renamed = db.patch(Product, "p", name="Pear")
         tasks = db.tasks(renamed)
@@ -39,7 +34,7 @@ def test_the_worker_of_a_local_store_does_what_a_commit_leaves(url):
 
 def test_the_worker_of_an_asynchronous_database_does_so_too(url):
     async def main():
-        async with connect_async(url, FEW) as db:
+        async with connect_async(url, FEW, workers=1) as db:
             await db.save(Customer(number=1, name="Ada"))
             await db.save(Product(code="p", name="Pea"))
             await db.save_all([Purchase(**fields) for fields in purchases()])
@@ -81,7 +76,7 @@ def test_tasks_of_a_process_that_ended_are_done_when_the_store_is_opened_again(u
     with connect(url, FEW, workers=0) as db:
         fill(db)
         left = db.tasks(db.patch(Product, "p", name="Pear"))
-    with connect(url, FEW) as db:
+    with connect(url, FEW, workers=1) as db:
         left._database = db
         left.wait(30)
         assert db.get(Purchase, "o", 1).product.name == "Pear"
@@ -89,7 +84,7 @@ def test_tasks_of_a_process_that_ended_are_done_when_the_store_is_opened_again(u
 
 def test_tasks_of_a_process_that_died_are_done_by_those_that_have_the_store_open(url, monkeypatch):
     monkeypatch.setattr("oneread.database.worker.RECOVERY_SECONDS", 0.01)
-    with connect(url, FEW) as db:
+    with connect(url, FEW, workers=1) as db:
         fill(db)
         while db.run(db.operations.drain_step(1)):
             pass  # the worker has nothing left that would wake it
@@ -219,8 +214,8 @@ def test_a_worker_ends_when_its_store_is_closed(url):
     worker.stop()
 
 
-def test_renames_before_the_worker_comes_are_one_task():
-    with connect("memory://", Schema(*SHOP, inline=0)) as db:
+def test_renames_before_the_worker_comes_are_one_task(url):
+    with connect(url, Schema(*SHOP, inline=0), workers=0) as db:
         fill(db)
         for name in "bcdefg":
             renamed = db.patch(Product, "p", name=name)

@@ -61,8 +61,8 @@ PLAIN = {name: index(name, hashed=False) for name in FIELDS if name not in ("wor
 
 
 @pytest.fixture(scope="module")
-def db():
-    with connect("memory://", Schema(Line, Post, *HASHED.values(), *UNIQUE.values(), *PLAIN.values())) as db:
+def db(new_url):
+    with connect(new_url(), Schema(Line, Post, *HASHED.values(), *UNIQUE.values(), *PLAIN.values())) as db:
         db.save(Post(id=1))
         yield db
 
@@ -168,8 +168,8 @@ class BothNone(Index[Post]):
 
 
 @pytest.fixture(scope="module")
-def lines():
-    with connect("memory://", Schema(Line, Post, PerLine, PerLineOnly, Notes, Days, BothNone)) as db:
+def lines(new_url):
+    with connect(new_url(), Schema(Line, Post, PerLine, PerLineOnly, Notes, Days, BothNone)) as db:
         db.save(Post(id=1))
         db.save(Post(id=2, number=6))
         db.save(Post(id=3, about=Line.at("o", 1)))

@@ -30,8 +30,8 @@ class Person(Model[int]):
 
 
 @pytest.mark.parametrize("field", ["home", "next_home"])
-def test_a_patch_fills_a_copy_of_what_another_field_refers_to_already(field):
-    with connect("memory://", Schema(City, Person)) as db:
+def test_a_patch_fills_a_copy_of_what_another_field_refers_to_already(url, field):
+    with connect(url, Schema(City, Person)) as db:
         db.save(City(code=1, name="Ulm"))
         db.save(Person(number=1, born_in=City.at(1)))
         patched = db.patch(Person, 1, **{field: {"home": Home, "next_home": Waiting}[field].of(1)})
@@ -39,9 +39,9 @@ def test_a_patch_fills_a_copy_of_what_another_field_refers_to_already(field):
         assert getattr(db.get(Person, 1), field).name == "Ulm"
 
 
-def test_a_patch_decodes_its_row_and_applies_its_function_once(monkeypatch):
+def test_a_patch_decodes_its_row_and_applies_its_function_once(url, monkeypatch):
     asked = []
-    with connect("memory://", Schema(City, Person), workers=0) as db:
+    with connect(url, Schema(City, Person), workers=0) as db:
         db.save(City(code=1, name="Ulm"))
         db.save(Person(number=1, home=Home.of(1)))
         catalog = db.operations.catalog

@@ -242,21 +242,21 @@ def test_a_type_that_can_be_stored_is_kept(annotation):
 @pytest.mark.parametrize(
     "value", [None, 1, 2**63 - 1, "text", b"x", 1.5, True, [1, {"a": None}], datetime(2024, 5, 1, tzinfo=UTC)]
 )
-def test_a_value_of_any_type_that_comes_back_is_kept(value):
+def test_a_value_of_any_type_that_comes_back_is_kept(url, value):
     cls = model(Any, None)
-    with connect("memory://", Schema(cls)) as db:
+    with connect(url, Schema(cls)) as db:
         assert db.save(cls(number=1, field=value)).field == db.get(cls, 1).field == value
 
 
 @pytest.mark.parametrize("value", [Decimal(1), UUID(int=5), (1, 2), {1}, [Decimal(1)], Point(1, 2), Loose(1), date.max])
 @pytest.mark.parametrize("annotation", [Any, list[Any] | Any, dict[str, Any], list])
-def test_a_value_of_any_type_that_would_come_back_as_something_else_is_refused(annotation, value):
+def test_a_value_of_any_type_that_would_come_back_as_something_else_is_refused(url, annotation, value):
     cls = model(annotation, None)
     if get_origin(annotation) is dict:
         value = {"a": value}
     elif annotation is list:
         value = [value]
-    with connect("memory://", Schema(cls)) as db:
+    with connect(url, Schema(cls)) as db:
         with pytest.raises(InvalidValue) as refusal:
             db.save(cls(number=1, field=value))
         assert refusal.value.facts["field"].partition("[")[0] == "field"

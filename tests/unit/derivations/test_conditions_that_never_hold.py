@@ -249,8 +249,8 @@ class PerHome(Aggregate[Person]):
     people: int = count()
 
 
-def test_the_fields_of_a_copy_that_only_refers_are_refused_in_a_condition():
-    with connect("memory://", Schema(City, Person, AtHome, PerHome), workers=0) as db:
+def test_the_fields_of_a_copy_that_only_refers_are_refused_in_a_condition(url):
+    with connect(url, Schema(City, Person, AtHome, PerHome), workers=0) as db:
         db.save(City(country="is", number=1, name="5"))
         db.save(Person(id=1, home=Home.of("is", 1), lost=Lost.of("is", 1)))
         for view in (AtHome, PerHome):

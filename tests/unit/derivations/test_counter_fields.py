@@ -319,9 +319,8 @@ def schemas():
     return before, Schema(Post, PostsByViews)
 
 
-def test_a_field_that_becomes_a_counter_is_built(tmp_path):
+def test_a_field_that_becomes_a_counter_is_built(url):
     before, after = schemas()
-    url = f"lmdb://{tmp_path}/store?durability=none"
     with connect(url, before, workers=0) as db:
         post = before.models[0]
         db.save_all([post(number=number, views=77) for number in range(3)])
@@ -339,9 +338,8 @@ def test_a_field_that_becomes_a_counter_is_built(tmp_path):
         assert db.verify().clean
 
 
-def test_a_counter_that_is_no_longer_shown_is_no_longer_marked(tmp_path):
+def test_a_counter_that_is_no_longer_shown_is_no_longer_marked(url):
     _before, after = schemas()
-    url = f"lmdb://{tmp_path}/store?durability=none"
     with connect(url, after, workers=0) as db:
         db.save(after.models[0](number=1))
         db.counter("views:1").add(5)
@@ -363,14 +361,14 @@ def test_a_counter_that_is_no_longer_shown_is_no_longer_marked(tmp_path):
         assert db.verify().clean
 
 
-def test_dumps_leave_shown_counters_to_the_counters(db):
+def test_dumps_leave_shown_counters_to_the_counters(url, db):
     db.save_all([Page(number=number, title="abc"[number]) for number in range(3)])
     db.counter("views:1").add(5)
     db.drain()
     lines = []
     end = db.dump(lines.append)
     assert end.counters == 1, "those that nothing was added to are left out"
-    with connect("memory://", PAGES, workers=0) as other:
+    with connect(url, PAGES, workers=0) as other:
         load(other, lines)
         other.drain()
         assert [row.views for row in other.page(PagesByViews)] == [5, 0, 0]

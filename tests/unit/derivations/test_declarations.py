@@ -297,8 +297,8 @@ class SortsOf(Aggregate[Sorts]):
     key: UUID | None = least(Sorts.key)
 
 
-def test_every_type_of_key_comes_back_as_it_went():
-    with connect("memory://", Schema(Sorts, BySorts, SortsOf), workers=0) as db:
+def test_every_type_of_key_comes_back_as_it_went(url):
+    with connect(url, Schema(Sorts, BySorts, SortsOf), workers=0) as db:
         entity = db.save(Sorts(key=UUID(int=5), text="a", data=b"\x00", worth=Decimal("1.10"), size=-0.0))
         (row,) = db.page(BySorts, False)
         for name in ("truth", "number", "size", "worth", "day", "waited", "made"):
@@ -312,9 +312,9 @@ class Longest(Aggregate[City]):
     motto: str | None = greatest(City.motto)
 
 
-def test_an_extremum_whose_key_would_be_too_long_is_refused_before_anything_is_written():
+def test_an_extremum_whose_key_would_be_too_long_is_refused_before_anything_is_written(url):
     """The group, the value and the entity's key each have room, together they have not."""
-    with connect("memory://", Schema(City, Longest), workers=0) as db:
+    with connect(url, Schema(City, Longest), workers=0) as db:
         code, name, motto = "c" * 190, "n" * 190, "m" * 190
         with pytest.raises(InvalidKey):
             db.save(City(code=code, name=name, motto=motto, twins=[]))
@@ -351,8 +351,8 @@ def test_a_union_that_msgspec_cannot_read_without_crashing_is_refused(given):
 @pytest.mark.parametrize(
     "given", [FEW | tuple[int, ...], int | tuple[int], FEW | list[int], FEW | tuple[FEW, ...]], ids=str
 )
-def test_a_union_of_a_constrained_value_and_another_container_is_stored(given):
+def test_a_union_of_a_constrained_value_and_another_container_is_stored(url, given):
     model = declared(Model, number=(Key[int],), value=(given,))
-    with connect("memory://", Schema(model)) as db:
+    with connect(url, Schema(model)) as db:
         db.save(model(number=1, value=3))
         assert db.get(model, 1).value == 3

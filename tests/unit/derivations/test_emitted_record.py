@@ -72,8 +72,8 @@ class Sizes(Aggregate[Product]):
 
 
 @pytest.mark.parametrize("size", BIG)
-def test_a_hidden_copy_of_any_size_follows(size):
-    with connect("memory://", Schema(Maker, Product, ProductsOfSize, Sizes)) as db:
+def test_a_hidden_copy_of_any_size_follows(url, size):
+    with connect(url, Schema(Maker, Product, ProductsOfSize, Sizes)) as db:
         db.save(Maker(number=1, size=size))
         db.save(Product(number=1, maker=Maker.at(1), made=Made.of(1)))
         db.patch(Maker, 1, size=size + 1)

@@ -106,9 +106,8 @@ class User(Model[int]):
 SITE = Schema(Question, QuestionsOfTag, TagsOfMonth, QuestionsOfAsker, BestAskers, AskersOfAsker, Tag, User)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def db(request, tmp_path):
-    url = "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store"
+@pytest.fixture
+def db(url):
     with connect(url, SITE, workers=0) as database:
         database.save_all([User(number=number, name=name) for number, name in enumerate(("Ada", "Bea", "Cid"))])
         database.save_all([Tag(word=word) for word in "abc"])
@@ -240,9 +239,9 @@ def test_wrong_arguments(db):
         db.page(QuestionsOfTag, Asker.of(1))
 
 
-def test_the_asynchronous_face_lists_groups():
+def test_the_asynchronous_face_lists_groups(url):
     async def run():
-        async with await connect_async("memory://", SITE, workers=0) as database:
+        async with await connect_async(url, SITE, workers=0) as database:
             await database.save_all([User(number=number, name="Ada") for number in range(2)])
             await database.save_all([Tag(word=word) for word in "abc"])
             await database.save_all([question(number) for number in range(6)])
@@ -264,7 +263,8 @@ def test_an_empty_group_has_no_row(db):
 
 
 def test_a_new_greatest_value_moves_a_row_although_no_sum_changes(db):
-    db.transact(lambda tx: (tx.patch(Question, 4, score=9), tx.patch(Question, 2, score=-3)))
+    db.patch(Question, 4, score=9)
+    db.patch(Question, 2, score=-3)
     assert [(row.asker.ref.key, row.best) for row in db.page(BestAskers)] == [((0,), 9), ((1,), 5)]
     assert db.get(QuestionsOfAsker, 0).score == 6
     assert db.verify().clean
@@ -298,8 +298,8 @@ def carts(db):
     return [(row.source.key[0], row.amount) for row in db.page(CartsByAmount)]
 
 
-def test_numbers_that_cannot_be_in_a_key_refuse_the_commit():
-    with connect("memory://", Schema(*CARTS), workers=0) as db:
+def test_numbers_that_cannot_be_in_a_key_refuse_the_commit(url):
+    with connect(url, Schema(*CARTS), workers=0) as db:
         db.save_all([Price(number=1, amount=2), Price(number=2, amount=HUGE), Price(number=3, amount=-HUGE)])
         with pytest.raises(InvalidKey) as refused:
             db.save_all([Item(number=1, price=Paid.of(1), cart=1), Item(number=2, price=Paid.of(2), cart=1)])
@@ -317,8 +317,8 @@ def test_numbers_that_cannot_be_in_a_key_refuse_the_commit():
 
 
 @pytest.mark.parametrize("inline", [0, 1000])
-def test_holders_whose_change_cannot_be_listed_are_set_aside(inline):
-    with connect("memory://", Schema(*CARTS, inline=inline), workers=0) as db:
+def test_holders_whose_change_cannot_be_listed_are_set_aside(url, inline):
+    with connect(url, Schema(*CARTS, inline=inline), workers=0) as db:
         db.save(Price(number=1, amount=2))
         db.save_all([Item(number=number, price=Paid.of(1), cart=number % 2) for number in range(3)])
         db.patch(Price, 1, amount=HUGE)
@@ -362,25 +362,25 @@ PLAIN, LISTED, BOTH = (
 )
 
 
-def votes(schema, url="memory://"):
+def votes(url, schema):
     return connect(url, schema, workers=0)
 
 
-def test_a_commit_without_such_an_index_costs_what_it_did():
-    with votes(PLAIN) as db:
+def test_a_commit_without_such_an_index_costs_what_it_did(url):
+    with votes(url, PLAIN) as db:
         assert spent(db.save, Vote(number=1, on=1, value=1)) == (6, 6)
 
 
-def test_an_index_of_sums_costs_its_rows_and_no_request():
-    with votes(LISTED) as db:
+def test_an_index_of_sums_costs_its_rows_and_no_request(url):
+    with votes(url, LISTED) as db:
         assert spent(db.save, Vote(number=1, on=1, value=1)) == (6, 7)  # a new group: one row more
         assert spent(db.save, Vote(number=2, on=1, value=1)) == (6, 8)  # it moves: one row goes, one comes
         assert spent(db.patch, Vote, 1, value=5) == (6, 7)  # nothing that is shown changes
         assert spent(db.patch, Vote, 1, on=2) == (6, 12)  # one group moves, one begins
 
 
-def test_an_extremum_costs_one_scan_for_each_changed_group():
-    with votes(BOTH) as db:
+def test_an_extremum_costs_one_scan_for_each_changed_group(url):
+    with votes(url, BOTH) as db:
         assert spent(db.save, Vote(number=1, on=1, value=1)) == (7, 8)
         assert spent(db.save, Vote(number=2, on=1, value=5))[0] == 7
         assert spent(db.patch, Vote, 1, on=2)[0] == 8
@@ -388,8 +388,8 @@ def test_an_extremum_costs_one_scan_for_each_changed_group():
         assert spent(db.save, Vote(number=1, on=3, value=8)) <= (bound.requests, bound.rows)
 
 
-def test_a_batch_writes_one_row_for_each_group(monkeypatch):
-    with votes(BOTH) as db:
+def test_a_batch_writes_one_row_for_each_group(url, monkeypatch):
+    with votes(url, BOTH) as db:
         prefix = db.operations.catalog.views[MostVotes].prefix
         written = []
         rows_of_group = IndexedGroups.rows
@@ -465,12 +465,12 @@ def test_what_a_group_refers_to_is_not_shown():
         assert "a group only refers to an entity" in refusal(index)
 
 
-def test_a_reference_of_a_copy_is_shown():
+def test_a_reference_of_a_copy_is_shown(url):
     class Referring(Index[QuestionsOfAsker]):
         asker: Ref[User] = by(within(QuestionsOfAsker.asker, Asker.ref))
 
     schema = Schema(Question, Tag, User, QuestionsOfAsker, Referring)
-    with connect("memory://", schema, workers=0) as db:
+    with connect(url, schema, workers=0) as db:
         db.save_all([User(number=1, name="Ada"), question(1, tags=[])])
         assert [row.asker for row in db.page(Referring, 1)] == [User.at(1)]
 
@@ -507,11 +507,11 @@ def test_other_mistakes():
     assert "this aggregate has one group only" in refusal(All, One)
 
 
-def test_an_index_without_a_key_rule_lists_groups_in_their_order():
+def test_an_index_without_a_key_rule_lists_groups_in_their_order(url):
     class Groups(Index[QuestionsOfTag]):
         questions: int = shown(QuestionsOfTag.questions)
 
-    with connect("memory://", Schema(Question, Tag, User, QuestionsOfAsker, QuestionsOfTag, Groups), workers=0) as db:
+    with connect(url, Schema(Question, Tag, User, QuestionsOfAsker, QuestionsOfTag, Groups), workers=0) as db:
         db.save_all([User(number=0, name="Ada"), User(number=1, name="Bea"), *[Tag(word=word) for word in "abc"]])
         db.save_all([question(number) for number in range(3)])
         assert [(row.source.key[1], row.questions) for row in db.page(Groups)] == [("a", 3), ("b", 2), ("c", 1)]

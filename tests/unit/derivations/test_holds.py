@@ -29,8 +29,8 @@ class Post(Model[int]):
     owner: Owner | None = None
 
 
-def test_only_the_field_that_says_refuse_holds_a_delete_up() -> None:
-    with connect("memory://", Schema(Tag, Post)) as db:
+def test_only_the_field_that_says_refuse_holds_a_delete_up(url) -> None:
+    with connect(url, Schema(Tag, Post)) as db:
         db.save_all([Tag(name="a"), Tag(name="b"), Tag(name="c")])
         db.save(Post(number=1, main=Tag.at("a"), other=Tag.at("b"), shown=Shown.of("b"), owner=None))
         db.delete(Tag, "b")
@@ -40,8 +40,8 @@ def test_only_the_field_that_says_refuse_holds_a_delete_up() -> None:
         assert refused.value.facts == {"key": "Tag('a')", "owner": "Post(1)"}
 
 
-def test_a_copy_that_says_refuse_holds_a_delete_up_until_it_points_elsewhere() -> None:
-    with connect("memory://", Schema(Tag, Post)) as db:
+def test_a_copy_that_says_refuse_holds_a_delete_up_until_it_points_elsewhere(url) -> None:
+    with connect(url, Schema(Tag, Post)) as db:
         db.save_all([Tag(name="a"), Tag(name="b")])
         db.save(Post(number=1, main=None, owner=Owner.of("a")))
         with pytest.raises(StillReferenced):
@@ -51,8 +51,8 @@ def test_a_copy_that_says_refuse_holds_a_delete_up_until_it_points_elsewhere() -
         assert db.find(Tag, "a") is None
 
 
-def test_who_refers_may_be_deleted_together_with_the_source() -> None:
-    with connect("memory://", Schema(Tag, Post)) as db:
+def test_who_refers_may_be_deleted_together_with_the_source(url) -> None:
+    with connect(url, Schema(Tag, Post)) as db:
         db.save(Tag(name="a"))
         db.save(Post(number=1, main=Tag.at("a")))
         db.delete(Post, 1)

@@ -41,8 +41,8 @@ class JobsIn(Index[Job]):
     town: str = by(within(Job.works, Works.town))
 
 
-def _filled(inline: int) -> Database:
-    db = connect("memory://", Schema(Town, Person, Job, ByBirth, JobsIn, inline=inline))
+def _filled(url, inline: int) -> Database:
+    db = connect(url, Schema(Town, Person, Job, ByBirth, JobsIn, inline=inline))
     db.save_all([Town(number=1, name="old"), Town(number=2, name="other")])
     db.save_all([Person(number=number, lives=Lives.of(1), born=Town.at(1)) for number in range(5)])
     db.save_all([Job(number=number, works=Works.of(number)) for number in range(5)])
@@ -51,8 +51,8 @@ def _filled(inline: int) -> Database:
 
 @pytest.mark.parametrize("batches", [0, 1])
 @pytest.mark.parametrize("inline", [0, 2, 100])
-def test_a_rename_that_is_still_a_task_survives_the_delete(inline: int, batches: int) -> None:
-    with _filled(inline) as db:
+def test_a_rename_that_is_still_a_task_survives_the_delete(url, inline: int, batches: int) -> None:
+    with _filled(url, inline) as db:
         db.patch(Town, 1, name="new" * 10)
         for _ in range(batches):
             db.run(db.operations.drain_step(2))
@@ -66,8 +66,8 @@ def test_a_rename_that_is_still_a_task_survives_the_delete(inline: int, batches:
         assert len(db.page(ByBirth, "old")) == len(db.page(JobsIn, "old")) == 0
 
 
-def test_a_town_made_again_updates_its_copies() -> None:
-    with _filled(0) as db:
+def test_a_town_made_again_updates_its_copies(url) -> None:
+    with _filled(url, 0) as db:
         db.patch(Town, 1, name="new")
         db.delete(Town, 1)
         db.save(Town(number=1, name="newest"))
@@ -75,7 +75,7 @@ def test_a_town_made_again_updates_its_copies() -> None:
         assert db.get(Person, 0).lives == Lives(ref=Town.at(1), name="newest")
 
 
-def test_a_reference_that_is_new_takes_nothing_from_a_tombstone() -> None:
+def test_a_reference_that_is_new_takes_nothing_from_a_tombstone(url) -> None:
     class Guest(Model[int]):
         number: Key[int]
         born: Ref[Town] = reference(missing_ok=True)
@@ -83,7 +83,7 @@ def test_a_reference_that_is_new_takes_nothing_from_a_tombstone() -> None:
     class Guests(Index[Guest]):
         town: str = by(within(Guest.born, Town.name))
 
-    with connect("memory://", Schema(Town, Guest, Guests)) as db:
+    with connect(url, Schema(Town, Guest, Guests)) as db:
         db.save(Town(number=1, name="old"))
         db.save(Guest(number=1, born=Town.at(1)))
         db.delete(Town, 1)

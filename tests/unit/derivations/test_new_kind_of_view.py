@@ -155,8 +155,8 @@ def schema():
 
 
 @pytest.fixture
-def db(schema):
-    with connect("memory://", schema, workers=0) as opened:
+def db(url, schema):
+    with connect(url, schema, workers=0) as opened:
         opened.save_all([Visit(number=n, page="ab"[n % 2], visitor=n) for n in range(4)])
         yield opened
 
@@ -191,8 +191,7 @@ def test_verify_finds_a_wrong_row_and_repair_mends_it(db):
     assert db.get(VisitorsOfPage, "a").visitors == 0b0101
 
 
-def test_a_backfill_builds_it_on_live_data(tmp_path):
-    url = f"lmdb://{tmp_path}/s?durability=none"
+def test_a_backfill_builds_it_on_live_data(url):
     with connect(url, Schema(Visit, VisitsByVisitor), workers=0) as old:
         old.save_all([Visit(number=n, page="p", visitor=n) for n in range(5)])
     with connect(url, Schema(Visit, VisitorsOfPage, VisitsByVisitor), workers=0) as new:

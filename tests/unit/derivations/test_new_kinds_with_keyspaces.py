@@ -245,8 +245,8 @@ def ticket(number, **changes):
 
 
 @pytest.fixture
-def db(schema):
-    with connect("memory://", schema, workers=0) as opened:
+def db(url, schema):
+    with connect(url, schema, workers=0) as opened:
         opened.save_all([ticket(n) for n in range(4)])
         yield opened
 
@@ -301,8 +301,7 @@ def peaks_suffix(db, number):
     return db.operations.catalog.kinds[Ticket].suffix((number,))
 
 
-def test_a_backfill_builds_them_and_an_option_that_changes_builds_again(tmp_path, schema):
-    url = f"lmdb://{tmp_path}/s?durability=none"
+def test_a_backfill_builds_them_and_an_option_that_changes_builds_again(url, schema):
     with connect(url, WITHOUT, workers=0) as old:
         old.save_all([ticket(n) for n in range(5)])
     with connect(url, schema, workers=0) as new:

@@ -108,8 +108,8 @@ FORMS = {
 
 
 @pytest.fixture
-def db():
-    with connect("memory://", SCHEMA, workers=0) as db:
+def db(url):
+    with connect(url, SCHEMA, workers=0) as db:
         db.save(Line(number=1))
         db.save(Holder(number=1, line=Shown.of(1), other=Line.at(1)))
         yield db
@@ -166,7 +166,7 @@ def test_of_floats_the_record_keeps_which_zero_it_is(db):
     assert len({*kept}) == 3
 
 
-def test_what_is_not_equal_to_itself_is_copied_like_anything_else():
+def test_what_is_not_equal_to_itself_is_copied_like_anything_else(url):
     class Sensor(Model[int]):
         id: Key[int]
         reading: float
@@ -182,7 +182,7 @@ def test_what_is_not_equal_to_itself_is_copied_like_anything_else():
         id: int = by(Tile.id)
         sensor: Reading = shown(Tile.sensor)
 
-    with connect("memory://", Schema(Sensor, Tile, Tiles)) as db:
+    with connect(url, Schema(Sensor, Tile, Tiles)) as db:
         db.save(Sensor(id=1, reading=math.nan))
         db.save(Tile(id=1, sensor=Reading.of(1)))
         assert db.verify().clean
@@ -195,10 +195,10 @@ def test_what_is_not_equal_to_itself_is_copied_like_anything_else():
 PRICES = [Decimal("0.50"), Decimal("0.5"), Decimal("10.00"), Decimal("1E+2"), Decimal("0.00"), Decimal("-0.50")]
 
 
-def test_a_sum_has_the_digits_of_its_value_whatever_came_before():
+def test_a_sum_has_the_digits_of_its_value_whatever_came_before(new_url):
     said = set()
     for order in itertools.permutations(range(4)):
-        with connect("memory://", SCHEMA, workers=0) as db:
+        with connect(new_url(), SCHEMA, workers=0) as db:
             db.save(Line(number=9, price=Decimal("0.123456"), weight=-0.0))
             for number in order:
                 db.save(Line(number=number, price=PRICES[number], weight=-0.0))
@@ -220,15 +220,15 @@ def test_a_sum_has_the_digits_of_its_value_whatever_came_before():
         (["1", "1", "2.00"], "4", "1.333333333333333333333333333"),
     ],
 )
-def test_sums_and_means_have_no_digits_that_say_nothing(prices, price, mean_price):
-    with connect("memory://", SCHEMA, workers=0) as db:
+def test_sums_and_means_have_no_digits_that_say_nothing(url, prices, price, mean_price):
+    with connect(url, SCHEMA, workers=0) as db:
         db.save_all([Line(number=number, price=Decimal(each)) for number, each in enumerate(prices)])
         row = db.get(Sums, "a")
         assert (str(row.price), str(row.mean_price)) == (price, mean_price)
 
 
-def test_a_sum_of_nothing_but_negative_zeros_is_zero():
-    with connect("memory://", SCHEMA, workers=0) as db:
+def test_a_sum_of_nothing_but_negative_zeros_is_zero(url):
+    with connect(url, SCHEMA, workers=0) as db:
         db.save(Line(number=1, weight=-0.0))
         row = db.get(Sums, "a")
         assert (repr(row.weight), repr(row.mean_weight)) == ("0.0", "0.0")

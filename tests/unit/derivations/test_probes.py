@@ -49,32 +49,32 @@ class Nicks(Aggregate[Post]):
 SCHEMA = Schema(City, Person, Post, PostsOfCity, Nicks, inline=1)
 
 
-def _filled() -> Database:
-    db = connect("memory://", SCHEMA)
+def _filled(url) -> Database:
+    db = connect(url, SCHEMA)
     db.save(City(number=1, name="Oslo"))
     db.save(Person(number=1, nick="ada", home=Home.of(1)))
     db.save_all([Post(number=number, author=Author.of(1)) for number in range(3)])
     return db
 
 
-def test_a_constraint_of_the_copy_is_checked_at_the_source() -> None:
-    with _filled() as db, pytest.raises(InvalidValue) as refused:
+def test_a_constraint_of_the_copy_is_checked_at_the_source(url) -> None:
+    with _filled(url) as db, pytest.raises(InvalidValue) as refused:
         db.patch(Person, 1, nick="a" * 21)
     assert refused.value.facts["holder"] is Author
     assert refused.value.facts["field"] == "nick"
 
 
 @pytest.mark.parametrize("name", ["x" * 201, "\udc80"])
-def test_a_value_that_no_key_of_a_view_can_hold_is_refused_two_hops_away(name: str) -> None:
-    with _filled() as db:
+def test_a_value_that_no_key_of_a_view_can_hold_is_refused_two_hops_away(url, name: str) -> None:
+    with _filled(url) as db:
         with pytest.raises(InvalidValue):
             db.patch(City, 1, name=name)
         assert db.get(City, 1).name == "Oslo"
         assert db.drain() == 0
 
 
-def test_a_value_that_all_can_hold_reaches_them_through_tasks() -> None:
-    with _filled() as db:
+def test_a_value_that_all_can_hold_reaches_them_through_tasks(url) -> None:
+    with _filled(url) as db:
         db.patch(City, 1, name="Bergen")
         db.drain()
         assert len(db.page(PostsOfCity, "Bergen")) == 3

@@ -1,7 +1,5 @@
 """A root row that is committed again takes the present values of living sources, and nothing from a deleted one."""
 
-import pytest
-
 from oneread import Copy, Index, Key, Model, Schema, by, connect, shown
 
 
@@ -24,11 +22,6 @@ class Book(Model[int]):
 class BooksOfTitle(Index[Book]):
     title: str = by(Book.title)
     by: By = shown(Book.by)
-
-
-@pytest.fixture(params=["lmdb", "lmdb-none"])
-def url(request, tmp_path):
-    return f"lmdb://{tmp_path}/store{'?durability=none' if request.param == 'lmdb-none' else ''}"
 
 
 def test_a_reference_made_after_its_source_was_deleted_stays_empty_when_a_view_is_added(url):

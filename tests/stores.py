@@ -1,0 +1,253 @@
+"""Kinds of store: each test that opens one runs on all kinds that need no server; what does not is listed here.
+
+A test asks for the fixture `url`, the URL of one empty store, or for `new_url`, which makes several. Only the URL
+differs: where a test has an expectation of its own for a kind, it asks for `kind_of_store`.
+"""
+
+from hashlib import blake2b
+from uuid import uuid4
+
+from oneread import connect
+from oneread.engines import memory, one_row_memory
+from tests.rooms import RoomOfKeys
+
+KINDS = ("memory", "lmdb", "row")
+"""Two that change all rows of a commit at once, and one that changes a row at a time, as HBase and Bigtable do."""
+
+SERVERS = ("bigtable", "hbase")
+ON_SERVERS = {"docs/test_which_store.py", "unit/derivations/test_holds.py", "unit/derivations/test_last_values.py"}
+"""What runs on these as well, but for what is left out on "row": a request takes them a millisecond or more."""
+
+REQUESTS = "counts or names what is asked of a store whose commits span rows; tests/unit/costs counts for the others"
+TRANSACTIONS = "one transaction changes entities of no group, or a counter, which such a store refuses: which-store.md"
+BATCHES = "`save_all` and a batch of `bulk` are one commit: which-store.md says what they are elsewhere"
+CONSTRAINTS = "a total with a constraint is refused when the schema is declared: which-store.md"
+ROWS = "reads or changes rows behind the library's back, and they look otherwise on such a store"
+PARTS = "is about a part that only stores have whose commits span rows"
+
+_LEFT_OUT = {
+    ("row", REQUESTS): """
+        unit/database/test_costs.py
+        unit/database/test_deleted_with_source.py test_a_change_that_copies_show_does_not_visit_those_who_take_nothing
+            test_a_change_of_a_source_visits_no_holder_that_takes_nothing test_what_a_delete_costs
+        unit/database/test_expiry_sweep.py test_bounds_hold_for_what_expires
+            test_reads_cost_what_they_cost_without_a_ttl test_an_entity_that_expires_costs_one_row_more
+            test_a_sweep_costs_a_scan_and_a_commit_for_each_batch
+        unit/database/test_explaining.py test_what_is_read_with_a_save_is_named test_known_holders_make_a_rename_exact
+            test_counters_are_explained_without_a_request
+        unit/database/test_freshness.py test_a_page_includes_ones_own_publish
+        unit/database/test_log_sweep.py test_what_a_sweep_costs
+            test_a_worker_sweeps_logs_where_views_are_watched_and_asks_nothing_elsewhere
+        unit/database/test_marking.py test_costs
+        unit/database/test_marking_large_groups.py
+        unit/database/test_own_version.py test_rows_that_follow_are_read_in_the_one_request_that_compares
+        unit/database/test_sequences.py test_costs_are_exact test_several_children_read_their_rows_together
+            test_several_children_of_several_groups_and_models_read_their_rows_together
+            test_a_transaction_numbers_several_with_one_read_at_its_commit test_bulk_reads_the_rows_of_a_batch_together
+        unit/database/test_variants.py test_a_lookup_of_a_variant_costs_nothing_more
+        unit/database/test_watching.py test_what_a_write_costs_where_no_view_is_watched_and_where_one_is
+            test_what_following_costs test_watchers_of_a_process_share_a_look
+            test_a_transaction_is_one_entry_and_a_large_one_several
+        unit/database/test_worker.py test_the_worker_sweeps_the_tokens_of_counters
+        unit/derivations/test_changes.py test_a_patch_decodes_its_row_and_applies_its_function_once
+        unit/derivations/test_counter_fields.py test_what_each_call_asks test_copies_and_adds_stay_below_bounds
+        unit/derivations/test_extrema.py test_a_commit_writes_a_row_and_reads_the_first_ones_only_for_an_index
+        unit/derivations/test_group_indexes.py test_a_commit_without_such_an_index_costs_what_it_did
+            test_an_index_of_sums_costs_its_rows_and_no_request test_an_extremum_costs_one_scan_for_each_changed_group
+            test_a_batch_writes_one_row_for_each_group
+        unit/derivations/test_rollups.py test_a_vote_takes_nine_requests_for_three_levels
+            test_a_child_without_a_parent_costs_one_read_and_leaves_it_alone
+            test_a_batch_of_children_writes_what_shows_them_once
+        unit/derivations/test_selections.py test_a_change_visits_only_the_holders_that_show_it
+            test_one_selection_is_one_scan_as_ever test_bounds_know_selections
+    """,
+    ("row", TRANSACTIONS): """
+        unit/database/test_attempts.py test_reads_outside_are_compared_at_the_commit
+        unit/database/test_deleted_with_source.py test_a_transaction_sees_what_will_go
+        unit/database/test_marking.py test_a_transaction_marks
+        unit/database/test_own_version.py test_a_transaction_is_run_again_for_a_holder_that_it_touched
+            test_a_transaction_is_run_again_when_a_copy_that_it_read_has_followed
+            test_a_transaction_is_run_again_for_a_new_source_that_it_took_values_from
+            test_the_version_is_that_of_the_last_own_write_in_any_history
+        unit/database/test_portable_schemas.py test_it_is_a_property_of_the_program
+        unit/database/test_references.py test_the_body_of_a_transaction_takes_them
+        unit/database/test_refused_in_transactions.py
+        unit/database/test_saved_together.py
+        unit/database/test_sequences.py test_a_transaction_sees_its_numbers
+            test_a_transaction_that_reads_two_moments_runs_again
+        unit/database/test_set_aside.py test_a_whole_transaction_with_it_goes_through
+        unit/database/test_transaction.py test_a_transaction_alone_sees_its_writes
+            test_a_refusal_that_the_body_handles_is_not_part_of_the_transaction
+            test_a_transaction_that_only_reads_sees_one_state_of_everything
+            test_transactions_of_several_threads_are_run_again_until_they_fit
+        unit/database/test_transaction_counters.py
+        unit/derivations/test_group_indexes.py test_a_transaction_that_fails_changes_no_row
+        unit/derivations/test_rollups.py test_two_transactions_conflict_over_a_total_only_if_one_reads_it
+            test_a_transaction_sees_the_totals_of_its_own_writes
+    """,
+    ("row", BATCHES): """
+        unit/database/test_sequences.py test_a_batch_takes_numbers_in_its_order_or_none
+        unit/derivations/test_rollups.py test_a_batch_shows_each_entity_as_it_is_at_the_end
+    """,
+    ("row", CONSTRAINTS): """
+        unit/derivations/test_rollups.py test_a_total_that_breaks_its_constraint_refuses_the_commit_that_caused_it
+            test_holders_whose_change_a_total_refuses_are_set_aside
+    """,
+    ("row", ROWS): """
+        unit/database/test_deleted_with_source.py test_repair_deletes_a_holder_whose_task_was_lost
+        unit/database/test_log_sweep.py test_a_schema_that_changes_meanwhile_ends_the_removal_of_unknown_logs
+        unit/database/test_own_version.py test_a_copy_that_follows_changes_the_rows_version_alone
+            test_a_document_stamped_later_than_its_row_is_found_and_mended test_a_repair_keeps_versions
+        unit/database/test_sequences.py test_a_count_behind_its_children_refuses_to_number
+            test_a_count_that_cannot_be_read_and_has_no_children_starts_again
+        unit/database/test_spread.py test_an_entity_in_another_range_is_found_and_mended
+        unit/database/test_survey.py
+        unit/database/test_watching.py test_a_repair_is_logged
+        unit/database/test_worker.py test_a_task_that_cannot_be_read_does_not_hold_up_those_behind_it
+        unit/derivations/test_counter_fields.py
+            test_verify_finds_what_is_neither_marked_nor_shown_and_repair_mends_it
+            test_a_repair_makes_adds_mark_the_counter_again test_a_counter_that_is_no_longer_shown_is_no_longer_marked
+        unit/derivations/test_new_kind_of_view.py test_verify_finds_a_wrong_row_and_repair_mends_it
+        unit/derivations/test_new_kinds_with_keyspaces.py
+        unit/derivations/test_selections.py test_a_holder_with_two_selections_of_one_source_follows_once
+            test_a_task_visits_only_the_holders_that_wait test_a_task_that_waits_is_not_forgotten_for_one_of_others
+            test_a_stale_copy_waits_for_a_task_only_if_the_task_is_for_it
+    """,
+    ("row", PARTS): """
+        unit/database/test_pages.py test_the_fast_path_of_page_answers_as_the_plan
+        unit/database/test_sequences.py test_the_count_outlives_the_root_and_its_purge
+        unit/database/test_unfinished_commits.py test_where_transactions_span_rows_there_are_none
+        unit/database/test_waiting.py test_a_store_that_spans_rows_has_nothing_to_leave
+    """,
+    ("row", "versions that the entities of two stores get by themselves differ"): """
+        unit/database/test_expiry_sweep.py test_a_dump_holds_what_has_expired_as_it_is_stored
+    """,
+    ("lmdb", "LMDB says how many pages a table has, not the bytes of its rows"): """
+        unit/database/test_survey.py test_memory_says_bytes_of_keys_columns_and_values
+    """,
+    ("memory lmdb", "is about what only stores do that change one row at a time"): """
+        unit/database/test_portable_schemas.py
+            test_a_store_that_changes_one_row_at_a_time_refuses_it_under_any_schema
+    """,
+    ("row", "removed rows stay until a purge, and those that are passed over count: one-row.md"): """
+        unit/database/test_marking.py test_items_that_expired_and_were_not_swept_are_not_counted
+        unit/derivations/test_group_indexes.py test_explain_and_survey_and_dump
+    """,
+    ("row", "a defect: holders that cannot follow are not set aside as elsewhere, and one stops the others"): """
+        unit/database/test_set_aside.py
+        unit/database/test_worker.py
+            test_a_holder_that_cannot_be_read_does_not_keep_the_others_from_following
+        unit/derivations/test_group_indexes.py test_numbers_that_cannot_be_in_a_key_refuse_the_commit
+            test_holders_whose_change_cannot_be_listed_are_set_aside
+    """,
+    ("row", "a defect: a backfill fills a reference that was made after its source was deleted"): """
+        unit/derivations/test_reemission.py
+            test_a_reference_made_after_its_source_was_deleted_stays_empty_when_a_view_is_added
+    """,
+    ("row", "a defect: a source that a batch of `bulk` deletes and makes again takes its holders along"): """
+        unit/database/test_deleted_with_source.py test_what_is_made_again_in_its_batch_deletes_no_holder
+    """,
+    ("row", "a defect: on_delete='refuse' forbids the delete of an entity that refers to itself"): """
+        unit/database/test_transaction.py test_an_entity_that_refers_to_itself_may_go
+    """,
+    (
+        "row",
+        "a defect: facts of an error differ: a Conflict's `key`, `stored` overwritten, bytes for a root",
+    ): """
+        unit/database/test_transaction.py test_a_transaction_that_others_always_overtake_ends_in_a_conflict
+        unit/database/test_variants.py test_no_verb_replaces_another_variant
+        unit/database/test_sequences.py test_a_count_that_cannot_be_read_is_named_found_and_mended
+    """,
+    ("row", "a defect: a commit gives a new member one entry more than `inline`"): """
+        unit/database/test_freshness.py test_a_page_includes_ones_own_join
+    """,
+}
+
+
+def _places(several):
+    """The files of a list, and their functions: a word with a slash is a file, the words behind it are functions."""
+    path, names = "", []
+    for word in [*several.split(), "/"]:
+        if "/" not in word:
+            names.append(word)
+            continue
+        yield from [f"{path}::{name}" for name in names] or [path] * bool(path)
+        path, names = word, []
+
+
+LEFT_OUT = {place: left for left, several in _LEFT_OUT.items() for place in _places(several)}
+"""Of a folder, a file or one function of it, below tests: the kinds of store on which it does not run, and why."""
+
+
+_ONE_KIND = "is about what one kind of store does"
+_OTHERS = "opens the stores that it is about: a further engine, a server, a file or a process each"
+_NOT_YET = "is not written for every kind yet"
+
+BY_HAND = {
+    **dict.fromkeys(
+        ("benchmarks", "conformance", "failures", "golden", "power", "simulation", "soak", "tidy", "typing"), _OTHERS
+    ),
+    **dict.fromkeys(("unit/engines", "unit/plans", "unit/store", "unit/testing"), _OTHERS),
+    **dict.fromkeys(("unit/test_connect.py", "unit/test_loaded_modules.py", "unit/test_named_memory.py"), _OTHERS),
+    **dict.fromkeys(("docs", "examples"), "the pages and the sites say on which stores they run"),
+    **dict.fromkeys(
+        (
+            "cli", "properties", "unit/costs", "unit/counters", "unit/evolution", "unit/feeds", "unit/models",
+            "unit/transactions", "unit/transfer", "unit/verify", "unit/web",
+        ),
+        _NOT_YET,
+    ),
+    **dict.fromkeys(
+        (
+            "unit/database/test_attempts.py", "unit/database/test_cached_reads.py",
+            "unit/database/test_fresh_reads.py",
+            "unit/database/test_hot_spots.py", "unit/database/test_one_row_refusals.py",
+            "unit/database/test_purge.py", "unit/database/test_recoverer.py", "unit/database/test_repeated_checks.py",
+            "unit/database/test_unfinished_commits.py", "unit/database/test_waiting.py",
+            "unit/database/test_watching.py",
+        ),
+        _ONE_KIND,
+    ),
+    "unit/database/test_printing.py": "the engine of a URL is in what is printed",
+    "unit/database/test_cursors.py": "only the key for cursors of an engine is asked for",
+    "unit/database/test_together.py": "runs on a store with latency, too, which sends several requests ahead",
+    "unit/derivations/test_conditions_that_never_hold.py": "a save is asked only what it refuses by itself",
+    "unit/derivations/test_declaring_is_linear.py": "counts what declaring and opening cost by the number of names",
+}  # fmt: skip
+"""What opens its stores itself, and why."""
+
+
+def make_url(kind, folder):
+    """The URL of a new, empty store, which stays when it is closed."""
+    name = uuid4().hex
+    return {
+        "memory": f"memory://{name}",
+        "lmdb": f"lmdb://{folder}/{name}?durability=none",
+        "row": f"memory://{name}?span=row",
+        "bigtable": f"bigtable://test/i{name}",
+        "hbase": f"hbase://{name}",
+    }[kind]
+
+
+def forget(url):
+    """Lets the rows of a store in memory go."""
+    name = url.removeprefix("memory://").partition("?")[0]
+    memory.forget(name)
+    one_row_memory.forget(name)
+
+
+def kinds_of(path, function):
+    """The kinds on which a test runs: all that no entry of its folders, its file or itself leaves out."""
+    places = ["", *(each.as_posix() for each in path.parents), path.as_posix(), f"{path.as_posix()}::{function}"]
+    left = {kind for place in places for kind in LEFT_OUT.get(place, ("", ""))[0].split()}
+    servers = SERVERS if path.as_posix() in ON_SERVERS and "row" not in left else ()
+    return [*(kind for kind in KINDS if kind not in left), *servers]
+
+
+def open_rooms(patch, engine):
+    """Lets `hbase://NAME` open the room of a name in the tables of one engine: making tables takes HBase seconds."""
+
+    def open_room(name, _options, _timeout):
+        return RoomOfKeys(engine, blake2b(name.encode(), digest_size=8).digest()), True
+
+    patch.setitem(connect.__globals__["_OPENERS"], "hbase", open_room)
