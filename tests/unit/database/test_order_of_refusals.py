@@ -136,9 +136,8 @@ def face(request):
     return request.param
 
 
-@pytest.fixture(params=["memory", "lmdb", "row"])
-def db(request, face, tmp_path):
-    url = {"memory": "memory://", "lmdb": f"lmdb://{tmp_path / 'store'}", "row": "memory://?span=row"}[request.param]
+@pytest.fixture
+def db(url, face):
     opened = face(url, SCHEMA, workers=0)
     opened.save(Author(number=1))
     opened.save(Post(number=1, name="first", author=Author.at(1)))

@@ -25,11 +25,6 @@ WRITE = "write `async with connect_async"
 ASYNC, SYNC = "this is asynchronous", "this is synchronous"
 
 
-@pytest.fixture(params=["memory", "lmdb", "row"])
-def url(request, tmp_path):
-    return {"memory": "memory://", "lmdb": f"lmdb://{tmp_path / 'store'}", "row": "memory://?span=row"}[request.param]
-
-
 @pytest.fixture
 def db(url):
     with connect(url, SCHEMA) as opened:
@@ -50,8 +45,8 @@ def verbs(face):
     return [name for name, _verb in inspect.getmembers(face, inspect.isroutine) if not name.startswith("_")]
 
 
-def test_every_verb_of_a_database_that_is_not_open_says_what_to_write(db):
-    opening = connect_async("memory://", SCHEMA)
+def test_every_verb_of_a_database_that_is_not_open_says_what_to_write(new_url, db):
+    opening = connect_async(new_url(), SCHEMA)
     for name in verbs(type(db)):
         with pytest.raises(UsageError, match=WRITE):
             getattr(opening, name)
@@ -125,9 +120,9 @@ def test_a_plain_function_is_refused_where_its_result_is_awaited(url, verb):
     run(url, body)
 
 
-def test_an_async_observer_is_refused():
+def test_an_async_observer_is_refused(url):
     with pytest.raises(UsageError, match="takes a plain function"):
-        connect("memory://", SCHEMA, observers=(save_later,))
+        connect(url, SCHEMA, observers=(save_later,))
 
 
 async def use(db, verb, given):

@@ -36,9 +36,8 @@ WAYS = {
 }
 
 
-@pytest.fixture(params=["memory://", "lmdb", "memory://?span=row"])
-def db(request, tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none" if request.param == "lmdb" else request.param
+@pytest.fixture
+def db(url):
     with connect(url, SCHEMA, workers=0) as opened:
         opened.save_all([Note(number=number, kind="a") for number in range(5)])
         yield opened
