@@ -20,6 +20,7 @@ from oneread.plans.trace import Cost, Trace
 from oneread.transactions.commit import Change
 from oneread.transfer.bulk import Batches, ChangeSizes, Tally, WantedChange, weight
 from oneread.transfer.checkpoints import Position, check_position
+from oneread.transfer.restore import RestoreEntity
 
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
@@ -79,12 +80,15 @@ class AsyncBulk(AsyncFace):
         """What all batches together cost so far."""
         return self._trace.cost
 
-    async def save(self, entity: Any, *, position: Position | None = None) -> None:
+    async def save(self, entity: Any, *, position: Position | None = None, as_stored: bool = False) -> None:
         """Stores the entity, as the database's `save` does.
 
         Arguments:
             entity: its copies may be unfilled: `Buyer.of(12347)`.
             position: how far the source has been read with this change; stored in the same transaction.
+            as_stored: the entity keeps its number of a sequence and its CREATED and UPDATED stamps, as one that is
+                copied from another store: a dump that is loaded does so by itself. Later numbers are above it. Copies
+                and totals follow from this store, and the version is new.
 
         Raises:
             OnereadError: what the database's `save` raises for any entity of the batch that this call fills, unless
@@ -92,7 +96,8 @@ class AsyncBulk(AsyncFace):
         """
         if self._state != "open":
             self._check()
-        if self._work.add(("save", entity), self._sizes.of(entity), position):
+        given = ("change", RestoreEntity(self._operations.catalog, entity)) if as_stored else ("save", entity)
+        if self._work.add(given, self._sizes.of(entity), position):
             await self.flush()
 
     async def create(self, entity: Any, *, position: Position | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from oneread.derivations.entity_type import EntityType
-from oneread.models.fields import CREATED
+from oneread.models.fields import CREATED, UPDATED
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -33,3 +33,10 @@ def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> An
         elif getattr(entity, name) == CREATED:
             stamps[name] = now
     return msgspec.structs.replace(entity, **stamps)
+
+
+def stamped_as_given(entity_type: EntityType, entity: Any, clock: int) -> Any:
+    """The entity with the stamps that it brings; those that it lacks are the clock."""
+    lacking = [name for name in entity_type.created if getattr(entity, name) == CREATED]
+    lacking += [name for name in entity_type.updated if getattr(entity, name) == UPDATED]
+    return msgspec.structs.replace(entity, **dict.fromkeys(lacking, instant_of(clock))) if lacking else entity

@@ -1,4 +1,4 @@
-"""Restoring: commits entities and tombstones of a dump as they were, with their versions and stamps.
+"""Restoring: commits entities and tombstones as they were: of a dump, or those a bulk writer is given as stored.
 
 An entity is committed at the version it had, unless this store has a later one. Copies of sources that are not in the
 store keep the values in the dump: those sources were deleted, or come later. See
@@ -21,6 +21,7 @@ from oneread.derivations.decisions import CommitAttempt, deletion
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import EntityState, FillInputs
 from oneread.derivations.source_cache import SourceCache
+from oneread.derivations.stamps import stamped_as_given
 from oneread.errors import MissingReference
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, PlainChange
 from oneread.transactions.root import Root
@@ -69,7 +70,8 @@ class RestoreEntity(Save):
         keys = [key for each in self._entity_type.going for key in self._refs[each.name]]
         if any(self._entity_type.goes_with(self._refs, key, known[key]) for key in keys):
             return self._delete(attempt, sources)
-        return self._store(self._entity_type, self._entity, self._refs, attempt, sources)
+        entity = stamped_as_given(self._entity_type, self._entity, sources.now)
+        return self._store(self._entity_type, entity, self._refs, attempt, sources)
 
     def _delete(self, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
         """Stores a tombstone: the entity waited to be deleted with a source when it was dumped."""

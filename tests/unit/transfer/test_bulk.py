@@ -5,17 +5,39 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from oneread import Index, Key, Model, Ref, Schema, add, by, connect, connect_async, reference
+from oneread import (
+    CREATED,
+    GENERATED,
+    UPDATED,
+    Aggregate,
+    Copy,
+    Index,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    add,
+    by,
+    connect,
+    connect_async,
+    count,
+    newest,
+    reference,
+    shown,
+)
+from oneread.database._sync.database import Database
 from oneread.errors import (
     AlreadyExists,
     Closed,
     Conflict,
     Corrupt,
+    InvalidKey,
     InvalidValue,
     LimitExceeded,
     MissingReference,
@@ -30,6 +52,8 @@ from oneread.testing.audit import Audit
 from oneread.transactions.outbox import TASKS
 from oneread.transfer.bulk import Tally, weight
 from oneread.transfer.checkpoints import key_of, read_checkpoint
+from oneread.transfer.load import DumpReader, parse_head
+from tests.unit.database.faces import FACES
 from tests.unit.database.shop import (
     SCHEMA,
     SHOP,
@@ -514,3 +538,139 @@ def test_a_killed_import_resumes_and_does_every_line_once(tmp_path):
     with connect(url, SCHEMA, workers=0) as db:
         assert db.get(SalesOfBuyer, 1).orders == 401
         Audit(db._driver.engine, db.operations).check()
+
+
+# --- As stored -------------------------------------------------------------------------------------------------------
+
+
+class Topic(Model[int]):
+    topic: Key[int]
+    title: str
+
+
+class Titled(Copy[Topic]):
+    title: str
+
+
+class Remark(Model[int, int]):
+    child_of = Topic
+
+    topic: Key[int]
+    number: Key[int] = GENERATED
+    about: Titled
+    text: str
+    made_at: datetime = CREATED
+    changed_at: datetime = UPDATED
+
+
+class RemarksByTime(Index[Remark]):
+    made_at: datetime = newest(Remark.made_at)
+    about: Titled = shown(Remark.about)
+
+
+class Counted(Aggregate[Remark]):
+    about: Titled = by(Remark.about)
+    remarks: int = count()
+
+
+TOPICS = Schema(Topic, Remark, RemarksByTime, Counted)
+PLACES = ["memory://", "memory://?span=row", "lmdb://{}/other?durability=none"]
+BEGIN = 1_600_000_000_000
+
+
+def remarks(db):
+    return [each for page in db.scan(Remark) for each in page]
+
+
+@pytest.fixture
+def written():
+    """Remarks of another store: the second was deleted, the third was changed later."""
+    now = BEGIN
+    with connect("memory://", TOPICS, workers=0, clock=lambda: now) as db:
+        db.save(Topic(topic=1, title="old"))
+        for text in "abc":
+            now += 60_000
+            db.create(Remark(topic=1, about=Titled.of(1), text=text))
+        db.delete(Remark, 1, 2)
+        now += 60_000
+        db.patch(Remark, 1, 3, text="d")
+        yield remarks(db)
+
+
+def copied(face, every, **options):
+    """Gives entities to a bulk writer of either face."""
+
+    async def copy():
+        async with face.db.bulk() as bulk:
+            for each in every:
+                await bulk.save(each, **options)
+
+    if isinstance(face.db, Database):
+        with face.db.bulk() as bulk:
+            for each in every:
+                bulk.save(each, **options)
+    else:
+        face.runner.run(copy())
+
+
+@pytest.mark.parametrize("url", PLACES)
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_what_is_copied_from_another_store_keeps_its_numbers_and_stamps(face, url, tmp_path, written):
+    db = face(url.format(tmp_path), TOPICS, workers=0, clock=lambda: BEGIN + 10**9)
+    try:
+        db.save(Topic(topic=1, title="new"))
+        with pytest.raises(InvalidKey, match="the database gives the number"):
+            copied(db, written)
+        for _ in range(2):  # again: what is stored is replaced by the same
+            copied(db, written, as_stored=True)
+            found = [db.get(Remark, 1, number) for number in (1, 3)]
+            assert [(each.made_at, each.changed_at, each.text) for each in found] == [
+                (each.made_at, each.changed_at, each.text) for each in written
+            ]
+            assert {each.about.title for each in found} == {"new"}, "copies follow from this store"
+            assert db.get(Counted, 1).remarks == 2
+        assert found[0].made_at == datetime.fromtimestamp(BEGIN / 1000 + 60, UTC)
+        made = db.create(Remark(topic=1, about=Titled.of(1), text="e"))
+        assert made.number == 4, "above all numbers that were brought"
+        copied(db, [Remark(topic=1, about=Titled.of(1), text="f")], as_stored=True)
+        last = db.get(Remark, 1, 5)
+        assert last.made_at == last.changed_at == made.made_at, "stamps that it lacks are the clock"
+        db.drain()
+        assert db.verify().clean
+    finally:
+        db.close()
+
+
+@pytest.mark.parametrize("url", PLACES)
+def test_what_is_stored_as_it_was_is_refused_as_any_other(url, tmp_path, written):
+    refused = []
+    with connect(url.format(tmp_path), TOPICS, workers=0) as db:
+        with db.bulk(on_refused=refused.append) as bulk:
+            for each in written:
+                bulk.save(each, as_stored=True)
+        assert [type(each.error) for each in refused] == [MissingReference, MissingReference]
+        assert remarks(db) == []
+        with pytest.raises(UsageError), db.bulk() as bulk:
+            bulk.save(Titled.of(1), as_stored=True)
+
+
+@pytest.mark.parametrize("url", PLACES)
+def test_a_copy_continues_after_a_stop(url, tmp_path, written):
+    with connect(url.format(tmp_path), TOPICS, workers=0) as db:
+        db.save(Topic(topic=1, title="new"))
+        for _ in range(2):
+            with db.bulk(batch=1, checkpoint="copy") as bulk:
+                for place, each in enumerate(written):
+                    if bulk.position is None or place > bulk.position:
+                        bulk.save(each, as_stored=True, position=place)
+        assert [each.number for each in remarks(db)] == [1, 3]
+        lines = []
+        db.dump(lines.append)
+    with connect("memory://", TOPICS, workers=0) as other:
+        reader = DumpReader(other.operations.catalog, parse_head(lines[0]))
+        with other.bulk() as bulk:
+            for line in lines[1:-1]:
+                bulk.apply(reader.change(line), len(line))
+        assert [(each.made_at, each.changed_at) for each in remarks(other)] == [
+            (each.made_at, each.changed_at) for each in written
+        ]

@@ -21,6 +21,7 @@ from oneread.plans.trace import Cost, Trace
 from oneread.transactions.commit import Change
 from oneread.transfer.bulk import Batches, ChangeSizes, Tally, WantedChange, weight
 from oneread.transfer.checkpoints import Position, check_position
+from oneread.transfer.restore import RestoreEntity
 
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
@@ -80,12 +81,15 @@ class Bulk(Face):
         """What all batches together cost so far."""
         return self._trace.cost
 
-    def save(self, entity: Any, *, position: Position | None = None) -> None:
+    def save(self, entity: Any, *, position: Position | None = None, as_stored: bool = False) -> None:
         """Stores the entity, as the database's `save` does.
 
         Arguments:
             entity: its copies may be unfilled: `Buyer.of(12347)`.
             position: how far the source has been read with this change; stored in the same transaction.
+            as_stored: the entity keeps its number of a sequence and its CREATED and UPDATED stamps, as one that is
+                copied from another store: a dump that is loaded does so by itself. Later numbers are above it. Copies
+                and totals follow from this store, and the version is new.
 
         Raises:
             OnereadError: what the database's `save` raises for any entity of the batch that this call fills, unless
@@ -93,7 +97,8 @@ class Bulk(Face):
         """
         if self._state != "open":
             self._check()
-        if self._work.add(("save", entity), self._sizes.of(entity), position):
+        given = ("change", RestoreEntity(self._operations.catalog, entity)) if as_stored else ("save", entity)
+        if self._work.add(given, self._sizes.of(entity), position):
             self.flush()
 
     def create(self, entity: Any, *, position: Position | None = None) -> None:
