@@ -20,6 +20,7 @@ import msgspec
 from oneread.cli.output import Output, columns, counted
 from oneread.derivations.views import View
 from oneread.errors import shown
+from oneread.models.json_numbers import spell_floats
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.variants import discriminator_of
@@ -37,7 +38,7 @@ def plain(value: object) -> object:
         return _variant(type(value)) | {name: plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
+    return spell_floats(value)
 
 
 def fields(record: msgspec.Struct) -> dict[str, object]:

@@ -18,6 +18,7 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.keyed import ViewKey
 from oneread.errors import InvalidKey, UsageError
+from oneread.models.json_numbers import IS_NUMBER, SPELLINGS
 from oneread.models.types import unwrap
 
 NONE: Final = "@none"
@@ -160,7 +161,7 @@ def _bytes(text: str) -> bytes:
 def _duration(text: str) -> timedelta:
     if text.lstrip("+-").startswith("P"):
         return msgspec.convert(text, timedelta)
-    return timedelta(seconds=float(text))
+    return timedelta(seconds=_number(float, text))
 
 
 def _member(cls: type[Enum], text: str) -> Enum:
@@ -173,17 +174,24 @@ def _member(cls: type[Enum], text: str) -> Enum:
     return found[0]
 
 
+def _number(kind: type[Any], text: str) -> Any:
+    """A number in the form that JSON has, and of a float what is not finite."""
+    if not IS_NUMBER(text) and (kind is not float or text not in SPELLINGS):
+        raise ValueError
+    return kind(text)
+
+
 _BY_TYPE: Final[dict[object, _WordForm]] = {
     bool: _WordForm(_bool, "true"),
-    int: _WordForm(int, "-12"),
-    float: _WordForm(float, "2.5"),
-    Decimal: _WordForm(Decimal, "2.55"),
+    int: _WordForm(functools.partial(_number, int), "-12"),
+    float: _WordForm(functools.partial(_number, float), "2.5"),
+    Decimal: _WordForm(functools.partial(_number, Decimal), "2.55"),
     str: _WordForm(str, "text"),
     bytes: _WordForm(_bytes, "00ff1a"),
     datetime: _WordForm(_instant, "2010-12-07T08:26:00Z, or 2010-12-07 for midnight in UTC"),
     date: _WordForm(date.fromisoformat, "2010-12-07"),
     timedelta: _WordForm(_duration, "90 (seconds), or PT1M30S"),
-    UUID: _WordForm(UUID, "0192f0c1-5d3e-7c3a-9d53-6f0a3b1c2d4e"),
+    UUID: _WordForm(lambda text: msgspec.convert(text, UUID), "0192f0c1-5d3e-7c3a-9d53-6f0a3b1c2d4e"),
 }
 
 

@@ -18,6 +18,7 @@ from oneread.database.shapes import PublicShape, limit_of
 from oneread.database.watching import Changes, RowChange
 from oneread.models.declared import Declared
 from oneread.models.json_form import form
+from oneread.models.json_numbers import spell
 from oneread.models.json_schema import Definition, Json
 from oneread.models.pydantic_hook import SchemaHandler, install, response_schema, with_definitions
 from oneread.models.set_order import order_sets
@@ -81,8 +82,8 @@ def plain(value: Any) -> object:
         return form(kind).write(value)
     if kind is list or kind is tuple:
         return _several(value)
-    if kind is RowChange:
-        return _change(value)
+    if kind is RowChange or kind is float:
+        return _change(value) if kind is RowChange else spell(value)
     if kind is dict:
         return {name: plain(each) for name, each in value.items()}
     if kind is set or kind is frozenset:

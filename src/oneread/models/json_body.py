@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import islice
 from types import NoneType
 from typing import Any, Final, NamedTuple, cast
@@ -16,6 +17,7 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from oneread.errors import InvalidValue
+from oneread.models.json_numbers import loose_texts, may_hold_floats, read_spelled
 from oneread.models.prepare import prepare_type
 from oneread.models.references import Ref, ref_class
 from oneread.models.shadow import FieldShape, revive
@@ -68,6 +70,8 @@ class BodyRules(NamedTuple):
     """The type of what is sent for a field."""
     count_parts: Callable[[FieldShape], int] | None
     """The parts of the key that a field refers by; None in dumps, which have lists of parts and name one fault only."""
+    has_numbers: Callable[[FieldShape], bool]
+    """Whether a field holds, or refers by, floats or Decimals, which may be text."""
     tag: Tag | None
     """What may be sent to say the class; None for a model without variants, and in dumps."""
 
@@ -83,6 +87,8 @@ class JsonBody:
         self.spelled = {each.name: rules.spelled[each.name] for each in fields}
         self.tag = rules.tag
         self._rules = rules
+        self._numeric = [each for each in fields if rules.has_numbers(each)]
+        self._floats = [each for each in fields if each.kind == "plain" and may_hold_floats(each.type)]
 
     @functools.cached_property
     def types(self) -> dict[str, Annotation]:
@@ -115,33 +121,74 @@ class JsonBody:
             InvalidValue: the body is not JSON, or fields are unknown, missing, or of another type; `faults` has them.
         """
         try:
-            return dict(self._held(self.decode_struct(body)))
+            found = dict(self._held(self.decode_struct(body)))
+            if self._numeric:
+                self._check_numbers(found, _decode_loosely(body))
         except FAULTS as error:
             try:
                 # Not by a union of both forms: msgspec 0.22 crashes where a text with a constraint may be a tuple too.
                 again = msgspec.json.encode(self._shorten(_decode_exactly(body)))
             except FAULTS:
                 raise self._refusal(error, _decode_loosely(body)) from error
+        else:
+            return found
+        given = _decode_loosely(body)
+        spelled = self._read_floats(given)
+        if spelled is not given:
+            return self.convert(spelled | self._exact(body))
         try:
-            return dict(self._held(self.decode_struct(again)))
+            found = dict(self._held(self.decode_struct(again)))
+            self._check_numbers(found, given)
         except FAULTS as error:
-            raise self._refusal(error, _decode_loosely(body)) from error
+            raise self._refusal(error, given) from error
+        return found
+
+    def _check_numbers(self, values: Mapping[str, Any], given: object) -> None:
+        """Raises ValueError for text that msgspec takes for a Decimal or a float, and that is not a number in JSON."""
+        sent = cast("dict[str, object]", given) if isinstance(given, dict) else {}
+        for field in self._numeric:
+            name = self.spelled[field.name]
+            if field.name in values and name in sent:
+                _check_number(f"$.{name}", values[field.name], sent[name])
+
+    def _read_floats(self, given: Any) -> Any:
+        """What was sent, with the texts of floats that are not finite replaced; itself where there are none."""
+        if not isinstance(given, dict):
+            return given
+        sent = cast("dict[str, object]", given)
+        names = {self.spelled[each.name]: each.type for each in self._floats}
+        read = {name: read_spelled(names[name], each) if name in names else each for name, each in sent.items()}
+        return given if read == sent else read
+
+    def _exact(self, body: bytes) -> dict[str, object]:
+        """The fields that hold no floats, with the digits of their fractions as they were sent."""
+        floats = {self.spelled[each.name] for each in self._floats}
+        sent: dict[str, object] = _EXACT.decode(body)
+        return {name: each for name, each in sent.items() if name not in floats}
 
     def convert(self, given: object, *, strict: bool = True) -> dict[str, Any]:
         """`decode` of JSON that was parsed before; unless `strict`, numbers and instants may be text."""
         try:
-            sent = msgspec.convert(self._shorten(given), self.struct, strict=strict, str_keys=True, dec_hook=revive)
-            return dict(self._held(sent))
+            short = self._shorten(self._read_floats(given))
+            sent = msgspec.convert(short, self.struct, strict=strict, str_keys=True, dec_hook=revive)
+            found = dict(self._held(sent))
+            self._check_numbers(found, given)
         except FAULTS as error:
             raise self._refusal(error, given) from error
+        return found
 
     def convert_field(self, spelled: str, given: object) -> object:
         """One field's value in JSON that was parsed before, as `types` has it. Raises ValueError with the reason."""
         try:
             value = self._shorten_field(spelled, given)
-            return msgspec.convert(value, self.types[spelled], str_keys=True, dec_hook=revive)
+            field = next((each for each in self._floats if self.spelled[each.name] == spelled), None)
+            if field is not None:
+                value = read_spelled(field.type, value)
+            found = msgspec.convert(value, self.types[spelled], str_keys=True, dec_hook=revive)
+            _check_number("$", found, value)
         except FAULTS as error:
             raise ValueError(reason_of(error)) from error
+        return found
 
     @functools.cached_property
     def _referring(self) -> dict[str, FieldShape]:
@@ -233,6 +280,12 @@ class JsonBody:
                 yield FieldFault((str(given_name)[:NAME_LENGTH],), "there is no such field")
 
 
+def _check_number(place: str, value: object, sent: object) -> None:
+    loose = next(loose_texts(value, sent, place), None)
+    if loose is not None:
+        raise ValueError(f"expected a number, written as in JSON - at `{loose}`")
+
+
 def _only_part(key: object) -> object:
     """The part in a list of one; other values as they are, to be refused."""
     parts = cast("list[object]", key) if isinstance(key, list) else []
@@ -240,6 +293,7 @@ def _only_part(key: object) -> object:
 
 
 _LOOSE: Final = msgspec.json.Decoder(float_hook=float)  # by itself msgspec refuses 1e999, wherever it is
+_EXACT: Final = msgspec.json.Decoder(float_hook=Decimal)
 _decode_exactly: Final = msgspec.json.Decoder(float_hook=lambda text: msgspec.Raw(text.encode())).decode
 """Decodes JSON with its fractions as they are written, so that encoding it again gives the same Decimals."""
 

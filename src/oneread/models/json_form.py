@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from types import GenericAlias
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -21,12 +22,13 @@ from oneread.errors import InvalidValue
 from oneread.models.declared import FORMS
 from oneread.models.fields import Marker, defaults_of, is_rollup
 from oneread.models.json_body import FAULTS, NOT_FITTING, BodyRules, JsonBody, Tag, several_references
+from oneread.models.json_numbers import may_hold_floats, spell_floats
 from oneread.models.json_schema import Choice, Definition, define, define_choice
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, wrapped
-from oneread.models.types import Annotation, Named
+from oneread.models.types import Annotation, Named, unwrap
 from oneread.models.variants import discriminator_of, is_variants_only
 
 E = TypeVar("E")
@@ -76,14 +78,15 @@ class JsonForm(Generic[E]):
     def _compile(self, fields: tuple[FieldShape, ...]) -> dict[str, Callable[..., Any]]:
         """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
         by_key = frozenset(name for name, each in defaults_of(self.cls).items() if getattr(each, "kind", None) == "key")
-        writer = _JsonWriter(self._count_parts if self.shows_copies else None, by_key)
+        writer = _JsonWriter(self._count_parts if self.shows_copies else None, by_key, self._has_float_key)
         parts = "" if self.discriminator is None else f"{self.discriminator.name!r}: {self.discriminator.value!r}, "
         parts += "".join(
             writer.total(self.spelled[each.name], each) if each.name in self.totals
             else writer.entry(self.spelled[each.name], f"row.{each.name}", each)
             for each in fields if self.shows_copies or each.name not in self.totals
         )  # fmt: skip
-        scope, named = {"in_order": order_sets, "UNSET": msgspec.UNSET, "NOT_SHOWN": _NOT_SHOWN}, self.cls.__qualname__
+        scope = {"in_order": order_sets, "spell": spell_floats, "UNSET": msgspec.UNSET, "NOT_SHOWN": _NOT_SHOWN}
+        named = self.cls.__qualname__
         return {
             "write": function("write", "row", [f"return {{{parts}}}"], scope, named),
             "write_all": function("write_all", "rows", [f"return [{{{parts}}} for row in rows]"], scope, named),
@@ -92,7 +95,7 @@ class JsonForm(Generic[E]):
     def body(self, name: str, fields: Sequence[FieldShape], *, partial: bool) -> JsonBody:
         """What may be sent for some of the fields: those with a default, or all, may be left out."""
         count = self._count_parts if self.shows_copies else None
-        rules = BodyRules(self.spelled, self.optional, self._sendable, count, self._tag)
+        rules = BodyRules(self.spelled, self.optional, self._sendable, count, self._has_numbers, self._tag)
         return JsonBody(name, fields, rules, partial=partial)
 
     @property
@@ -151,6 +154,14 @@ class JsonForm(Generic[E]):
 
     def _count_parts(self, field: FieldShape) -> int:
         return len(self._key_types(field))
+
+    def _has_numbers(self, field: FieldShape) -> bool:
+        if field.kind == "plain" and several_references(field) is None:
+            return any(each.bare in (float, Decimal) for each in field.type.walk())
+        return any(unwrap(each).bare in (float, Decimal) for each in self._key_types(field))
+
+    def _has_float_key(self, field: FieldShape) -> bool:
+        return any(unwrap(each).bare is float for each in self._key_types(field))
 
     def _key_types(self, field: FieldShape) -> tuple[Annotation, ...]:
         """The types of the key's parts that a field refers by."""
@@ -287,8 +298,14 @@ class _JsonWriter:
     key is a list. `by_key` are the fields of a view by which its rows are grouped or in order: copies there only refer.
     """
 
-    def __init__(self, count_parts: Callable[[FieldShape], int] | None, by_key: frozenset[str]) -> None:
+    def __init__(
+        self,
+        count_parts: Callable[[FieldShape], int] | None,
+        by_key: frozenset[str],
+        has_float_key: Callable[[FieldShape], bool],
+    ) -> None:
         self._count_parts = count_parts
+        self._has_float_key = has_float_key
         self._by_key = by_key
         self._variables = 0
 
@@ -299,7 +316,8 @@ class _JsonWriter:
     def total(self, spelled: str, field: FieldShape) -> str:
         """The entry of a number of a group, left out while it is not built, or its entity not saved."""
         given = f"getattr(row, {field.name!r}, UNSET)"
-        return f"**({{{spelled!r}: total}} if (total := {given}).__class__ not in NOT_SHOWN else {{}}), "
+        number = "spell(total)" if may_hold_floats(field.type) else "total"
+        return f"**({{{spelled!r}: {number}}} if (total := {given}).__class__ not in NOT_SHOWN else {{}}), "
 
     def _value(self, value: str, field: FieldShape) -> str:
         """The expression of one field's value."""
@@ -316,13 +334,19 @@ class _JsonWriter:
         return f"None if ({here} := {value}) is None else {found}"
 
     def _in_order(self, value: str, field: FieldShape) -> str:
-        """A value with its sets in one order, because equal entities have equal JSON in all processes."""
-        return f"in_order({value})" if field.sets and self._count_parts else value
+        """A value as JSON has it: floats spelled, sets in one order, so that equal entities have equal JSON."""
+        if self._count_parts is None:
+            return value
+        ordered = f"in_order({value})" if field.sets else value
+        if field.type.present.bare is float:
+            return f"(number if (number := {value}) is None or number - number == 0 else spell(number))"
+        return f"spell({ordered})" if may_hold_floats(field.type) else ordered
 
     def _key(self, reference: str, field: FieldShape) -> str:
         """The expression of a key: of one part that part, else the list of them."""
         is_one = self._count_parts is not None and self._count_parts(field) == 1
-        return f"{reference}.key[0]" if is_one else f"{reference}.key"
+        key = f"{reference}.key[0]" if is_one else f"{reference}.key"
+        return f"spell({key})" if self._count_parts is not None and self._has_float_key(field) else key
 
     def _copy(self, here: str, field: FieldShape) -> str:
         """The expression of a copy: one that only refers is its `ref` alone."""

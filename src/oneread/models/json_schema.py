@@ -14,6 +14,7 @@ import msgspec
 from oneread.errors import InvalidDeclaration
 from oneread.models.fields import FACTORY, Marker
 from oneread.models.json_body import Tag
+from oneread.models.json_numbers import add_float_texts, spell_floats
 from oneread.models.set_order import order_sets
 from oneread.models.types import Annotation
 
@@ -48,6 +49,7 @@ def define(
     except KeyError as error:  # by full names, too
         raise InvalidDeclaration("two classes in the fields of this one have one name", declaration=cls) from error
     _drop_false_items(parts)
+    add_float_texts(parts)
     for part in parts.values():
         part.pop("title", None)  # the name says it, and generators of clients take two equal titles for one class
     schema: Json = parts.pop(found["$ref"])
@@ -61,7 +63,9 @@ def define(
     for name, given in defaults.items():
         default = _EMPTY.get(getattr(given, "factory", None), given)
         if not isinstance(default, (Marker, FACTORY)):
-            schema["properties"][name]["default"] = msgspec.to_builtins(order_sets(default), str_keys=True)
+            schema["properties"][name]["default"] = spell_floats(
+                msgspec.to_builtins(order_sets(default), str_keys=True)
+            )
     return Definition(stand_in.__name__, schema, parts)
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ from oneread.database.pages import Page
 from oneread.derivations.views import View
 from oneread.errors import InvalidQuery
 from oneread.models.expressions import Expression
+from oneread.models.json_numbers import IS_NUMBER, SPELLINGS
 from oneread.models.model import Model
 from oneread.store.limits import BUDGET
 from oneread.web.links import links_of, note_page
@@ -177,6 +179,8 @@ def _convert_bounds(
 
 def _convert_bound(text: str, kind: type) -> object:
     """A bound as a value of the key field's type; for an instant a date alone is its midnight in UTC."""
+    if kind in (Decimal, float) and not IS_NUMBER(text) and (kind is Decimal or text not in SPELLINGS):
+        raise ValueError(text)
     if kind is not datetime:
         return msgspec.convert(text, kind, strict=False)
     return msgspec.convert(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text, Annotated[datetime, _AWARE])
