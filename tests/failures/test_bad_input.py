@@ -306,7 +306,7 @@ WRONG = {
         "condition",
         lambda db: db.page(Purchase, where=field(Purchase.order) > 5),
     ),
-    "more values than the key has": (InvalidKey, "view", lambda db: db.page(PurchasesOfBuyer, 1, NOON, 3)),
+    "more values than the key has": (InvalidKey, "declared", lambda db: db.page(PurchasesOfBuyer, 1, NOON, 3)),
     "more parts than the key of an entity has": (InvalidKey, "view", lambda db: db.page(Purchase, "o", 1, 2)),
     "an equal value of another type": (InvalidKey, "field", lambda db: db.page(PurchasesOfBuyer, "1")),
     "a naive instant in a key": (InvalidKey, "field", lambda db: db.page(PurchasesOfBuyer, 1, NAIVE)),

@@ -291,7 +291,8 @@ class ViewKey:
         if rest:
             values, rest = self._take_values(given, is_by_part=True)
         if rest:
-            raise InvalidKey("more values than the key of the view has", view=self.view, given=given)
+            declared = tuple(each.name for each in self.codec.elements)
+            raise InvalidKey("more values than the key of the view has", view=self.view, declared=declared, given=given)
         return tuple(values)
 
     def _is_row(self, ref: Ref[Any]) -> bool:

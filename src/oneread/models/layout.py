@@ -85,7 +85,8 @@ class Layout(Generic[E]):
         found = {each.name: check_of(each.type) for each in self.fields}
         self._checks = {name: check for name, check in found.items() if check is not None}
         """Of the fields whose types have any."""
-        self.has_check = bool(self._checks) or has_check(cls)
+        self._has_own_check = has_check(cls)
+        self.has_check = self._has_own_check or bool(self._checks)
         self._loose = frozenset(each.name for each in self.fields if each.kind == "plain" and is_abstract(each.type))
         self._generate()
         if issubclass(cls, Model):
@@ -243,7 +244,7 @@ class Layout(Generic[E]):
     def _checked(self, entity: E) -> E:
         for name in self._checks:
             self._run_check(name, getattr(entity, name), **_key_fact(entity))
-        if has_check(self.cls):
+        if self._has_own_check:
             try:
                 entity.check()  # type: ignore[attr-defined]
             except ValueError as error:
