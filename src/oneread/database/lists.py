@@ -15,9 +15,10 @@ from typing_extensions import TypeVarTuple
 from oneread.database.operations import Operations
 from oneread.database.results import METADATA_ATTRIBUTE
 from oneread.derivations.aggregates import AggregateView
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, RowDecoder
 from oneread.encoding.codec import Codec
-from oneread.errors import UsageError
+from oneread.errors import Corrupt, UsageError
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.merging import LargeGroupReader, large_group_reader
@@ -129,7 +130,7 @@ def listed(operations: Operations, cls: Any) -> Listed:
     catalog = operations.catalog
     operations.fence.check(cls)
     if cls in catalog.views:
-        found = _of_view(catalog.views[cls], catalog.names)
+        found = _named(catalog, _of_view(catalog.views[cls], catalog.names))
         if operations.spans_rows:
             return found
         view = catalog.views[cls]
@@ -143,7 +144,7 @@ def listed(operations: Operations, cls: Any) -> Listed:
         return found
     if cls in catalog.kinds:
         kind = catalog.kinds[cls]
-        found = _entities(kind, cls, catalog.names, catalog.expiries.get(kind.prefix))
+        found = _named(catalog, _entities(kind, cls, catalog.names, catalog.expiries.get(kind.prefix)))
         return found if operations.spans_rows else found._replace(entry=partial(_lay, operations.cells))
     raise UsageError("not a model or view of the schema", given=cls)
 
@@ -156,6 +157,21 @@ def _lay(cells: CopyCells, found: Found) -> Found:
 
 def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
     return tuple(codec.prefix_encoder(count) for count in range(len(codec.elements) + 1))
+
+
+def _named(catalog: Catalog, of: Listed) -> Listed:
+    """A list whose error of a damaged row says what the row is called."""
+
+    def show(rows: Sequence[Found]) -> Plan[list[Any]]:
+        try:
+            return (yield from of.show(rows))
+        except Corrupt as error:
+            for row in rows if len(rows) > 1 else ():
+                yield from show([row])  # raises for the first that is damaged
+            catalog.name_damaged(error, of.table, rows[0][0])
+            raise
+
+    return of._replace(show=show)
 
 
 def _of_view(view: CompiledView, names: Names) -> Listed:

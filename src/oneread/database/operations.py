@@ -24,6 +24,7 @@ from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.pending_tasks import TaskLag, WaitingTask, oldest_of, task_lag, waiting_tasks
 from oneread.errors import (
+    Corrupt,
     InvalidKey,
     InvalidQuery,
     LimitExceeded,
@@ -343,7 +344,11 @@ class Operations:
     def _entity(self, model: Any, key: bytes, row: Row | None) -> FoundEntity:
         if row is None or BODY not in row:
             return None, 0
-        entity = self.kind(model).layouts.decode(self.cells.lay(key, row)[BODY].value)
+        try:
+            entity = self.kind(model).layouts.decode(self.cells.lay(key, row)[BODY].value)
+        except Corrupt as error:
+            self.catalog.name_damaged(error, "roots", key)
+            raise
         return (entity, own_version(row)) if isinstance(entity, model) else (None, 0)
 
     def get(self, model: Any, key: tuple[Any, ...], *, fresh: bool = False) -> Plan[FoundEntity]:

@@ -6,6 +6,7 @@ See "Tables" and "Bodies" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -282,6 +283,15 @@ class Catalog:
             return self.name_of_row(group_of_root(key))
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
+
+    def name_damaged(self, error: Corrupt, table: object = "", key: object = b"") -> None:
+        """Adds to the error of a damaged row what the row is called, unless its key is damaged, too."""
+        table, key = table or error.facts.get("table"), key or error.facts.get("key")
+        if "row" in error.facts or not isinstance(key, bytes):
+            return
+        with suppress(Corrupt, ValueError, IndexError):
+            named = self.name_of(key) if table == "roots" else self.name_of_row(key)
+            error.facts = {"row": named, **error.facts}
 
     def name_of_row(self, key: bytes) -> str:
         """A derived row's key for people: `Home.items(3, ...)`."""

@@ -54,6 +54,9 @@ class _Newer(NamedTuple):
 _Leaf: TypeAlias = tuple[Reference, Layout[Any]]
 
 
+_UNREADABLE: Final = "copied values beside a document cannot be read; run `oneread repair`"
+
+
 class LaidCopies:
     """The cells of a schema's copies: see `CopyCells`."""
 
@@ -133,7 +136,7 @@ class LaidCopies:
             newer.sort(key=lambda each: each.cell.stamp)
             doc = self._laid(key, body.value, newer, used)
         except UNDECODABLE as error:
-            raise Corrupt("copied values beside a document cannot be read; repair the store", key=key.hex()) from error
+            raise Corrupt(_UNREADABLE, table="roots", key=key) from error
         version = row[USED_BY_CELLS].stamp
         return {**row, BODY: Cell(doc, body.stamp), USED_BY_CELLS: used_cell(used, version)}
 

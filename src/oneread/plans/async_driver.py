@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from oneread.errors import Closed
+from oneread.errors import Closed, Corrupt
 from oneread.plans.arguments import Age, check_awaitable
 from oneread.plans.effects import Atomically, Now, Random, Reserve, Separately, Sleep, Snapshot, Together
 from oneread.plans.performer import Performer
@@ -57,6 +57,9 @@ class AsyncDriver(Performer):
         except StopIteration as stop:
             result: T = stop.value
             return result
+        except Corrupt as error:
+            self.name_damaged(error)
+            raise
         finally:
             plan.close()
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from oneread.errors import Closed, Unavailable, Unsupported, UsageError
+from oneread.errors import Closed, Corrupt, Unavailable, Unsupported, UsageError
 from oneread.plans.arguments import UNCACHED, Age, check_max_age
 from oneread.plans.clock import wall_clock
 from oneread.plans.counted import CountedStore, SingleRequests
@@ -62,6 +62,7 @@ class Performer:
         self.timeout = timeout
         self.cache = cache
         self.hot = HotKeys()
+        self.name_damaged: Callable[[Corrupt], None] = _leave_unnamed
 
     def admit(self, request: Request[Any], trace: Trace) -> None:
         """Raises before a request that may not be made.
@@ -107,7 +108,7 @@ class Performer:
     def twin(self, kind: type[P]) -> P:
         """Another driver of the same engine, with the same clock, chance, timeout and cache."""
         twin = kind(self.engine, self.clock, self.chance, self.timeout, self.cache)
-        twin.reads, twin.hot = self.reads, self.hot
+        twin.reads, twin.hot, twin.name_damaged = self.reads, self.hot, self.name_damaged
         return twin
 
     def following(self, plan: Plan[T]) -> Plan[T]:
@@ -163,3 +164,7 @@ class Performer:
         if not (self.engine.capabilities.snapshot and isinstance(self.engine, Snapshots)):
             raise Unsupported("this engine has no snapshots of the whole store")
         return self.engine.snapshot(attempt)
+
+
+def _leave_unnamed(error: Corrupt) -> None:
+    """Leaves the error of a row as it is: of a driver that knows no schema."""

@@ -13,6 +13,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
+from oneread.errors import Corrupt
 from oneread.plans.arguments import Age, check_returned
 from oneread.plans.effects import Atomically, Now, Random, Reserve, Separately, Sleep, Snapshot, Together
 from oneread.plans.parallel import ThreadPool
@@ -40,7 +41,11 @@ class SyncDriver(Performer):
 
     def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
-        return drive(self.following(plan), lambda asked: self._perform(asked, trace))
+        try:
+            return drive(self.following(plan), lambda asked: self._perform(asked, trace))
+        except Corrupt as error:
+            self.name_damaged(error)
+            raise
 
     def read(self, plan: Plan[T], trace: Trace, max_age: Age, *, fresh: bool = False) -> T:
         """`run` of a plan that only reads, through the cache if the database has one for reads."""

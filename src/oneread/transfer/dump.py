@@ -20,6 +20,7 @@ from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
 from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
 from oneread.derivations.schema_rows import stored_schema
+from oneread.errors import Corrupt
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
@@ -189,12 +190,19 @@ class Dump:
     def _batch(self, kind: EntityKind, rows: list[Found]) -> Plan[None]:
         laid = [(key, root_row(self._lay(key, row))) for key, row in rows]
         found = [(key, parse_root(row)) for key, row in laid if row is not None]
-        states = [(key, root, self._catalog.state(key, root)) for key, root in found]
+        states = [(key, root, self._state(key, root)) for key, root in found]
         yield from self._load_sources(states)
         for key, root, state in states:
             is_deleted = state.entity is None
             self._line(self._tombstone(kind, key, root, state) if is_deleted else self._entity(key, root.own, state))
         self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
+
+    def _state(self, key: bytes, root: Root) -> EntityState:
+        try:
+            return self._catalog.state(key, root)
+        except Corrupt as error:
+            self._catalog.name_damaged(error, "roots", key)
+            raise
 
     def _load_sources(self, states: Iterable[tuple[bytes, Root, EntityState]]) -> Plan[None]:
         """Reads the sources of a batch that are not cached."""

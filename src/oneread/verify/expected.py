@@ -29,7 +29,7 @@ from oneread.derivations.emitted_record import (
     view_of,
 )
 from oneread.derivations.entity_type import EmissionOptions, EntityType
-from oneread.errors import Corrupt
+from oneread.errors import Corrupt, SchemaMismatch
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
 from oneread.plans.progress import FaultKind, ValueDifference
@@ -181,7 +181,9 @@ class RowExaminer:
             if hidden is None:
                 hidden = _hidden_from_sources(entity_type, refs, known.sources or {})
         except DAMAGED as error:
-            return self._from_record(key, record, RootFault("unreadable", "entity", "", str(error), mendable=False))
+            # The store's schema is this program's, so that no newer program has written it.
+            reason = "it has an unknown layout" if isinstance(error, SchemaMismatch) else str(error)
+            return self._from_record(key, record, RootFault("unreadable", "entity", "", reason, mendable=False))
         try:
             expected = self._from_entity(key, StoredEntity(entity_type, entity, refs, hidden), record)
             return self._check_totals(key, expected, record, known) if groups else expected

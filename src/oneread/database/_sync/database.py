@@ -54,7 +54,7 @@ from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import View
-from oneread.errors import InvalidQuery, InvalidUrl, NotFound, OnereadError, Unsupported, UsageError
+from oneread.errors import Corrupt, InvalidQuery, InvalidUrl, NotFound, OnereadError, Unsupported, UsageError
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
@@ -132,6 +132,7 @@ class Database(FeedVerbs, Together, Face):
         self._finders = {} if local is None else finders(operations, local, driver.now)
         self._pages = None if local is None else LocalPages(local, self._cipher, driver.now)
         self._lists: dict[Any, Listed] = operations.lists
+        driver.name_damaged = operations.catalog.name_damaged
         worker_driver = driver
         self._worker_driver = worker_driver
         self._worker = Worker(operations, worker_driver, observers) if workers else None
@@ -185,7 +186,12 @@ class Database(FeedVerbs, Together, Face):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
+        found: Any = None
+        if find is not None and fresh is False and max_age is None:
+            try:  # noqa: SIM105 - suppress() takes long beside a get
+                found = find(key)
+            except Corrupt:  # it is read again, and named
+                pass
         if found is None:
             trace = self._trace()
             read = self._driver.read(self.operations.get(model, key, fresh=fresh), trace, max_age, fresh=fresh)
@@ -215,7 +221,12 @@ class Database(FeedVerbs, Together, Face):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
+        found: Any = None
+        if find is not None and fresh is False and max_age is None:
+            try:  # noqa: SIM105 - suppress() takes long beside a get
+                found = find(key)
+            except Corrupt:  # it is read again, and named
+                pass
         if found is None:
             trace = self._trace()
             read = self._driver.read(self.operations.find(model, key, fresh=fresh), trace, max_age, fresh=fresh)
@@ -373,7 +384,10 @@ class Database(FeedVerbs, Together, Face):
             plan = self.operations.reading(lambda: fresh_page(self.operations, bound, fresh, trace))
             return self._driver.run(plan, trace)
         if self._pages is not None and (max_age is None or max_age is UNCACHED):
-            found = self._pages.read(of, query)
+            try:
+                found = self._pages.read(of, query)
+            except Corrupt:  # it is read again, and named
+                found = None
             if found is not None:
                 return found
         trace = self._trace()
