@@ -5,7 +5,7 @@ See "Semantics" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -19,7 +19,7 @@ from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import child_of, reference_target, root_model
-from oneread.models.types import Names, types_of
+from oneread.models.types import FieldType, Names, types_of
 from oneread.testing.naive import comparable
 
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
@@ -147,7 +147,8 @@ def written_at(entity: AnyModel, version: int) -> int:
     return version
 
 
-def stamped(entity: M, before: AnyModel | None, version: int) -> M:
+def stamped(entity: M, before: AnyModel | None, version: int, empty_totals: Mapping[str, object]) -> M:
+    """An entity with its stamps, and the totals that it had; `empty_totals` are those of a new one."""
     stamps: dict[str, Any] = {}
     for name, default in defaults_of(type(entity)).items():
         if default == UPDATED:
@@ -155,7 +156,7 @@ def stamped(entity: M, before: AnyModel | None, version: int) -> M:
         elif isinstance(given := getattr(entity, name), Marker) and given.what == "reference":
             stamps[name] = None  # left out where it may be empty
         elif is_rollup(default):
-            stamps[name] = getattr(before, name, _empty_totals(type(entity))[name])
+            stamps[name] = getattr(before, name, empty_totals[name])
         elif default == CREATED and hasattr(before, name):
             stamps[name] = getattr(before, name)
         elif default == CREATED and getattr(entity, name) == CREATED:
@@ -163,10 +164,17 @@ def stamped(entity: M, before: AnyModel | None, version: int) -> M:
     return msgspec.structs.replace(entity, **stamps)
 
 
-@cache
-def _empty_totals(cls: type[AnyModel]) -> dict[str, object]:
-    """What a field of each type shows of an empty group; cached, for `fields` resolves annotations on each call."""
-    return {each.name: _EMPTY_TOTALS.get(each.type) for each in msgspec.structs.fields(cls)}
+def empty_totals_of(cls: type, names: Names) -> dict[str, object]:
+    """What the totals of a model show of an empty group."""
+    types = types_of(cls, names)
+    totals = [name for name, default in defaults_of(cls).items() if is_rollup(default)]
+    return {name: _empty_total(types[name]) for name in totals}
+
+
+def _empty_total(given: FieldType) -> object:
+    if given.present.several:
+        return []
+    return None if given.optional else _EMPTY_TOTALS[given.bare]
 
 
 _EMPTY_TOTALS: Final[dict[type, object]] = {int: 0, float: 0.0, Decimal: Decimal(0), timedelta: timedelta()}

@@ -39,6 +39,7 @@ from oneread.testing.naive_entities import (
     Referring,
     Route,
     as_held,
+    empty_totals_of,
     has_ended,
     numbered_part,
     place_name,
@@ -79,11 +80,16 @@ class Oracle:
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._collect_wanted()
         self._rollups = {cls: totals_of(cls) for cls in self.models}
+        self._empty_totals = {cls: empty_totals_of(cls, self._names) for cls in self.models}
         self.counters = NaiveCounters()
         self.listed = EverListed([view for view in self.views if issubclass(view, Feed)])
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
+        self._is_within = False
+        """Whether what is changed is not a commit yet."""
+        self.one_by_one = False
+        """Whether each entity of several is a commit of its own, as of a portable schema."""
         self.waits: Callable[[Place], bool] = lambda _place: False
         """Whether an entity that is to be deleted with its source is still there, waiting for its task."""
         self._given: dict[tuple[type, Place], int] = {}  # how many numbers each group gave to children of a model
@@ -137,18 +143,24 @@ class Oracle:
 
     def save_all(self, entities: Sequence[tuple[Any, int]]) -> list[Any]:
         """Saves several with their versions as one commit; a unique value may move from one to another."""
+        if self.one_by_one and len(entities) > 1:
+            return [self.save(*each) for each in entities]
         given = dict(self._given)
         try:
             numbered = [(self._numbered(each), version) for each, version in entities]
             changes = [
-                (place_of(each), stamped(each, self._present(place_of(each)), version or self.clock_of(place_of(each))))
+                (place, self._stamped(each, self._present(place), version or self.clock_of(place)))
                 for each, version in numbered
+                for place in [place_of(each)]
             ]
             self._change(changes)
         except Exception:
             self._given = given
             raise
         return [self.held[place].entity for place, _entity in changes]
+
+    def _stamped(self, entity: M, before: AnyModel | None, version: int) -> M:
+        return stamped(entity, before, version, self._empty_totals[type(entity)])
 
     def _numbered(self, entity: Any) -> Any:
         """The entity with the next number of its group, where it has none."""
@@ -194,7 +206,7 @@ class Oracle:
     def replace(self, entity: M) -> M:
         """Deletes what has the key of an entity, of whichever variant, and stores the entity, as one commit."""
         place = place_of(entity)
-        self._change([(place, None), (place, stamped(entity, None, self.clock_of(place)))])
+        self._change([(place, None), (place, self._stamped(entity, None, self.clock_of(place)))])
         replaced: M = self.held[place].entity
         return replaced
 
@@ -202,6 +214,21 @@ class Oracle:
         """The entity; None if there is none."""
         found = self._present((root_model(model), key))
         return found if isinstance(found, model) else None
+
+    def together(self, changes: Iterable[Callable[[], object]]) -> None:
+        """Does several changes as one commit: all or none; unique values are looked at behind the last."""
+        held, ever, given = dict(self.held), set(self.ever), dict(self._given)
+        self._is_within = True
+        try:
+            for each in changes:
+                each()
+            self._is_within = False
+            self._refuse_taken()
+        except Exception:
+            self.held, self.ever, self._given = held, ever, given
+            raise
+        finally:
+            self._is_within = False
 
     def is_expired(self, entity: object) -> bool:
         """Whether an entity counts as absent."""
@@ -310,6 +337,8 @@ class Oracle:
             raise StillReferenced("others refer to it", owner=place_name(holder))
 
     def _refuse_taken(self) -> None:
+        if self._is_within:
+            return
         for view in self.views:
             if getattr(view, "unique", False):
                 taken: dict[Any, Place] = {}

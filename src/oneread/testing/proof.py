@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any, Final, Self
+from copy import copy
+from typing import Any, Final, Self, TypeAlias
 
 from oneread.connect import connect
 from oneread.errors import (
     AlreadyExists,
-    InvalidKey,
-    InvalidValue,
-    LimitExceeded,
     MissingReference,
     NotFound,
+    OnereadError,
     StillReferenced,
     UsageError,
 )
@@ -31,20 +29,30 @@ from oneread.testing.naive import look
 from oneread.testing.naive_entities import Place, written_at
 from oneread.testing.oracle import Oracle
 from oneread.testing.row_simulator import LogicalRows
-from oneread.testing.steps import DeleteStep, DrainStep, HistoryStep, LookStep, SweepStep, TickStep, WriteStep
+from oneread.testing.steps import (
+    BATCH,
+    NOT_TAKEN,
+    DeleteStep,
+    DrainStep,
+    HistoryStep,
+    LookStep,
+    SaveAllStep,
+    SweepStep,
+    TickStep,
+    TogetherStep,
+    WriteStep,
+)
 from oneread.transactions import outbox
 from oneread.transactions.root import BODY
 
 REFUSALS: Final = (AlreadyExists, MissingReference, NotFound, StillReferenced)
 """Errors that the oracle raises as well."""
 
-NOT_TAKEN: Final = (InvalidValue, InvalidKey, LimitExceeded)
-"""Errors that only the database raises: the oracle does not know constraints, `check` and limits."""
-
 INLINE: Final = 2
 """Holders that follow within the commit: few, so that a small history leaves tasks."""
 
-_BATCH: Final = 2
+Outcome: TypeAlias = "list[Any] | OnereadError"
+"""What a step came to."""
 
 
 class Proof:
@@ -61,14 +69,16 @@ class Proof:
         self.database = connect(url, with_inline(schema, inline), clock=self.clock, workers=0)
         self.oracle = Oracle(*schema.models, *schema.views)
         self.oracle.waits = self._is_stored
+        self.oracle.clock_of = self._written_at
+        self.oracle.one_by_one = self.database.operations.portable
         self.refused: Counter[str] = Counter()
         """How often a step was refused, by the name of the error."""
         engine = self.database._driver.engine  # noqa: SLF001 - reads past everything that is under test
         rows = engine if engine.capabilities.spans_rows else LogicalRows(engine, self.database.operations.catalog)
         self._audit = Audit(rows, self.database.operations)
 
-    def do(self, step: HistoryStep) -> None:
-        """Does a step to both.
+    def do(self, step: HistoryStep) -> Outcome:
+        """Does a step to both. Returns what the database returned, or the error by which it refused the step.
 
         Raises:
             Disagreement: one refuses a step that the other does, or they return different entities.
@@ -86,33 +96,48 @@ class Proof:
         elif isinstance(step, LookStep):
             self.look()
         else:
-            self._write(step)
+            return self._write(step)
+        return []
 
     def _is_stored(self, place: Place) -> bool:
         model, key = place
         (row,) = self.database.run(Read("roots", [self.database.operations.kind(model).key(key)]).__iter__())
         return row is not None and BODY in row
 
-    def _write(self, step: WriteStep) -> None:
+    def _written_at(self, place: Place) -> int:
+        """The clock of what is stored at a place, which a step wrote before it was refused."""
+        model: Any = place[0]
+        stored: Any = self.database.find(model, *place[1])
+        return self.clock() if stored is None else written_at(stored, self.database.version(stored))
+
+    def _write(self, step: WriteStep) -> Outcome:
         if isinstance(step, DeleteStep):
             self._run_tasks()  # copies keep the values that reached them
         try:
             saved = step.do(self.database)
         except NOT_TAKEN as refusal:
             self.refused[type(refusal).__name__] += 1
-            return
+            if isinstance(step, SaveAllStep):
+                stored: Any = refusal.facts.get("stored", 0)
+                self.oracle.save_all([(each, 0) for each in step.entities[:stored]])
+            return refusal
         except REFUSALS as refusal:
             self.refused[type(refusal).__name__] += 1
             self._expect_refusal(step, refusal)
-            return
+            return refusal
+        except UsageError as refusal:
+            if not isinstance(step, TogetherStep):  # of a portable schema, several entity groups
+                raise
+            return refusal
         try:
             wanted = step.expect(self.oracle, [written_at(each, self.database.version(each)) for each in saved])
         except UsageError as refusal:
             raise Disagreement(f"{step!r} must be refused: {refusal!r}") from refusal
         if isinstance(step, DeleteStep):
             self._run_tasks()
-        if len(saved) == 1 and not self._has_tasks():  # a batch returns each entity as of its own place in it
+        if len(saved) == 1 and not self.has_tasks():  # a batch returns each entity as of its own place in it
             check_same(f"what {type(step).__name__} returns", look(wanted), look(saved))
+        return saved
 
     def _expect_refusal(self, step: WriteStep, refusal: UsageError) -> None:
         try:
@@ -146,11 +171,12 @@ class Proof:
         return [row for page in self.database.scan(view, *equal, batch=3) for row in page]
 
     def _run_tasks(self) -> None:
-        while self.database.run(self.database.operations.drain_step(_BATCH)):
+        while self.database.run(self.database.operations.drain_step(BATCH)):
             pass
         self.oracle.delete_with_sources()
 
-    def _has_tasks(self) -> bool:
+    def has_tasks(self) -> bool:
+        """Whether something waits for a worker: copies and totals may then still follow."""
         ranges = outbox.TASKS, outbox.GROUP_TASKS
         return any(self.database.run(Scan("system", within, 1).__iter__()) for within in ranges)
 
@@ -180,7 +206,11 @@ def prove(schema: Schema, history: Iterable[HistoryStep], url: str = "memory://"
         return proof.refused
 
 
-@lru_cache(maxsize=32)
 def with_inline(schema: Schema, inline: int) -> Schema:
-    """The same declarations with another bound of holders that follow within the commit."""
-    return Schema(*schema.models, *schema.views, inline=inline, counters=schema.counters)
+    """The same schema with another bound of holders that follow within the commit.
+
+    Its classes are those of the schema, also those that it adds: a history has entities of them, as of `Home.marks`.
+    """
+    made = copy(schema)
+    made.inline = inline
+    return made

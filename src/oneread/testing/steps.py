@@ -7,6 +7,7 @@ See "Semantics" of the decisions page and "The simulator" of the commit protocol
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
@@ -21,14 +22,22 @@ from oneread.database.pages import Query, page
 from oneread.database.patches import as_arguments
 from oneread.database.transaction import TransactionWork
 from oneread.derivations.changes import Mode
+from oneread.errors import InvalidKey, InvalidValue, LimitExceeded, OnereadError, UsageError
 from oneread.models.model import key_of
 from oneread.plans.plan import Plan
 from oneread.plans.retry import retrying
 from oneread.plans.trace import Trace
 from oneread.testing.oracle import Oracle
+from oneread.transfer.bulk import Refusal
 
 Versions: TypeAlias = Sequence[int]
 """The clock of each entity's commit; empty where the oracle is asked for it."""
+
+BATCH: Final = 2
+"""Holders of one batch of a task."""
+
+NOT_TAKEN: Final = (InvalidValue, InvalidKey, LimitExceeded)
+"""Errors that only the database raises: the oracle does not know constraints, `check` and limits."""
 
 CIPHER: Final = CursorCipher(b"simulation")
 """Of the cursors of pages that are read without a database."""
@@ -211,6 +220,71 @@ class TransactStep(Step, frozen=True):
         return []
 
 
+class TogetherStep(WriteStep, frozen=True):
+    """`db.transact`: several saves, creates, patches and deletes as one commit; only in histories."""
+
+    steps: Sequence[WriteStep]
+
+    def __str__(self) -> str:
+        return f"together {', '.join(map(str, self.steps))}"
+
+    def do(self, database: Database) -> list[Any]:
+        transactional: Any = database  # a transaction has these verbs, too
+        transactional.transact(lambda transaction: [each.do(transaction) for each in self.steps])
+        return []
+
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - dated by the oracle
+        oracle.together([partial(each.expect, oracle) for each in self.steps])
+        return []
+
+
+class BulkStep(WriteStep, frozen=True):
+    """`db.bulk`: several saves, creates, patches and deletes; a refused one is left out. Only in histories."""
+
+    steps: Sequence[WriteStep]
+    batch: int = 2
+    refused: dict[int, OnereadError] = msgspec.field(default_factory=dict)
+    """What the database refused the last time, by place among the steps."""
+
+    def __str__(self) -> str:
+        return f"bulk {', '.join(map(str, self.steps))}"
+
+    def do(self, database: Database) -> list[Any]:
+        self.refused.clear()
+        with database.bulk(batch=self.batch, on_refused=self._take) as bulk:
+            writer: Any = bulk  # a bulk writer has these verbs, too
+            for each in self.steps:
+                each.do(writer)
+        return []
+
+    def _take(self, refusal: Refusal) -> None:
+        (given,) = refusal.given
+        places = [place for place, each in enumerate(self.steps) if _is_given(each, given)]
+        self.refused[next(place for place in places if place not in self.refused)] = refusal.error
+
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - dated by the oracle
+        for place, each in enumerate(self.steps):
+            refused = self.refused.get(place)
+            if isinstance(refused, NOT_TAKEN):
+                continue
+            try:
+                each.expect(oracle)
+            except UsageError as refusal:
+                if type(refusal) is not type(refused):
+                    raise
+            else:
+                if refused is not None:
+                    raise UsageError("refused without a reason", place=place, error=refused)
+        return []
+
+
+def _is_given(step: Any, given: Sequence[Any]) -> bool:
+    """Whether this is the step that gave a bulk writer a change."""
+    if isinstance(step, SaveStep):
+        return step.mode == given[0] and step.entity is given[1]
+    return (step.model, step.key) == tuple(given[1:3]) and (given[0] == "patch") == isinstance(step, PatchStep)
+
+
 class CountStep(WriteStep, frozen=True):
     """`db.counter(name).add(amount, once=once)`; in a history, entities show it before the next step."""
 
@@ -227,7 +301,7 @@ class CountStep(WriteStep, frozen=True):
 
     def do(self, database: Database) -> list[Any]:
         database.counter(self.name).add(self.amount, once=self.once)
-        database.drain()
+        _show_counters(database)
         return []
 
     def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - counters have none
@@ -249,7 +323,7 @@ class DeleteCounterStep(WriteStep, frozen=True):
 
     def do(self, database: Database) -> list[Any]:
         database.counter(self.name).delete()
-        database.drain()
+        _show_counters(database)
         return []
 
     def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - counters have none
@@ -261,7 +335,7 @@ class DeleteCounterStep(WriteStep, frozen=True):
 class DrainStep(Step, frozen=True):
     """One batch of the oldest task, as a worker does it."""
 
-    batch: int = 2
+    batch: int = BATCH
 
     def __str__(self) -> str:
         return "drain"
@@ -315,6 +389,12 @@ class LookStep(msgspec.Struct, frozen=True):
 
 HistoryStep: TypeAlias = WriteStep | TickStep | DrainStep | SweepStep | LookStep
 """What a history is made of."""
+
+
+def _show_counters(database: Database) -> None:
+    """Copies counters to the fields that show them. Not `db.drain`, which waits for markers, by the real clock."""
+    while database.run(database.operations.drain_step(BATCH)):
+        pass
 
 
 def _named(entity: Any) -> str:
