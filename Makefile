@@ -20,6 +20,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 # Processes that run tests: one more than two cores, since a quarter of the time is spent waiting for servers.
 JOBS ?= 3
 SEEDS ?= 2000
+FIRST ?= 0
 POWER_FAILURES ?= 300
 SERVER_KILLS ?= 100
 WRITER_KILLS ?= 200
@@ -122,8 +123,10 @@ lock: $(BIN)/uv ## pin what pyproject.toml asks for, with hashes, in requirement
 	$(COMPILE) --group build --constraint requirements/develop.txt --output-file requirements/run.txt
 
 .PHONY: sim
-sim: setup ## SEEDS seeds of crashes and interleavings, interrupts at each bytecode, POWER_FAILURES below each run; SPAN=row: of stores that change one row at a time
-ifeq ($(SPAN),row)
+sim: setup ## SEEDS seeds of crashes and interleavings, interrupts at each bytecode, POWER_FAILURES below each run; SPAN=row: of stores that change one row at a time; SCHEMAS=20000: random schemas and histories over them, from seed FIRST on
+ifdef SCHEMAS
+	$(BIN)/python -m tests.schemas.report --schemas $(SCHEMAS) --first $(FIRST) --jobs $(JOBS)
+else ifeq ($(SPAN),row)
 	$(BIN)/python -m tests.simulation.row_report --seeds $(SEEDS) --jobs $(JOBS)
 else
 	ONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/power tests/failures/test_interrupts.py
