@@ -82,7 +82,6 @@ _LEFT_OUT = {
         unit/feeds/test_following.py test_everything_in_one_transaction
         unit/database/test_sequences.py test_a_transaction_sees_its_numbers
             test_a_transaction_that_reads_two_moments_runs_again
-        unit/database/test_set_aside.py test_a_whole_transaction_with_it_goes_through
         unit/database/test_transaction.py test_a_transaction_alone_sees_its_writes
             test_a_refusal_that_the_body_handles_is_not_part_of_the_transaction
             test_a_transaction_that_only_reads_sees_one_state_of_everything
@@ -150,10 +149,7 @@ _LEFT_OUT = {
         unit/database/test_marking.py test_items_that_expired_and_were_not_swept_are_not_counted
         unit/derivations/test_group_indexes.py test_explain_and_survey_and_dump
     """,
-    ("row", "a defect: holders that cannot follow are not set aside as elsewhere, and one stops the others"): """
-        unit/database/test_set_aside.py
-        unit/database/test_worker.py
-            test_a_holder_that_cannot_be_read_does_not_keep_the_others_from_following
+    ("row", "what cannot show a number is set aside, and the commit that makes it is made: rollups.md"): """
         unit/derivations/test_group_indexes.py test_numbers_that_cannot_be_in_a_key_refuse_the_commit
             test_holders_whose_change_cannot_be_listed_are_set_aside
     """,

@@ -111,7 +111,7 @@ def the_source_is_read_before_its_holders(patch):
         "_commit_page",
         (holders, early),
         (clock, clock + "    old = {source: root_row(early)}\n"),
-        ("self._decide(source, each, sources, now)", "self._decide(source, each, {**sources, **old}, now)"),
+        ("self._decide, source, each, sources, now)", "self._decide, source, each, {**sources, **old}, now)"),
     )
 
 

@@ -274,7 +274,7 @@ def the_cursor_moves_before_its_page(patch):
         "        early = _with_cursor(self.leases.renew(key, mine, now), found[-1][0])\n"
         "        yield from _swap(key, Cell(_encode(mine), _stamp(row.get(LEASE), now)), early, now)\n"
     )
-    follow = "    last = yield from self._follow("
+    follow = "    source = outbox.unversioned("
     edit(patch, RowTaskRunner, "_advance", (follow, moved + follow))
 
 

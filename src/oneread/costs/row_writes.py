@@ -180,14 +180,16 @@ class OneRowWrites(Writes):
     def _sources(self, write: WriteCall, widest: type) -> dict[str, SourceRows]:
         """What an entity refers to, by field: a patch reads what it refers to for the first time, an upsert both.
 
+        Who writes what goes with a source reads that of the entity that is there, too.
         A child's own root is read in any case.
         """
         found: dict[str, SourceRows] = {}
-        changed = [(widest, write.fields)] if write.verb in ("patch", "upsert") else []
+        changed = [(widest, write.fields)] if write.verb in ("patch", "upsert") else [(write.cls, ())]
         whole = [] if write.verb == "patch" else [(write.cls, None)]
         for cls, fields in [*whole, *changed]:
             for reference in self._catalog.entity_types[cls].references:
-                if reference.name != CHILD_OF and (fields is None or reference.name in fields):
+                is_asked = fields is None or reference.name in fields or reference.on_delete == "delete"
+                if reference.name != CHILD_OF and is_asked:
                     before = found[reference.name].number if reference.name in found else 0
                     count = self._costs.of[cls].references[reference.name]
                     found[reference.name] = self._source_rows(reference.kind, before + count)

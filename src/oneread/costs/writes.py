@@ -288,6 +288,8 @@ class Writes:
         total.add("rows", Rows("read", "roots", "entity", write.cls.__name__), write.entities, self._root(write.cls))
         if write.verb not in ("patch", "delete"):
             self._add_sources(total, "rows", self._costs.of[write.cls], write.entities, None)
+            if write.verb != "upsert":  # those of the entity that is there already
+                self._add_sources(total, "links", self._costs.of[write.cls], write.entities, ())
             self._add_sequence(total, write)
         if write.verb in ("patch", "upsert"):
             widest = max((self._costs.of[each] for each in self._models(write)), key=lambda cost: cost.sources)
@@ -308,7 +310,7 @@ class Writes:
         self, total: BoundBuilder, request: str, cost: EntityCost, entities: int, fields: Iterable[str] | None
     ) -> None:
         for reference in self._catalog.entity_types[cost.cls].references:
-            if fields is None or reference.name in fields:
+            if fields is None or reference.name in fields or reference.on_delete == "delete":
                 rows = Rows("read", "roots", "sources", f"{cost.cls.__name__}.{reference.name}")
                 count = cost.references[reference.name] * entities
                 requests = 1 if request == "rows" else entities

@@ -21,7 +21,7 @@ from oneread.counters.rows import (
     new_mark,
     no_longer_shown,
 )
-from oneread.errors import BudgetExceeded, Closed, OnereadError, OutcomeUnknown, SchemaMismatch, Unavailable
+from oneread.errors import OnereadError
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
@@ -29,15 +29,13 @@ from oneread.store.requests import Scan
 from oneread.store.rows import Cell, Row
 from oneread.transactions.commit import Committer
 from oneread.transactions.native import TaskStep
+from oneread.transactions.refusals import ENDING
 from oneread.transactions.unit_of_work import VALUE, Group, later
 
 BATCH: Final = 100
 """Counters copied in one transaction."""
 PAUSE_SECONDS: Final = 5.0
 """The longest that a worker waits before it looks for marks again."""
-
-ENDING: Final = (Closed, SchemaMismatch, Unavailable, BudgetExceeded, OutcomeUnknown)
-"""Errors that no entity causes."""
 
 _log = logging.getLogger(__name__)
 

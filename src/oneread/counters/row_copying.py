@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
 
-from oneread.counters.copying import ENDING, CounterCopier, CounterSources
+from oneread.counters.copying import CounterCopier, CounterSources
 from oneread.counters.row_counters import change_settings, read_rows, try_swap
 from oneread.counters.row_marks import first_marked, mark_later, marked_rows, without_marks
 from oneread.counters.rows import MOST_SHARDS, NOTHING, Sums, encode_sums, mark_key, name_key, shard_key
@@ -27,6 +27,7 @@ from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.intents import encode_version
 from oneread.transactions.lost_answers import surely
+from oneread.transactions.refusals import ENDING
 from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_system import ATTEMPTS

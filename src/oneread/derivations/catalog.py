@@ -130,6 +130,9 @@ class Catalog:
         self._stored = {cls: each for cls, each in self.entity_types.items() if not is_variants_only(cls)}
         self.probes = self._add_probes(accesses)
         self._references = tuple(each for cls in models for each in self.entity_types[cls].references)
+        going = (each.kind.prefix for each in self.entity_types.values() if each.going)
+        self.vanishing = frozenset([*self.expiries, *going])
+        """The kinds of which what is stored may count as absent: it expires, or goes with a source."""
         self._with_hidden = frozenset(each.kind.prefix for each in self.entity_types.values() if each.has_hidden)
         self.counters = rollups.counters
         self.group_at = rollups.group_at if rollups.shows_groups else None

@@ -13,7 +13,7 @@ import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.copies import Refs
+from oneread.derivations.copies import Reference, Refs
 from oneread.derivations.decisions import CommitAttempt, decision, deletion, is_same
 from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
@@ -74,9 +74,9 @@ class _Writing(PlainChange):
         self.written = ChangeResult()
 
     @property
-    def _expires(self) -> bool:
+    def _may_vanish(self) -> bool:
         """Whether what is stored may count as absent, so that another entity takes its place."""
-        return kind_part(self.key) in self._catalog.expiries
+        return kind_part(self.key) in self._catalog.vanishing
 
     def pointers(self, seen: Root | None) -> Iterable[bytes]:
         """Those of the entity that the row holds."""
@@ -131,19 +131,47 @@ class _Writing(PlainChange):
         self._check_version(seen.own)
         return CommitAttempt(seen, self._catalog.state(self.key, seen), version, version)
 
-    def _attempt_living(self, seen: Root, version: int, now: int) -> CommitAttempt:
-        """`_attempt` for what users write: an expired entity counts as absent, also to `if_version`."""
+    def _attempt_living(self, seen: Root, version: int, rows: CommittedRows) -> CommitAttempt:
+        """`_attempt` for what users write: an entity that has expired, or goes with a source, counts as absent."""
         if seen is NO_ROOT:
             self._check_version(0)
             return CommitAttempt(seen, NOTHING_STORED, version, version)
-        before = self._state(seen)
-        if not self._catalog.expiries or not self._catalog.is_expired(self.key, before.entity, now):
+        before, catalog = self._state(seen), self._catalog
+        has_expired = bool(catalog.expiries) and catalog.is_expired(self.key, before.entity, rows.now)
+        if not (has_expired or self._goes(before, rows)):
             if self._if_version is not None:
                 self._check_version(seen.own)
             return CommitAttempt(seen, before, version, version)
         self._check_version(0)
         absent = msgspec.structs.replace(before, entity=None, used={}, unfilled=frozenset(), keep=None)
         return CommitAttempt(seen, absent, version, version, before.entity)
+
+    def _going(self, entity: Any) -> list[tuple[Reference, bytes]]:
+        """The sources that an entity goes with when they are deleted, each with its reference."""
+        entity_type = None if entity is None else self._catalog.type_of(entity)
+        if entity_type is None or not entity_type.going:
+            return []
+        refs = entity_type.refs(entity)
+        return [(each, key) for each in entity_type.going for key in refs[each.name]]
+
+    def _goes(self, before: EntityState, rows: CommittedRows) -> bool:
+        """Whether a source of an entity was deleted and a task is to delete it, too (docs/decisions/0117).
+
+        A source that the same transaction has deleted may be made again in it.
+        """
+        going = self._going(before.entity)
+        if not going:
+            return False
+        sources, left = SourceCache(self._catalog, rows), self._going(self._left_by(before))
+        return any(
+            rows.has(key) and key not in rows.changed and each.goes_with(sources[key])
+            for each, key in going
+            if (each, key) in left
+        )
+
+    def _left_by(self, before: EntityState) -> Any:
+        """The entity whose references say what is still referred to afterwards: a save makes another one."""
+        return before.entity
 
     def _other_variant(self, before: object, wanted: type) -> AlreadyExists:
         return AlreadyExists(
@@ -219,16 +247,24 @@ class Save(_Writing):
         return self._mode == "create" or (self._mode == "save" and self._entity_type.contributes)
 
     def pointers(self, seen: Root | None) -> Iterable[bytes]:
-        if self._mode == "keep" and (seen is None or (seen.body is not None and not self._expires)):
+        if self._mode == "keep" and (seen is None or (seen.body is not None and not self._may_vanish)):
             return ()
         return self._entity_type.pointers(self.key, self._refs)
 
     def likely_sums(self, now: int) -> Iterable[bytes]:
-        entity = stamped(self._entity_type, self._entity, None, now)
-        return self._entity_type.likely_sums(self.key, entity, self._refs)
+        try:
+            entity = stamped(self._entity_type, self._entity, None, now)
+            return self._entity_type.likely_sums(self.key, entity, self._refs)
+        except Exception:  # noqa: BLE001 - only a hint: what is wrong with the entity, the decision raises
+            return ()
 
     def hints(self) -> Iterable[bytes]:
         return _flat(self._refs)
+
+    def links(self, seen: Root) -> Iterable[bytes]:
+        if not self._entity_type.going or seen.body is None:
+            return ()
+        return [key for _reference, key in self._going(self._catalog.state(self.key, seen).entity)]
 
     def groups(self, seen: Root) -> Sequence[Group]:
         entity_type = self._entity_type
@@ -244,7 +280,7 @@ class Save(_Writing):
                 "the sequence of an entity group is behind its numbers; run a repair",
                 key=self._catalog.name_of(self.key),
             )
-        attempt = self._attempt_living(seen, version, sources.now)
+        attempt = self._attempt_living(seen, version, sources)
         before = attempt.before.entity
         if before is not None:
             if self._mode != "keep" or not isinstance(before, self._entity_type.cls):
@@ -299,7 +335,7 @@ class Patch(_Writing):
             wanted = [self._wanted(self._catalog.state(self.key, seen))]
         except UsageError:
             wanted = []  # `decide` raises it again
-        if self._otherwise is not None and self._expires:
+        if self._otherwise is not None and self._may_vanish:
             wanted.append(self._otherwise)
         types = [self._catalog.type_of(each) for each in wanted]
         return [
@@ -340,12 +376,14 @@ class Patch(_Writing):
             known, entity = entity_type.refs(before.entity), self._wanted(before)
             wanted = entity_type.refs_after(before.entity, known, entity)
         except UsageError:
-            if not self._expires:
+            if not self._may_vanish:
                 raise
             return ()  # `decide` raises it again, unless the entity has expired
         self._linked = seen, before, entity, wanted
         new = () if wanted is known else wanted.items()
         links = [key for name, keys in new for key in keys if key not in known[name]]
+        if entity_type.going:
+            links += [key for each, key in self._going(before.entity) if key in wanted[each.name]]
         return links + entity_type.stale_sources(before, known) if entity_type.has_hidden or before.unfilled else links
 
     def _differing(self, before: Any, entity: Any) -> frozenset[str] | None:
@@ -355,7 +393,7 @@ class Patch(_Writing):
         return frozenset([*names, *map(behind, names)])
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        attempt = self._attempt_living(seen, version, sources.now)
+        attempt = self._attempt_living(seen, version, sources)
         linked, self._linked = self._linked, None
         if linked is not None and attempt.before is linked[1]:
             _seen, _state, wanted, refs = linked
@@ -365,6 +403,9 @@ class Patch(_Writing):
         entity = stamped(entity_type, wanted, attempt.before.entity, sources.now)
         refs = refs if refs is not None and entity is wanted else entity_type.refs(entity)
         return self._store(entity_type, entity, refs, attempt, sources)
+
+    def _left_by(self, before: EntityState) -> Any:
+        return self._linked[2] if self._linked is not None and self._linked[1] is before else before.entity
 
     def _state(self, seen: Root) -> EntityState:
         return self._linked[1] if self._linked is not None and self._linked[0] is seen else super()._state(seen)
@@ -387,7 +428,7 @@ class Delete(_Writing):
         return ()
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        attempt = self._attempt_living(seen, version, sources.now)
+        attempt = self._attempt_living(seen, version, sources)
         if attempt.before.entity is None or not isinstance(attempt.before.entity, self._model):
             return NO_CHANGE
         self.written.version, self.written.created = version, False
@@ -611,4 +652,4 @@ def followers(catalog: Catalog) -> FollowChanges:
         return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.expiries else None
 
     made = FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up, catalog.group_at)
-    return made._replace(plain=PlainTypes(catalog).holders)
+    return made._replace(plain=PlainTypes(catalog).holders, read_source=catalog.source)

@@ -29,7 +29,6 @@ from oneread.derivations.expiry import has_expiring_rows
 from oneread.derivations.keyed import reference_signature
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
-from oneread.errors import OnereadError
 from oneread.models.fields import CREATED, GENERATED, KEY, UPDATED, Marker, defaults_of, is_rollup
 from oneread.models.layout import Layout
 from oneread.models.model import Model
@@ -154,10 +153,8 @@ class EntityType:
         self._recorded: dict[frozenset[int], frozenset[int]] = {}
         self._through: dict[tuple[str, ...], frozenset[str]] = {}
         self._inputs = tuple((view, inputs_of(view)) for view in self.derivations)
-        referring = {behind(each.name) for each in self.references}
-        self._from_behind = frozenset(
-            token for view, needed in self._inputs if needed & referring for token in view.tokens
-        )
+        filled = {*(behind(each.name) for each in self.references), *(each.field for each in self.rollups)}
+        self._of_filled = frozenset(token for view, needed in self._inputs if needed & filled for token in view.tokens)
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
@@ -422,12 +419,9 @@ class EntityType:
         return self.refs(entity)
 
     def likely_sums(self, key: bytes, entity: Model[Any], refs: Refs) -> list[bytes]:
-        """The keys in `counts` of sums that an entity adds to, of views that take nothing from behind a reference."""
-        try:
-            emit = self.emitter(self._from_behind)
-            found = emit(entity, {}, self.kind.parts(entity), entity_part(key), refs, 0)
-        except OnereadError:
-            return []  # the decision raises it
+        """The keys in `counts` of sums that an entity adds to, of views that need only what it was given."""
+        emit = self.emitter(self._of_filled)
+        found = emit(entity, {}, self.kind.parts(entity), entity_part(key), refs, 0)
         return list(dict.fromkeys([place for place, _amounts, _sign in found.deltas]))
 
     def pointers(self, key: bytes, refs: Refs) -> list[bytes]:

@@ -56,7 +56,7 @@ from oneread.transactions.commit import BatchCommitter, Change, Commit, Committe
 from oneread.transactions.first_rows import first_values
 from oneread.transactions.intents import root_row
 from oneread.transactions.native import NativeCommitter
-from oneread.transactions.refusals import NOT_REFUSALS
+from oneread.transactions.refusals import is_of_part
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
@@ -74,7 +74,6 @@ _UNSAVED: Final = 10_000
 
 _SWEPT: Final = 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_REFUSALS: Final = (UsageError, Corrupt, LimitExceeded)
 _PHASES: Final[dict[Phase, str]] = {
     "open": "building views, older programs may write",
     "closed": "checking once more, older programs are fenced off",
@@ -294,9 +293,9 @@ class Backfill:
         commit = Commit(changes, self._swaps(data), unfollowed=self._unfollowed)
         try:
             yield from self._commit(commit)
-        except _REFUSALS as error:
+        except OnereadError as error:
             of_store = isinstance(error, LimitExceeded) and not commit.is_deciding
-            if not changes or of_store or isinstance(error, NOT_REFUSALS):
+            if not changes or of_store or not is_of_part(error):
                 raise
             return error
         self._at, self._row, self._saved = position, data, position.looked
@@ -558,7 +557,9 @@ def _write_rows_of(indexed: IndexedGroups, store: CountedStore, groups: Sequence
             extrema.append(values)
         try:
             shown = indexed.rows(key, GroupNumbers(row[VALUE].value, tuple(extrema)))
-        except _REFUSALS as error:
+        except OnereadError as error:
+            if not is_of_part(error):
+                raise
             raise GroupRefused(key, error) from error
         written |= {place: {VALUE: Cell(value, row[VALUE].stamp)} for place, value in shown.items()}
     if written:

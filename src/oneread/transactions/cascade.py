@@ -18,6 +18,7 @@ from oneread.store.rows import RowRange
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision, FollowChanges, PlainFollowers
 from oneread.transactions.loading import load_rows, refuse_referenced, wanted_rows
+from oneread.transactions.refusals import raises_again
 from oneread.transactions.root import Root, encode_root, next_version
 from oneread.transactions.sequences import keep_sequences, last_number, raised
 from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork, group_keys
@@ -214,11 +215,7 @@ class Cascade:
             else:
                 refused.append(change.key)
                 outbox.set_aside(unit, source, change.key, error, self._now)
-                names = _named(unit, change.key), _named(unit, source)
-                if isinstance(error, OnereadError):  # its message says enough; of others the traceback is needed
-                    _log.warning("could not update the copies in %s from %s; set aside: %s", *names, error)
-                else:
-                    _log.warning("could not update the copies in %s from %s; set aside", *names, exc_info=error)
+                outbox.warn_of_aside(unit.name_of, source, change.key, error)
         return refused
 
     def _plain(self, source: bytes) -> PlainFollowers | None:
@@ -283,18 +280,12 @@ class Cascade:
         except OnereadError as error:
             self._unit.restore(mark)
             return error
-        except MemoryError:
-            raise
         except Exception as error:
             self._unit.restore(mark)
-            try:
-                self._decide(change, seen)
-            except Exception as again:
-                self._unit.restore(mark)
-                if type(again) is type(error):
-                    return error
+            if not raises_again(lambda: self._decide(change, seen), error):
                 raise
-            raise
+            self._unit.restore(mark)
+            return error
 
     def _read_groups(self, change: Change, seen: Root) -> None:
         """Reads the groups that a change of this root row needs; forgets those of the change before."""
@@ -321,6 +312,8 @@ class Cascade:
         unit = self._unit
         rows = unit.roots
         if decision.root is not None:
+            if rows.going is not None:
+                rows.changed.add(key)
             before = rows.get(key)
             if before is None or key in rows.plain:
                 unit.put_root(key, decision.root)
@@ -347,10 +340,3 @@ class Cascade:
                 if group.holders:
                     self._groups.setdefault(group.rank, {})[group.key] = group
                     self._causes.setdefault(group.key, {})[key] = None
-
-
-def _named(unit: UnitOfWork, key: bytes) -> object:
-    try:
-        return unit.name_of(key)
-    except OnereadError:
-        return key.hex()

@@ -187,6 +187,8 @@ class FollowChanges(NamedTuple):
     """How copied values lie beside documents, on a store that changes one row at a time."""
     plain: Callable[[bytes, CommittedRows], PlainFollowers | None] = lambda _source, _rows: None
     """From a source's key and rows that have it: what decides for its plain holders; None if there are none."""
+    read_source: Callable[[bytes, Root], object] = lambda _source, _root: None
+    """Reads what holders take of a source, from its key and row; raises Corrupt where no holder can follow it."""
 
 
 class Basis(NamedTuple):
@@ -294,7 +296,7 @@ class SystemCommitter(Protocol):
 class GroupRefused(Exception):
     """An index cannot show the numbers of a group."""
 
-    def __init__(self, group: bytes, error: OnereadError) -> None:
+    def __init__(self, group: bytes, error: Exception) -> None:
         super().__init__(group, error)
         self.group = group
         self.error = error

@@ -6,20 +6,23 @@ twice or overtaken by another does no harm. `tasks` does them. See "Tasks" of th
 
 from __future__ import annotations
 
+import logging
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import msgspec
 
-from oneread.errors import Corrupt
+from oneread.errors import Corrupt, OnereadError
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import UNDECODABLE, Cell, Row, RowMutation, RowRange
 from oneread.transactions.leases import LEASE, Lease, encode_lease
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork, later
+
+_log = logging.getLogger(__name__)
 
 BACK_REFERENCES: Final = b"\x00\x00"
 """View id 0: rows (source key, selection, holder key), one for each selection that a holder takes of a source."""
@@ -358,8 +361,7 @@ def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseExcepti
     rows = {key: unit.roots.row(key) for key in (source, holder)}
     entry = new_aside(source, holder, error, now, rows)
     if known is not None:
-        tries = known.tries + (not unit.has_put("system", key))
-        entry = msgspec.structs.replace(entry, tries=tries, since=known.since)
+        entry = tried_again(entry, known, tries=int(not unit.has_put("system", key)))
     unit.put("system", key, {VALUE: Cell(_encode(entry), later(row, now))})
 
 
@@ -367,7 +369,28 @@ def new_aside(
     source: bytes, holder: bytes, error: BaseException, now: int, rows: Mapping[bytes, Row | None]
 ) -> SetAside:
     """A first try of a holder that could not follow; `rows` has the root rows of both."""
-    return SetAside(source, holder, type(error).__name__, _text(error), 1, now, digest(rows, source, holder))
+    return SetAside(source, holder, type(error).__name__, text_of(error), 1, now, digest(rows, source, holder))
+
+
+def tried_again(entry: SetAside, known: SetAside, tries: int = 1) -> SetAside:
+    """An entry in place of one that was known before, with so many tries more."""
+    return msgspec.structs.replace(entry, tries=known.tries + tries, since=known.since)
+
+
+def warn_of_aside(name_of: Callable[[bytes], object], source: bytes, holder: bytes, error: BaseException) -> None:
+    """Logs that a holder is set aside."""
+    names = [_named(name_of, key) for key in (holder or source, source)]
+    if isinstance(error, OnereadError):  # its message says enough; of others the traceback is needed
+        _log.warning("could not update the copies in %s from %s; set aside: %s", *names, error)
+    else:
+        _log.warning("could not update the copies in %s from %s; set aside", *names, exc_info=error)
+
+
+def _named(name_of: Callable[[bytes], object], key: bytes) -> object:
+    try:
+        return name_of(key)
+    except OnereadError:
+        return key.hex()
 
 
 def encode_aside(entry: SetAside) -> bytes:
@@ -418,7 +441,7 @@ def _readable(keys: list[bytes]) -> Plan[dict[bytes, Row | None]]:
     return rows
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """An error's message as it can be stored."""
     try:
         text = str(error)

@@ -37,16 +37,17 @@ class RowCache(dict[bytes, "Row | None"]):
     there counts, whether or not it is among the rows as well.
     `now` is the clock of the commit that decides on them, in milliseconds since 1970; `groups` are the groups that were
     read for the decision that is next. `going` collects, by deleted source, holders that go with it once every
-    change is decided; with None, they go at once.
+    change is decided; with None, they go at once. `changed` are the rows that the same transaction has changed before.
     """
 
-    __slots__ = ("going", "groups", "made", "now", "plain")
+    __slots__ = ("changed", "going", "groups", "made", "now", "plain")
 
     def __init__(self) -> None:
         self.plain: dict[bytes, EntityRow] = {}
         self.made: dict[bytes, Any] = {}
         self.groups: dict[bytes, GroupNumbers] = {}
         self.going: dict[bytes, dict[bytes, None]] | None = None
+        self.changed: set[bytes] = set()
         self.now = 0
 
     def root(self, key: bytes) -> EntityRow:

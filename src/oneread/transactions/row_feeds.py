@@ -10,7 +10,6 @@ from typing import Protocol
 
 import msgspec
 
-from oneread.errors import Corrupt
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
@@ -86,12 +85,8 @@ def follow_feeds(feeds: FollowRows, done: Committed, most: int) -> Plan[list[byt
     return left
 
 
-def follow_all(feeds: FollowRows, key: bytes) -> Plan[bool]:
-    """Makes all entries of a row right; False where a row is unreadable."""
+def follow_all(feeds: FollowRows, key: bytes) -> Plan[None]:
+    """Makes all entries of a row right. Raises Corrupt for a row that is unreadable."""
     cursor: bytes | None = b""
-    try:
-        while cursor is not None:
-            cursor = yield from feeds.follow(key, cursor, outbox.BATCH)
-    except Corrupt:
-        return False
-    return True
+    while cursor is not None:
+        cursor = yield from feeds.follow(key, cursor, outbox.BATCH)

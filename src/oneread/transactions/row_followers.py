@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from oneread.errors import OnereadError, StoreError
+from oneread.errors import Corrupt, OnereadError, StoreError
 from oneread.plans.effects import Now, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
@@ -23,8 +23,8 @@ from oneread.transactions.commit import Change, Decision
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import INTENTS, Intents, SeenRow, marker_row, read_root, root_row
 from oneread.transactions.lost_answers import surely
-from oneread.transactions.refusals import NOT_REFUSALS
-from oneread.transactions.root import Root, next_version
+from oneread.transactions.refusals import PartRefused, raises_again, tell_apart
+from oneread.transactions.root import VERSION, Root, next_version
 from oneread.transactions.row_apply import Committed, check_sums
 from oneread.transactions.row_commits import Prepared, Ready, RowCommitter
 from oneread.transactions.row_feeds import follow_all
@@ -89,7 +89,7 @@ class FollowingCommitter(RowCommitter):
     def follow_page(self, source: bytes, found: Sequence[Found]) -> Plan[list[bytes]]:
         """Lets the holders of back-references follow their source, and removes those that do not refer to it.
 
-        Returns the tasks that are left for the holders of the holders.
+        Returns the tasks that are left for the holders of the holders, and of sources whose holders are set aside.
         """
         left: list[bytes] = []
         leaves = self.leaves_of(source, found)
@@ -105,7 +105,7 @@ class FollowingCommitter(RowCommitter):
             for place in page.alone:
                 alone = self.follow_pointer(source, place, page.stamps[place])
                 left += yield from in_time(alone, self.clock, OPERATION)
-        return left
+        return list(dict.fromkeys(left))
 
     # Holders from whose copies nothing follows.
 
@@ -155,12 +155,18 @@ class FollowingCommitter(RowCommitter):
         ready: list[tuple[_Holder, Prepared]] = []
         size = 0
         for each in holders:
+            decide = partial(self._decide, source, each, sources, now)
             try:
-                found = self._decide(source, each, sources, now)
+                found = decide()
                 if found is None:
                     continue
                 prepared = yield from self._prepare(found)
             except (OnereadError, _Alone):  # alone, an error is set aside
+                page.alone[each.place] = None
+                continue
+            except Exception as error:
+                if not raises_again(decide, error):
+                    raise
                 page.alone[each.place] = None
                 continue
             size += len(prepared.cells[INTENTS].value)
@@ -181,24 +187,23 @@ class FollowingCommitter(RowCommitter):
     def _read_holders(self, source: bytes, page: _Page) -> Plan[list[_Holder]]:
         """The holders that refer to the source; back-references of others are removed."""
         keys = list(page.places)
-        rows = [
-            self.laid(key, row) for key, row in zip(keys, (yield from surely(Read("roots", keys, "dm"))), strict=True)
-        ]
+        rows = yield from surely(Read("roots", keys, "dm"))
         holders: list[_Holder] = []
         gone: list[RowMutation] = []
-        for key, row in zip(keys, rows, strict=True):
+        for key, stored in zip(keys, rows, strict=True):
             try:
+                row = self.laid(key, stored)
                 seen = read_root(key, row)
                 recorded = self._recorded.pointers(key, seen.root)
                 change = self._followers.of_source(source, key)
                 wanted = dict.fromkeys([*change.hints(), *change.links(seen.root)])
+                lacks_pointers = any(place not in recorded for place in change.pointers(seen.root))
+                is_alone = bool(change.groups(seen.root))
             except OnereadError:  # alone, it is raised
                 page.leave(key)
                 continue
-            is_alone = any(self._recorded.group(each) != each for each in (key, *wanted))  # a child, or of one
-            lacks_pointers = any(place not in recorded for place in change.pointers(seen.root))
-            is_alone = is_alone or bool(change.groups(seen.root))
-            if row is None or seen.intents is not None or key in wanted or is_alone or lacks_pointers:
+            is_child = any(self._recorded.group(each) != each for each in (key, *wanted))  # or refers to one
+            if row is None or seen.intents is not None or key in wanted or is_alone or is_child or lacks_pointers:
                 page.leave(key)
                 continue
             living = [place for place in page.places[key] if place in recorded]
@@ -309,49 +314,86 @@ class FollowingCommitter(RowCommitter):
     def follow_pointer(self, source: bytes, place: bytes, stamp: int) -> Plan[list[bytes]]:
         """Lets the holder of a back-reference follow its source, or removes one that does not refer to it (rule 14).
 
-        Returns the tasks that are left for the holders of the holder.
+        Returns the tasks that are left for the holders of the holder, or that of the source where it is set aside.
         """
         holder = holder_part(place[len(outbox.holders_of(source).start) :])
-        if not (yield from self._has_pointer(holder, place, stamp)):
-            return []
-        change = self._followers.of_source(source, holder)
         try:
-            done = yield from self._until_won(partial(self._attempt, change, source), change.key)
-        except (StoreError, *NOT_REFUSALS):
-            raise
-        except OnereadError as error:
-            yield from self.set_aside(source, holder, error)
-            return []
+            done = yield from tell_apart(partial(self._follow_one, source, holder, place, stamp))
+        except PartRefused as refused:
+            if isinstance(refused.error, Corrupt):
+                yield from self._check_source(source)
+            yield from self.set_aside(source, holder, refused.error)
+            return [outbox.version_key(source, 0)]  # who waits for it learns that a holder is set aside
         return [] if done is None else (yield from self._apply_now(done))
 
-    def take_again(self, source: bytes, holder: bytes) -> Plan[None]:
-        """Commits a holder with its source's values, whatever it says to have taken of it. Raises what refuses them."""
+    def _follow_one(self, source: bytes, holder: bytes, place: bytes, stamp: int) -> Plan[Committed | None]:
+        if not (yield from self._has_pointer(holder, place, stamp)):
+            return None
         change = self._followers.of_source(source, holder)
-        yield from in_time(self._commit_now(partial(self._attempt, change, None), change.key), self.clock, OPERATION)
+        return (yield from self._until_won(partial(self._attempt, change, source), change.key))
 
-    def set_aside(self, source: bytes, holder: bytes, error: OnereadError) -> Plan[None]:
+    def _check_source(self, source: bytes) -> Plan[None]:
+        """Raises Corrupt where it is the source that cannot be read: then no holder can follow it."""
+        _seen, root = yield from self._settled(source)
+        self._followers.read_source(source, root)
+
+    def take_again(self, source: bytes, holder: bytes) -> Plan[None]:
+        """Commits a holder with its source's values, whatever it says to have taken of it.
+
+        Raises:
+            PartRefused: it refuses them.
+        """
+        change = self._followers.of_source(source, holder)
+        commit = partial(self._commit_now, partial(self._attempt, change, None), change.key)
+        yield from in_time(tell_apart(commit), self.clock, OPERATION)
+
+    def set_aside(self, source: bytes, holder: bytes, error: Exception) -> Plan[None]:
         """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""
         now = yield from Now()
         key = outbox.aside_key(source, holder)
-        roots = [source, holder] if holder else []
+        roots = [each for each in (source, holder) if each]
         rows = (yield from Read("roots", roots, "dm")) if roots else []
         entry = outbox.new_aside(source, holder, error, now, dict(zip(roots, rows, strict=True)))
         (before,) = yield from Read("system", [key], "dm")
+        known = None if before is None else outbox.read_aside((key, before)).shown
+        if known is not None:
+            entry = outbox.tried_again(entry, known)
         stamp = later(before, now)
         yield from Mutate("system", [RowMutation(key, {VALUE: Cell(outbox.encode_aside(entry), stamp)})])
+        outbox.warn_of_aside(self.name_of, source, holder, error)
 
     def retry_aside(self, source: bytes, holder: bytes) -> Plan[None]:
         """Lets a holder that was set aside follow its source; it stays aside when that fails again."""
         key = outbox.aside_key(source, holder)
         (before,) = yield from Read("system", [key], "dm")
-        if holder:
+        try:
+            yield from tell_apart(partial(self._retry_part, source, holder))
+        except PartRefused as refused:
+            yield from self.set_aside(source, holder, refused.error)
+        yield from self.end_aside(key, before)  # which is another one if it was noted again
+
+    def _retry_part(self, source: bytes, holder: bytes) -> Plan[None]:
+        if outbox.kind_of(source) == outbox.FEED:
+            yield from follow_all(self.feeds, outbox.feed_row(source))
+        elif holder:
             seen, root = yield from in_time(self._settled(holder), self.clock, OPERATION)
             for place in self._recorded.pointers(holder, root):
                 if place.startswith(outbox.holders_of(source).start):
                     yield from in_time(self.follow_pointer(source, place, seen.version), self.clock, OPERATION)
-        elif not (yield from follow_all(self.feeds, outbox.feed_row(source))):
-            return
-        yield from self.end_aside(key, before)
+        elif source:
+            yield from self._check_source(source)
+            yield from self.restart(source)
+
+    def restart(self, source: bytes) -> Plan[None]:
+        """Puts a whole task into the outbox again, unless its source never was written.
+
+        At a later version than the source has: the delete of the former one would hide it.
+        """
+        (row,) = yield from Read("roots", [source], "dm")
+        if row is not None and VERSION in row:
+            version = next_version((yield from Now()), row[VERSION].stamp)
+            cell = Cell(outbox.encode_task(outbox.Task(source)), version)
+            yield from Mutate("system", [RowMutation(outbox.version_key(source, version), {VALUE: cell})])
 
     def end_aside(self, key: bytes, before: Row | None) -> Plan[None]:
         """Removes the note of what could not follow, unless it was noted again meanwhile."""

@@ -121,6 +121,7 @@ class GroupDraft:
 
     def _note(self, key: bytes, decision: Decision, root: Root) -> None:
         self.decided.append((key, decision))
+        self.rows.changed.add(key)
         row, before = encode_root(root), self.rows[key]
         self.made[key] = root
         self.rows[key] = row if before is None else keep_sequences(row, before)

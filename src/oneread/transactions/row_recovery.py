@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from oneread.errors import Corrupt
 from oneread.plans.effects import Sleep
 from oneread.plans.in_time import in_time
 from oneread.plans.performer import elapsed
@@ -17,6 +17,7 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import RowMutation
 from oneread.transactions.intents import JOURNAL, MARKED, marked_root
+from oneread.transactions.refusals import PartRefused, tell_apart
 from oneread.transactions.row_apply import RowApplier
 from oneread.transactions.row_time import OPERATION
 
@@ -85,11 +86,11 @@ class RowRecovery(RowApplier):
             within = within.behind(markers[-1][0])
 
     def _try_to_recover(self, place: bytes, version: int) -> Plan[bool]:
-        """Recovers what a marker is about; False for rows that cannot be read, which keep no others waiting."""
+        """Recovers what a marker is about; False where a row of it refuses that, which keeps no others waiting."""
         try:
-            yield from in_time(self._recover(place, version), self.clock, OPERATION)
-        except Corrupt as error:
-            _log.warning("a commit cannot be recovered: %s: %s", self.name_of(marked_root(place)), error)
+            yield from in_time(tell_apart(partial(self._recover, place, version)), self.clock, OPERATION)
+        except PartRefused as refused:
+            _log.warning("a commit cannot be recovered: %s: %s", self.name_of(marked_root(place)), refused.error)
             return False
         return True
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from oneread.errors import OnereadError, StoreError
+from oneread.errors import OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.in_time import in_time
@@ -25,7 +25,7 @@ from oneread.transactions.intents import SeenRow, read_pending, read_root
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder, encode_lease, lease_in
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.outbox import group_of_root, group_root, is_group_root
-from oneread.transactions.refusals import NOT_REFUSALS
+from oneread.transactions.refusals import PartRefused, tell_apart
 from oneread.transactions.root import NO_ROOT, Root, next_version
 from oneread.transactions.row_apply import Committed
 from oneread.transactions.row_commits import Finished, LostRace, Ready
@@ -54,8 +54,8 @@ _GROUPS: Final = 200
 Waiting: TypeAlias = dict[bytes, dict[bytes, int]]
 """Tasks of groups: key to the cells that are removed once it is done, with their stamps."""
 
-ShownAgain: TypeAlias = tuple[Committed, list[bytes]]
-"""A commit of what shows groups, which is applied, and the tasks that it leaves."""
+ShownAgain: TypeAlias = tuple[Committed | None, list[bytes]]
+"""A commit of what shows groups, which is applied, and the tasks that it leaves; of what is set aside, its task."""
 
 AskAlone: TypeAlias = Callable[[], Plan[bool]]
 """Whether all programs that may write have this one's schema, as of now."""
@@ -106,6 +106,7 @@ class TotalsCommitter(GroupCommitter):
     def _do(self, waiting: Waiting, changes: Sequence[Change], commits: int = 1) -> Plan[list[bytes]]:
         """Does tasks of groups, of the lowest rank first, and what they leave; returns the tasks that are left.
 
+        Those of groups of which something is set aside are among them: who waits for them learns that.
         Those that many commits have left may be as many times more.
         """
         left: list[bytes] = []
@@ -118,6 +119,9 @@ class TotalsCommitter(GroupCommitter):
                 break
             noted = {task: waiting.pop(task) for task in groups}
             for done, tasks in (yield from self.follow_groups(list(groups.values()))):
+                if done is None:
+                    left += tasks
+                    continue
                 left += yield from self._note(done, tasks, waiting)
                 for change in changes:
                     root = _root_in(done, change.key)
@@ -126,7 +130,7 @@ class TotalsCommitter(GroupCommitter):
             cells |= {task: cells.get(task, {}) | each for task, each in noted.items()}
         if cells:
             yield from Mutate("system", [RowMutation(task, deletes=each) for task, each in cells.items()])
-        return left
+        return list(dict.fromkeys(left))
 
     def group_at(self, key: bytes) -> Group | None:
         """The group with this row in `counts`, if this program knows it."""
@@ -166,10 +170,12 @@ class TotalsCommitter(GroupCommitter):
     def show_again(self, holder: bytes, groups: Sequence[Group]) -> Plan[None]:
         """Commits an entity with the numbers of groups, whatever it says to have taken of them; then what follows.
 
-        Raises what the entity refuses them by.
+        Raises:
+            PartRefused: the entity refuses them.
         """
         attempt = partial(self._show, self._followers.of_groups(holder, groups), groups, set[int](), always=True)
-        done = yield from in_time(self._until_won(attempt, holder), self.clock, OPERATION)
+        showing = partial(self._until_won, attempt, holder)
+        done = yield from in_time(tell_apart(showing), self.clock, OPERATION)
         if done is not None:
             yield from self._settle(done, ())
 
@@ -180,10 +186,8 @@ class TotalsCommitter(GroupCommitter):
         if len(groups) == 1:
             return (yield from self._tried(groups[0], holder, attempt))
         try:
-            done = yield from self._until_won(attempt, holder)
-        except (StoreError, *NOT_REFUSALS):
-            raise
-        except OnereadError:
+            done = yield from tell_apart(partial(self._until_won, attempt, holder))
+        except PartRefused:
             found: list[ShownAgain] = []
             for each in groups:
                 found += yield from self._show_all(holder, [each])
@@ -194,12 +198,10 @@ class TotalsCommitter(GroupCommitter):
         self, group: Group, holder: bytes, attempt: Callable[[bool], Plan[Committed | None]]
     ) -> Plan[list[ShownAgain]]:
         try:
-            done = yield from self._until_won(attempt, holder or group_root(group.key))
-        except (StoreError, *NOT_REFUSALS):
-            raise
-        except OnereadError as error:
-            yield from self.set_aside(group_root(group.key), holder, error)
-            return []
+            done = yield from tell_apart(partial(self._until_won, attempt, holder or group_root(group.key)))
+        except PartRefused as refused:
+            yield from self.set_aside(group_root(group.key), holder, refused.error)
+            return [(None, [outbox.group_task(group.key)])]
         return [] if done is None else [(done, (yield from self._apply_now(done)))]
 
     def _read_whole(self, key: bytes) -> Plan[tuple[SeenRow, Row | None]]:
@@ -274,12 +276,11 @@ class TotalsCommitter(GroupCommitter):
             group = self.group_at(key)
             if group is not None and group.indexes is not None:
                 attempt = partial(self._list, group, group.indexes, writes_all=True)
+                listing = partial(self._commit_now, attempt, group_root(key))
                 try:
-                    yield from in_time(self._commit_now(attempt, group_root(key)), self.clock, OPERATION)
-                except (StoreError, *NOT_REFUSALS):
-                    raise
-                except OnereadError as error:
-                    raise GroupRefused(key, error) from error
+                    yield from in_time(tell_apart(listing), self.clock, OPERATION)
+                except PartRefused as refused:
+                    raise GroupRefused(key, refused.error) from refused.error
         for each in swaps:
             yield from self.swap(each)
 
@@ -312,8 +313,11 @@ class TotalsCommitter(GroupCommitter):
         """Whether this program shows totals of groups."""
         return self._followers.group_at is not None
 
-    def next_group(self, leases: LeaseHolder, writes_alone: AskAlone) -> Plan[TaskStepResult]:
-        """Does the first task of a group that no other worker has; ends those of groups that nothing shows any more."""
+    def next_group(self, leases: LeaseHolder, writes_alone: AskAlone, failing: set[bytes]) -> Plan[TaskStepResult]:
+        """Does the first task of a group that no other worker has; ends those of groups that nothing shows any more.
+
+        Passes over those that are `failing`, and adds one that the store fails.
+        """
         within, result, may_end = outbox.GROUP_TASKS, TaskStepResult.IDLE, True
         while True:
             found = yield from Scan("system", within, 1)
@@ -328,10 +332,12 @@ class TotalsCommitter(GroupCommitter):
                 if may_end:
                     yield from Mutate("system", [RowMutation(task, deletes=outbox.waiting_cells(row))])
                     result = TaskStepResult.DONE
-            elif group is not None and row is not None:
+            elif group is not None and row is not None and task not in failing:
                 now = yield from Now()
                 if leases.may_take(task, lease_in(row), now):
+                    failing.add(task)  # which it is if this raises
                     yield from self._work(task, group, row, leases)
+                    failing.discard(task)
                     return TaskStepResult.DONE
                 result = result or TaskStepResult.HELD
             within = within.behind(task)

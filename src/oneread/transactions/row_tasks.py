@@ -7,11 +7,12 @@ followed. See rules 13-16 and L1-L3 of the commit protocol.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
-from oneread.errors import Corrupt, StaleCopies
+from oneread.errors import StaleCopies
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
@@ -21,12 +22,16 @@ from oneread.transactions.intents import read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
 from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
 from oneread.transactions.outbox import group_root
+from oneread.transactions.refusals import PartRefused, tell_apart
 from oneread.transactions.row_rollups import AskAlone, TotalsCommitter
 from oneread.transactions.tasks import Draining, TaskStepResult
 from oneread.transactions.unit_of_work import VALUE, later
 
 LOOK_SECONDS: Final = 1.0
 """How long a worker waits between two looks at the journal."""
+
+RETRY_SECONDS: Final = 60.0
+"""How long between two looks at what is set aside."""
 
 
 class PageSizes(NamedTuple):
@@ -78,36 +83,51 @@ class RowTaskRunner:
         self._sizes = sizes
         self._committer = committer
         self._looked = -LOOK_SECONDS
+        self._retried: float | None = None
+        self._failing: set[bytes] = set()  # tasks that the store failed in this turn of all tasks
         self._other_feeds = OtherFeeds(committer.feeds.prefixes, standing)
 
     def step(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:
         """One batch of the first task that no other worker has; now and then, recovers what other programs left."""
         if (yield from self._apply_waiting(draining)):
             return TaskStepResult.DONE
-        within = outbox.TASKS
         yield from self._committer.renew_lease()
         looks = yield from self._look(draining)
         held = self._waits(draining)  # before the tasks are read: what it is about may end with one
         while True:
-            found = yield from Scan("system", within, 1, families="dm")
-            if not found:
-                result = TaskStepResult.IDLE
-                if looks or self._committer.shows_groups:
-                    result = yield from self._committer.next_group(self.leases, self._writes_alone)
-                if result is TaskStepResult.DONE:
-                    return self._done(draining)
-                held = held or result is TaskStepResult.HELD
-                return TaskStepResult.HELD if held else TaskStepResult.IDLE
+            result = yield from self._next(batch, looks=looks)
+            if result is TaskStepResult.DONE:
+                return self._done(draining)
+            if not self._failing:
+                break
+            self._failing.clear()  # every other one had its turn
+        if self._may_retry(draining) and (yield from self._retry_changed()):
+            return self._done(draining)
+        return TaskStepResult.HELD if held or result is TaskStepResult.HELD else TaskStepResult.IDLE
+
+    def _next(self, batch: int, *, looks: bool) -> Plan[TaskStepResult]:
+        """One batch of the first task that no other worker has and that has not failed in this turn."""
+        within, held = outbox.TASKS, False
+        while found := (yield from Scan("system", within, 1, families="dm")):
             key, row = found[0]
             newest = yield from self._newest(key)
-            if newest is not None and (yield from self._other_feeds.is_newer(newest[0])):
-                within = within.behind(newest[0])
+            place = key if newest is None else newest[0]
+            within = within.behind(place)
+            if newest is None:
+                yield from self._drop(key, row)
+            elif place in self._failing or (yield from self._other_feeds.is_newer(place)):
                 continue
-            done = yield from self._advance(newest, batch) if newest is not None else self._drop(key, row)
-            if done:
-                return self._done(draining)
-            held = held or newest is not None
-            within = within.behind(key if newest is None else newest[0])
+            else:
+                self._failing.add(place)  # which it is if this raises
+                done = yield from self._advance(newest, batch)
+                self._failing.discard(place)
+                if done:
+                    return TaskStepResult.DONE
+                held = True
+        result = TaskStepResult.IDLE
+        if looks or self._committer.shows_groups:
+            result = yield from self._committer.next_group(self.leases, self._writes_alone, self._failing)
+        return result or (TaskStepResult.HELD if held else result)
 
     def _apply_waiting(self, draining: Draining | None) -> Plan[bool]:
         """Applies what was acknowledged; whether that was a batch of its own, which a drain has once."""
@@ -157,13 +177,11 @@ class RowTaskRunner:
             yield from Mutate("system", older)
         return tasks[-1] if tasks else None
 
-    def _drop(self, key: bytes, row: Row) -> Plan[bool]:
+    def _drop(self, key: bytes, row: Row) -> Plan[None]:
         """Removes a lease without a task, once it is over (rule L3)."""
         held = _held(row)
-        if held is not None and held.until > (yield from Now()):
-            return False
-        yield from Mutate("system", [RowMutation(key, deletes={VALUE: outbox.version_of(key), **_stamps(row)})])
-        return False
+        if held is None or held.until <= (yield from Now()):
+            yield from Mutate("system", [RowMutation(key, deletes={VALUE: outbox.version_of(key), **_stamps(row)})])
 
     def _advance(self, task: tuple[bytes, Row], batch: int) -> Plan[bool]:
         """One batch of a task; False when another worker has it."""
@@ -175,7 +193,12 @@ class RowTaskRunner:
         mine = _with_cursor(self.leases.renew(key, held, now), cursor)
         if not (yield from _swap(key, row.get(LEASE), mine, now)):
             return True
-        last = yield from self._follow(outbox.read_task(row).source, cursor, batch)
+        source = outbox.unversioned(outbox.source_of(key))
+        try:
+            last = yield from tell_apart(partial(self._follow, row, cursor, batch))
+        except PartRefused as refused:
+            yield from self._committer.set_aside(source, b"", refused.error)
+            last = None
         stamp = _stamp(row.get(LEASE), now)
         cell = Cell(_encode(mine), stamp)
         if last is not None:
@@ -187,17 +210,13 @@ class RowTaskRunner:
             yield from CheckAndMutate("system", LEASE, cell.value, gone)
         return True
 
-    def _follow(self, source: bytes, cursor: bytes, batch: int) -> Plan[bytes | None]:
+    def _follow(self, task: Row, cursor: bytes, batch: int) -> Plan[bytes | None]:
         """Lets the next holders of a source, or entries of a feed's row, follow; the last one, None at the end."""
-        committer = self._committer
+        committer, source = self._committer, outbox.read_task(task).source
         if outbox.kind_of(source) == outbox.FEED:
             if (yield from self._other_feeds.is_over(outbox.task_key(source))):
                 return None
-            try:
-                return (yield from self._give(outbox.feed_row(source), cursor, batch))
-            except Corrupt as error:
-                yield from committer.set_aside(source, b"", error)
-                return None
+            return (yield from self._give(outbox.feed_row(source), cursor, batch))
         within = outbox.holders_of(source)
         for size in (batch, *(self._sizes.batches * batch for _ in range(self._sizes.pages - 1))):
             rest = within.behind(cursor) if cursor >= within.start else within
@@ -240,6 +259,29 @@ class RowTaskRunner:
                     yield from self._committer.retry_aside(shown.source, shown.holder)
             tried += len(entries)
         return tried
+
+    def _may_retry(self, draining: Draining | None) -> bool:
+        """Whether it is time to look at what is set aside: at the end of a drain, and now and then."""
+        now = self._committer.clock()
+        if self._retried is None:
+            self._retried = now
+        if draining is None and now - self._retried < RETRY_SECONDS:
+            return False
+        self._retried = now
+        return True
+
+    def _retry_changed(self) -> Plan[bool]:
+        """Retries the first entries whose source or holder has changed since; False when there is none."""
+        within: RowRange | None = outbox.SET_ASIDE
+        while within is not None:
+            entries, within = yield from outbox.some_aside(within)
+            changed = yield from outbox.changed(entries)
+            for _key, shown in changed:
+                assert shown is not None, "an unreadable one has not changed"
+                yield from self._committer.retry_aside(shown.source, shown.holder)
+            if changed:
+                return True
+        return False
 
     def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
         """Whether these tasks are done.

@@ -12,17 +12,7 @@ import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from oneread.errors import (
-    BudgetExceeded,
-    Closed,
-    Corrupt,
-    LimitExceeded,
-    OnereadError,
-    OutcomeUnknown,
-    SchemaMismatch,
-    StaleCopies,
-    Unavailable,
-)
+from oneread.errors import Corrupt, LimitExceeded, OnereadError, StaleCopies
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
@@ -34,12 +24,10 @@ from oneread.transactions.leases import ANY_LEASE, Lease, LeaseHolder, lease_in
 from oneread.transactions.native import NativeCommitter, TaskStep
 from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
 from oneread.transactions.outbox import AsideEntry, SetAside, Task
+from oneread.transactions.refusals import ENDING
 from oneread.transactions.root import NO_ROOT, Root
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import UnitOfWork
-
-_STOPPING: Final = (Closed, SchemaMismatch, Unavailable, BudgetExceeded, OutcomeUnknown)
-"""Errors against which a smaller batch does not help, and which no holder causes."""
 
 MOST_HELD: Final = 4
 """Tasks that one worker keeps for itself; of others it does a batch in turn and leaves the rest to all."""
@@ -489,7 +477,7 @@ def _refusal(step: Callable[[], Plan[None]]) -> Plan[OnereadError | None]:
     """Runs a step; returns the error for which a smaller step is worth a try."""
     try:
         yield from step()
-    except _STOPPING:
+    except ENDING:
         raise
     except OnereadError as error:
         return error

@@ -14,7 +14,7 @@ from oneread.counters import rows as counters
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted_record import COPIED
-from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch, StaleCopies
+from oneread.errors import Corrupt, LimitExceeded, OnereadError, SchemaMismatch, StaleCopies
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
 from oneread.plans.progress import Fault
@@ -24,6 +24,7 @@ from oneread.transactions import outbox
 from oneread.transactions.change_log import entries_from, owning_log, row_by_entries
 from oneread.transactions.commit import Committer
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
+from oneread.transactions.refusals import is_of_part, raises_again
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
 from oneread.transactions.sequences import counted, keep_sequences, raised, rewritten, without_unreadable
 from oneread.transactions.system_rows import FENCE_ROW, RANGES, is_known_row
@@ -35,6 +36,18 @@ from oneread.verify.group_rows import GroupRows
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.report import Finding
 from oneread.verify.scanner import Scanner
+
+
+def stale_copies(finding: Finding, source: object, reason: str) -> StaleCopies:
+    """The error of a holder that cannot follow its source."""
+    message = "the holder cannot follow its source and is set aside; change the holder or the source"
+    return StaleCopies(message, holder=finding.fault.entity, source=source, reason=reason)
+
+
+def stale_total(finding: Finding, error: Exception) -> StaleCopies:
+    """The error of an entity that cannot show the numbers of its groups."""
+    message = "the entity cannot show the number of a group; change the entity, or what counts in the group"
+    return StaleCopies(message, holder=finding.fault.entity, reason=f"{type(error).__name__}: {outbox.text_of(error)}")
 
 
 class Mender:
@@ -197,12 +210,7 @@ class Mender:
         """Gives a holder its source's values, with every derived row that follows from them."""
         refusal = self._committer.follow(store, finding.source, finding.owner)
         if refusal is not None:
-            raise StaleCopies(
-                "the holder cannot follow its source and is set aside; change the holder or the source",
-                holder=finding.fault.entity,
-                source=self._catalog.name_of(finding.source),
-                reason=f"{refusal.error}: {refusal.message}",
-            )
+            raise stale_copies(finding, self._catalog.name_of(finding.source), f"{refusal.error}: {refusal.message}")
         return True
 
     def _follow_groups(self, store: CountedStore, finding: Finding) -> bool:
@@ -210,7 +218,18 @@ class Mender:
         (row,) = run_plan(store, self._scanner.read("roots", [finding.owner]))
         if row is not None and (body := row.get(BODY)) is not None:
             entity_type = self._catalog.entity_types[self._catalog.kind_of(finding.owner).layouts.class_of(body.value)]
-            self._committer.show_groups(store, entity_type.groups(finding.owner, None))
+            groups = entity_type.groups(finding.owner, None)
+            show = partial(self._committer.show_groups, store, groups)
+            try:
+                show()
+            except OnereadError as error:
+                if not is_of_part(error):
+                    raise
+                raise stale_total(finding, error) from error
+            except Exception as error:
+                if not raises_again(show, error):
+                    raise
+                raise stale_total(finding, error) from error
         return True
 
     # Derived rows.

@@ -162,11 +162,10 @@ class RowFeedMender:
         if view_part(key) not in (large.groups, view_part(large.places_key(b""))):
             group = large.feed.group_of(key)
             found = yield from all_rows(self._scanner, large.memberships(group, key[VIEW_BYTES + len(group) :]))
-            done = True
             for place, membership in found:
                 if living_row(membership) is not None:
-                    done = (yield from follow_all(self._feeds, place)) and done
-            return done
+                    yield from follow_all(self._feeds, place)
+            return True
         cell = None if row is None else row.get(VALUE)
         version = next_version((yield from Now()), 0 if cell is None else cell.stamp)
         if view_part(key) != large.groups:

@@ -29,7 +29,8 @@ from oneread.transactions.deltas import Delta, Number, amounts_by_row, decode_am
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.intents import USED, USED_BY_CELLS, ChildRow, Intents, encode_version, read_root
 from oneread.transactions.lost_answers import pause_for_answer
-from oneread.transactions.outbox import Task, is_group_root
+from oneread.transactions.outbox import is_group_root
+from oneread.transactions.refusals import PartRefused
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
 from oneread.transactions.row_apply import TOKENS, has_unreadable_tokens, new_commit
 from oneread.transactions.row_feeds import noted
@@ -39,7 +40,7 @@ from oneread.transactions.sequences import counted, without_unreadable
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
-from oneread.verify.mend import is_droppable
+from oneread.verify.mend import is_droppable, stale_copies, stale_total
 from oneread.verify.report import Finding
 from oneread.verify.row_feed_mend import RowFeedMender
 from oneread.verify.row_mend_groups import GroupMender
@@ -96,7 +97,7 @@ class RowMender(RowRewriter):
         others = [each for each in findings if each.fault.view not in ("total", "commit")]
         right = not others or (yield from self._write_again(owner, others))
         if any(each.fault.view == "total" for each in findings):
-            right = (yield from self._groups.show_again(owner)) and right
+            right = (yield from self._show_again(findings[0])) and right
         for each in findings:
             if each.fault.view == "copy":
                 right = (yield from self._follow_source(each)) and right
@@ -272,8 +273,19 @@ class RowMender(RowRewriter):
 
     def _follow_source(self, finding: Finding) -> Plan[bool]:
         """Gives a holder its source's values, with every derived row that follows from them."""
-        yield from self._committer.take_again(finding.source, finding.owner)
+        try:
+            yield from self._committer.take_again(finding.source, finding.owner)
+        except PartRefused as refused:
+            reason = f"{type(refused.error).__name__}: {outbox.text_of(refused.error)}"
+            raise stale_copies(finding, self._catalog.name_of(finding.source), reason) from refused.error
         return True
+
+    def _show_again(self, finding: Finding) -> Plan[bool]:
+        """Gives an entity the numbers of all groups that it shows."""
+        try:
+            return (yield from self._groups.show_again(finding.owner))
+        except PartRefused as refused:
+            raise stale_total(finding, refused.error) from refused.error
 
     # Groups.
 
@@ -365,11 +377,7 @@ class RowMender(RowRewriter):
             return (yield from self._scanner.read("system", [finding.fault.key])) == [None]
         yield from self._delete([("system", finding.fault.key)])
         if outbox.kind_of(source) == outbox.FOLLOW:
-            (row,) = yield from self._scanner.read_stored("roots", [source or b"\x00"])
-            if row and VERSION in row:
-                version = row[VERSION].stamp
-                cell = Cell(outbox.encode_task(Task(source)), version)
-                yield from Mutate("system", [RowMutation(outbox.version_key(source, version), {VALUE: cell})])
+            yield from self._committer.restart(source or b"\x00")
         return True
 
 

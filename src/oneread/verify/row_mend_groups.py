@@ -44,7 +44,7 @@ class GroupMender(RowRewriter):
         """Gives an entity the numbers of all groups that it shows, with everything that follows from them.
 
         Raises:
-            OnereadError: the entity refuses a number.
+            PartRefused: the entity refuses a number.
         """
         (row,) = yield from self._scanner.read("roots", [owner])
         body = None if row is None else row.get(BODY)
