@@ -110,7 +110,7 @@ def test_a_reader_that_stops_is_not_a_failure(url):
 @pytest.mark.parametrize("closed", ["| true", "2>&1 | true"])
 def test_a_pipe_that_is_closed_early_does_not_change_the_exit_code(url, tmp_path, command, code, closed):
     with connect(url, NOTES, workers=0) as db:
-        ((key, _row),) = db.run(Scan("views", RowRange(), 1).__iter__())
+        ((key, _row),) = db.run(Scan("views", RowRange(b"", b""), 1).__iter__())
         db.run(Atomically(lambda store: store.replace("views", {key: None})).__iter__())
     (tmp_path / "broken.jsonl").write_text("{torn\n")
     ran = shell(url, f"cd {tmp_path}; PYTHONPATH={ROOT} $ONEREAD {command} $OF {closed}; echo ${{PIPESTATUS[0]}}")

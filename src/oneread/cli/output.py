@@ -193,7 +193,7 @@ def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[st
         bool(all_rows) and all(isinstance(row[place], (int, float, Decimal, NoneType, Right)) for row in all_rows)
         for place in range(len(headers))
     ]
-    cells = [list(headers), *([cell_text(each) for each in row] for row in all_rows)]
+    cells = [[*map(shown, headers)], *([cell_text(each) for each in row] for row in all_rows)]
     widths = [max(len(row[place]) for row in cells) for place in range(len(headers))]
     cells.insert(1, ["-" * width for width in widths])
     return [
