@@ -235,10 +235,10 @@ def load(db, text):
             bulk.apply(reader.change(line), len(line))
 
 
-def test_a_dump_holds_copies_of_a_variant_that_is_another_now(url, db):
+def test_a_dump_holds_copies_of_a_variant_that_is_another_now(new_url, db):
     db.save(Note(number=1, asked=Asked.of(1), awaited=Awaited.of(1)))
     in_transaction(db, ("delete", (Question, 1)), ("save", (Answer(number=1, text="moved"),)))
-    with connect(url, SCHEMA) as copy:
+    with connect(new_url(), SCHEMA) as copy:
         load(copy, dumped(db))
         assert copy.get(Note, 1) == db.get(Note, 1)
         assert copy.get(Post, 1) == db.get(Post, 1)

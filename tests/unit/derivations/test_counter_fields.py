@@ -361,14 +361,14 @@ def test_a_counter_that_is_no_longer_shown_is_no_longer_marked(url):
         assert db.verify().clean
 
 
-def test_dumps_leave_shown_counters_to_the_counters(url, db):
+def test_dumps_leave_shown_counters_to_the_counters(new_url, db):
     db.save_all([Page(number=number, title="abc"[number]) for number in range(3)])
     db.counter("views:1").add(5)
     db.drain()
     lines = []
     end = db.dump(lines.append)
     assert end.counters == 1, "those that nothing was added to are left out"
-    with connect(url, PAGES, workers=0) as other:
+    with connect(new_url(), PAGES, workers=0) as other:
         load(other, lines)
         other.drain()
         assert [row.views for row in other.page(PagesByViews)] == [5, 0, 0]

@@ -11,9 +11,9 @@ from tests.properties.large_groups import World
 
 
 @pytest.fixture
-def world(tmp_path):
+def world(url):
     """Three groups of 1, 4 and 9 members, in a feed without large groups."""
-    made = World(above=None, merged=3, inline=5, url=f"lmdb://{tmp_path}/store?durability=none")
+    made = World(above=None, merged=3, inline=5, url=url)
     number = 0
     for group, members in (("small", 1), ("some", 4), ("many", 9)):
         for member in range(members):

@@ -55,11 +55,11 @@ def test_the_schema_adds_a_model_for_each_feed_with_marks():
     assert models(Schema(Member, Group, Membership, Post)) == {}
 
 
-def test_a_member_of_several_fields_and_parts_has_marks():
+def test_a_member_of_several_fields_and_parts_has_marks(url):
     schema = Schema(Part, Share, Group, Post, Wide)
     model = models(schema)["Wide.marks"]
     assert key_names(model) == ("part_name", "part_number", "alias")
-    with connect("memory://", schema, workers=0) as db:
+    with connect(url, schema, workers=0) as db:
         db.save_all([Part(name="p", number=1), Group(number=1)])
         db.save(Share(number=1, part=Part.at("p", 1), alias="a", group=Group.at(1)))
         db.save_all([Post(name=name, group=Group.at(1), at=datetime.now(UTC)) for name in "xyz"])

@@ -10,9 +10,8 @@ from oneread.errors import InvalidCursor, InvalidQuery
 from tests.properties.large_groups import START, Group, Member, World
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def world(request, tmp_path):
-    url = "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
+@pytest.fixture
+def world(url):
     made = World(above=2, merged=3, inline=100, url=url)
     number = 0
     for group, members in (("small", (1,)), ("big", (1, 2, 3)), ("huge", (1, 2, 3, 4))):
@@ -108,9 +107,6 @@ def test_a_cursor_is_of_one_member(world):
 
 
 def test_both_faces_read_the_same(world):
-    if world._url == "memory://":
-        pytest.skip("a store in memory is opened once")
-
     async def read():
         async with connect_async(world._url, world.schema, workers=0, clock=lambda: world.now) as db:
             found = await db.page(world.home, Member.at(1), limit=7)

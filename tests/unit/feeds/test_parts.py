@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 import pytest
 
 from oneread import Feed, Key, Model, Schema, by, connect, expires, newest, on, shown
-from oneread.engines.memory import forget
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.testing.clock import START, Clock
@@ -47,12 +46,6 @@ SOON = START + timedelta(seconds=60)
 
 def opened(url, clock, inline=1000, views=(Notes, MergedNotes, FewNotes)):
     return connect(url, Schema(Pass, Note, *views, inline=inline), clock=clock, workers=0)
-
-
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    yield f"memory://{STORE}" if request.param == "memory" else f"lmdb://{tmp_path}/store"
-    forget(STORE)
 
 
 @pytest.fixture

@@ -69,8 +69,8 @@ PLACES = {
 
 
 @pytest.fixture
-def db():
-    with connect("memory://", SCHEMA) as opened:
+def db(url):
+    with connect(url, SCHEMA) as opened:
         opened.save(Order(number=1))
         yield opened
 
@@ -126,12 +126,12 @@ def test_a_key_is_shorter_still(db):
             db.save(Order(number=value))
 
 
-def test_a_sum_of_the_largest_can_be_written():
+def test_a_sum_of_the_largest_can_be_written(url):
     class Units(Aggregate[Order]):
         product: str = by(Order.product)
         units: int = total(Order.quantity)
 
-    with connect("memory://", Schema(Order, Units)) as db:
+    with connect(url, Schema(Order, Units)) as db:
         db.save_all([Order(number=number, product="p", quantity=MOST) for number in range(50)])
         db.save_all([Order(number=number + 100, product="m", quantity=-MOST) for number in range(50)])
         page = db.page(Units)
@@ -143,13 +143,13 @@ def test_a_sum_of_the_largest_can_be_written():
 
 class TestStoresOfBeforeIntsHadABound:
     @pytest.fixture
-    def db(self, monkeypatch):
+    def db(self, url, monkeypatch):
         class Units(Aggregate[Order]):
             product: str = by(Order.product)
             units: int = total(Order.quantity)
 
         self.units = Units
-        with connect("memory://", Schema(Order, Units)) as opened:
+        with connect(url, Schema(Order, Units)) as opened:
             with monkeypatch.context() as before:
                 before.setattr("oneread.models.layout.check_bounded", lambda _doc: None)
                 opened.save(Order(number=1, product="p", quantity=10**5000, by_number={10**5000: 1}))

@@ -11,20 +11,20 @@ from oneread import Aggregate, Copy, Index, Key, Model, Ref, Schema, by, connect
 from oneread.errors import InvalidDeclaration
 
 
-def test_a_model_refers_to_itself():
+def test_a_model_refers_to_itself(url):
     class Node(Model[int]):
         id: Key[int]
         up: Ref[Node] | None = reference(missing_ok=True)
         also: Annotated[list[Ref[Node]], msgspec.Meta(max_length=3)] = msgspec.field(default_factory=list)
 
-    with connect("memory://", Schema(Node), workers=0) as db:
+    with connect(url, Schema(Node), workers=0) as db:
         saved = db.save(Node(id=1, up=Node.at(1)))
         assert db.get(Node, 1) == saved
         also = db.save(Node(id=2, also=[Node.at(1)]))
         assert (saved.up, also.also) == (Node.at(1), [Node.at(1)])
 
 
-def test_two_models_refer_to_each_other_and_are_seen_in_views():
+def test_two_models_refer_to_each_other_and_are_seen_in_views(url):
     class Club(Model[int]):
         id: Key[int]
         name: str
@@ -43,7 +43,7 @@ def test_two_models_refer_to_each_other_and_are_seen_in_views():
         head: Ref[Member] | None = by(within(Member.home, Club.head), none="first")
         members: int = count()
 
-    with connect("memory://", Schema(Club, Member, OfClub, PerHead), workers=0) as db:
+    with connect(url, Schema(Club, Member, OfClub, PerHead), workers=0) as db:
         db.save(Club(id=1, name="Chess", head=Member.at(1)))
         db.save_all([Member(id=1, home=Club.at(1)), Member(id=2, home=Club.at(1), boss=Member.at(1))])
         assert [row.boss for row in db.page(OfClub, "Chess")] == [None, Member.at(1)]
@@ -71,7 +71,7 @@ def test_a_class_that_only_the_function_knows_is_named_in_the_refusal():
     assert (refusal.value.facts["field"], refusal.value.facts["declaration"]) == ("place", Visit)
 
 
-def test_a_model_that_is_not_in_the_schema_is_named_in_the_refusal():
+def test_a_model_that_is_not_in_the_schema_is_named_in_the_refusal(url):
     class Left(Model[int]):
         id: Key[int]
         right: Ref[Right] | None = reference(missing_ok=True)
@@ -82,7 +82,7 @@ def test_a_model_that_is_not_in_the_schema_is_named_in_the_refusal():
 
     with pytest.raises(InvalidDeclaration, match="add it to the schema"):
         Schema(Left)
-    with connect("memory://", Schema(Left, Right), workers=0) as db:
+    with connect(url, Schema(Left, Right), workers=0) as db:
         db.save(Left(id=1, right=Right.at(2)))
         db.save(Right(id=2, left=Left.at(1)))
         assert db.get(Right, 2).left == Left.at(1)

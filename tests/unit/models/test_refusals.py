@@ -57,8 +57,8 @@ READ_BACK = {("data", "id"), ("amount", "count")}
 
 
 @pytest.fixture(scope="module")
-def db():
-    with connect("memory://", Schema(Thing), workers=0) as opened:
+def db(new_url):
+    with connect(new_url(), Schema(Thing), workers=0) as opened:
         yield opened
 
 

@@ -19,8 +19,7 @@ def wrong(value):
 
 
 @pytest.fixture
-def url(tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none"
+def url(url):
     sale = made("Sale", Model, {"number": Key[int], "cents": int})
     with connect(url, Schema(sale), workers=0) as db:
         db.save(sale(number=1, cents=250))

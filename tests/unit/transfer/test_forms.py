@@ -68,8 +68,8 @@ NOON = datetime(2024, 5, 1, 12, 0, 0, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def db():
-    with connect("memory://", SCHEMA) as opened:
+def db(url):
+    with connect(url, SCHEMA) as opened:
         yield opened
 
 
@@ -121,14 +121,14 @@ def test_a_value_comes_back_from_json(form, fields):
 
 
 @pytest.mark.parametrize("fields", given(STRANGE))
-def test_what_json_would_not_bring_back_is_written_as_its_document(db, form, fields):
+def test_what_json_would_not_bring_back_is_written_as_its_document(new_url, db, form, fields):
     assert form.encode(Everything(**({"id": 1, "made": NOON} | fields))) is None
     db.save(Everything(**({"id": 1} | fields)))
     lines = []
     db.dump(lines.append)
     assert b'"document"' in lines[1]
     assert b'"entity"' not in lines[1]
-    with connect("memory://", SCHEMA) as other:
+    with connect(new_url(), SCHEMA) as other:
         with other.bulk() as bulk:
             bulk.apply(DumpReader(other.operations.catalog, parse_head(lines[0])).change(lines[1]), 0)
         again = []
@@ -242,8 +242,8 @@ class Bounded(Model[int]):
             raise ValueError("below zero")
 
 
-def test_a_record_that_its_model_refuses_does_not_fit():
-    with connect("memory://", Schema(Bounded)) as db:
+def test_a_record_that_its_model_refuses_does_not_fit(url):
+    with connect(url, Schema(Bounded)) as db:
         refusing = ColumnForm(db.operations.catalog.entity_types[Bounded])
         with pytest.raises(InvalidValue, match="below zero"):
             refusing.decode(b'{"id":1,"count":-1}')

@@ -192,8 +192,8 @@ def test_a_read_has_no_version_to_be_created_under():
         if_version(request("PUT", if_none_match='"v1"'))
 
 
-def test_both_faces_make_the_same_tags(tmp_path, client):
-    with connect(f"lmdb://{tmp_path}/one", SCHEMA) as db:
+def test_both_faces_make_the_same_tags(url, client):
+    with connect(url, SCHEMA) as db:
         db.save(Maker(number=1, name="Ada"))
         db.save(Thing(code="a", maker=MadeBy.of(1)))
         assert etag(db.page(ThingsOfMaker, 1)) == client.get("/listed").headers["etag"]

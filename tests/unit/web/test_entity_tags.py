@@ -19,8 +19,8 @@ class Holder(BaseModel):
     user: User
 
 
-def application():
-    app = FastAPI(lifespan=lifespan(connect_async("memory://", SCHEMA)))
+def application(url):
+    app = FastAPI(lifespan=lifespan(connect_async(url, SCHEMA)))
     app.include_router(routes)
     use_problems(app)
     app.add_middleware(EntityTagMiddleware)
@@ -74,8 +74,8 @@ async def own_number() -> int:
 
 
 @pytest.fixture
-def client():
-    with TestClient(application()) as client:
+def client(url):
+    with TestClient(application(url)) as client:
         call, db = client.portal.call, client.app_state["db"]
         call(db.save, Tag(name="a"))
         call(db.save, User(number=1, name="Ada", email="a@b"))

@@ -175,9 +175,9 @@ def test_a_document_of_fastapi_is_valid():
 
 
 @pytest.mark.parametrize("body", [b'{"number":1,"home":{"ref":"a"},"away":{"ref":["b"]}}'])
-def test_what_is_sent_is_read_as_before(body):
+def test_what_is_sent_is_read_as_before(url, body):
     sent = TypeAdapter(CreateShape[Match]).validate_json(body)
-    with connect("memory://", Schema(Club, Match)) as db:
+    with connect(url, Schema(Club, Match)) as db:
         db.save_all([Club(code="a", name="A"), Club(code="b", name="B")])
         kept = db.save(sent.entity())
         found = msgspec.json.decode(to_json(kept))

@@ -213,7 +213,7 @@ def test_a_key_of_several_parts_is_a_list():
     assert found["HoldsPair"]["properties"]["several"]["items"]["type"] == "array"
 
 
-def test_references_in_lists_and_sets_are_written_and_read_as_any_other():
+def test_references_in_lists_and_sets_are_written_and_read_as_any_other(url):
     names = frozenset(map(Short.at, "ba"))
     held = HoldsPair(number=1, pair=OfPair.of("x", 1), several=[Pair.at("y", 2)], names=names)
     found = msgspec.json.decode(to_json(held))
@@ -223,7 +223,7 @@ def test_references_in_lists_and_sets_are_written_and_read_as_any_other():
     assert component_schemas(HoldsPair)["HoldsPair"]["properties"]["names"]["anyOf"][0] == {
         "type": "array", "items": {"type": "string", "maxLength": 3}, "maxItems": 3, "uniqueItems": True,
     }  # fmt: skip
-    with connect("memory://", Schema(Pair, HoldsPair, Short)) as db:
+    with connect(url, Schema(Pair, HoldsPair, Short)) as db:
         db.save_all([Short(name="a"), Short(name="b"), Pair(first="x", second=1), Pair(first="y", second=2)])
         assert msgspec.json.decode(to_json(db.save(held))) == found | {
             "pair": {"ref": ["x", 1], "deleted": False, "other": None}
@@ -318,11 +318,11 @@ def test_totals_are_shown_and_cannot_be_sent():
     assert list(found["QuestionPatch"]["properties"]) == ["title"]
 
 
-def test_a_total_of_an_entity_that_was_not_saved_is_left_out():
+def test_a_total_of_an_entity_that_was_not_saved_is_left_out(url):
     asked = Question(number=1, title="t")
     assert to_json(asked) == b'{"number":1,"title":"t"}'
     assert to_json([asked, Question(number=2, title="u", answers=3)]) == (
         b'[{"number":1,"title":"t"},{"number":2,"title":"u","answers":3}]'
     )
-    with connect("memory://", Schema(Answer, AnswersOf, Question)) as db:
+    with connect(url, Schema(Answer, AnswersOf, Question)) as db:
         assert to_json(db.save(asked)) == b'{"number":1,"title":"t","answers":0}'

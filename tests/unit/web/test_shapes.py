@@ -111,8 +111,8 @@ def test_the_page_that_the_query_chose_is_linked_whatever_holds_it(client):
     assert len(client.get("/posts").headers.get_list("link")) == 1
 
 
-def test_a_public_shape_has_the_tag_of_its_entity_for_conditions():
-    with connect("memory://", SCHEMA) as db:
+def test_a_public_shape_has_the_tag_of_its_entity_for_conditions(url):
+    with connect(url, SCHEMA) as db:
         user = db.save(User(number=1, name="Ada"))
         assert etag(PublicUser(user)).startswith(f'"v{db.version(user)}-')
         assert etag(PublicUser(user)) != etag(user)
@@ -162,12 +162,12 @@ def test_the_program_adds_exactly_what_is_missing():
         new.entity(author=Author.of(1), colour="red")
 
 
-def test_a_field_like_a_parameter_of_patch_is_patched():
+def test_a_field_like_a_parameter_of_patch_is_patched(url):
     class Whole(PatchShape[Post]):
         pass
 
     assert {"if_version", "score"} == set(sent(Whole, {"if_version": 7, "score": 1}))
-    with connect("memory://", SCHEMA) as db:
+    with connect(url, SCHEMA) as db:
         db.save(Tag(name="a"))
         db.save(User(number=1, name="Ada"))
         post = db.create(sent(NewPost, {"title": "t", "topic": "a"}).entity(author=Author.of(1)))
@@ -254,8 +254,8 @@ def test_results_inside_structs_and_dataclasses_have_their_json():
         to_json({"what": object()})
 
 
-def test_a_page_keeps_its_cursors_and_cost_when_its_rows_are_changed():
-    with connect("memory://", SCHEMA) as db:
+def test_a_page_keeps_its_cursors_and_cost_when_its_rows_are_changed(url):
+    with connect(url, SCHEMA) as db:
         for number in (1, 2, 3):
             db.save(User(number=number, name="Ada"))
         page = db.page(User, limit=2)
@@ -266,10 +266,10 @@ def test_a_page_keeps_its_cursors_and_cost_when_its_rows_are_changed():
         )  # fmt: skip
 
 
-def test_a_result_without_the_page_of_the_query_has_no_link():
+def test_a_result_without_the_page_of_the_query_has_no_link(url):
     async def ask(*, through_query):
         request = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"limit=1", "headers": []})
-        async with connect_async("memory://", SCHEMA) as db:
+        async with connect_async(url, SCHEMA) as db:
             for number in (1, 2):
                 await db.save(User(number=number, name="Ada"))
             query = PageQuery.of(request)
@@ -280,11 +280,8 @@ def test_a_result_without_the_page_of_the_query_has_no_link():
     assert asyncio.run(ask(through_query=False)) is None  # its cursor may be none of this route's
 
 
-def test_both_stores_write_the_same(tmp_path):
-    rows = []
-    for url in ("memory://", f"lmdb://{tmp_path}/s"):
-        with connect(url, SCHEMA) as db:
-            db.save(User(number=1, name="Ada", likes=None))
-            rows.append(to_json(db.page(User).map(PublicUser)))
-            assert not db.page(PostsOfAuthor, 1).rows
-    assert rows[0] == rows[1]
+def test_a_page_is_written_in_its_shape(url):
+    with connect(url, SCHEMA) as db:
+        db.save(User(number=1, name="Ada", likes=None))
+        assert b'"name":"Ada"' in to_json(db.page(User).map(PublicUser))
+        assert not db.page(PostsOfAuthor, 1).rows

@@ -65,17 +65,17 @@ async def quiet(request: Request):
     return await stream_changes(request, database(request), Quiet)
 
 
-def starlette():
+def starlette(url):
     return Starlette(
         routes=[Route("/rooms/{room}", room), Route("/titles", titles), Route("/quiet", quiet)],
-        lifespan=lifespan(connect_async("memory://", SCHEMA)),
+        lifespan=lifespan(connect_async(url, SCHEMA)),
         exception_handlers=exception_handlers,
         middleware=[Middleware(BudgetMiddleware, requests=3), Middleware(EntityTagMiddleware)],
     )
 
 
-def fastapi():
-    app = FastAPI(lifespan=lifespan(connect_async("memory://", SCHEMA)))
+def fastapi(url):
+    app = FastAPI(lifespan=lifespan(connect_async(url, SCHEMA)))
     use_problems(app)
 
     @app.get("/rooms/{name}")
@@ -90,8 +90,8 @@ def fastapi():
 
 
 @pytest.fixture(params=[starlette, fastapi], ids=["starlette", "fastapi"])
-def client(request):
-    with TestClient(request.param()) as client:
+def client(request, url):
+    with TestClient(request.param(url)) as client:
         yield client
 
 
@@ -201,9 +201,9 @@ def test_a_cursor_that_is_too_old_is_gone(client):
     assert response.json()["errors"] == [{"loc": ["query", "cursor"], "msg": response.json()["detail"]}]
 
 
-def test_a_database_that_is_closed_ends_the_stream():
+def test_a_database_that_is_closed_ends_the_stream(url):
     async def scenario():
-        db = await connect_async("memory://", SCHEMA)
+        db = await connect_async(url, SCHEMA)
         request = Request({"type": "http", "method": "GET", "headers": [], "query_string": b""})
         response = await stream_changes(request, db, Posts, pace=0.01)
         pieces = response.body_iterator
@@ -215,11 +215,11 @@ def test_a_database_that_is_closed_ends_the_stream():
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.4"])
-def test_a_client_that_goes_away_ends_its_stream(version):
+def test_a_client_that_goes_away_ends_its_stream(url, version):
     """A server says so by a message, or by refusing what is sent."""
 
     async def scenario():
-        async with await connect_async("memory://", SCHEMA) as db:
+        async with await connect_async(url, SCHEMA) as db:
             request = Request({"type": "http", "method": "GET", "headers": [], "query_string": b""})
             response = await stream_changes(request, db, Posts, pace=0.01, heartbeat=0.01)
             sent, gone = [], asyncio.Event()
@@ -246,9 +246,9 @@ def test_a_client_that_goes_away_ends_its_stream(version):
     assert asyncio.run(scenario()) == 1
 
 
-def test_changes_have_a_json_form():
+def test_changes_have_a_json_form(url):
     async def scenario():
-        async with await connect_async("memory://", SCHEMA) as db:
+        async with await connect_async(url, SCHEMA) as db:
             cursor = await db.changes_cursor(Posts)
             await db.save(Post(number=1, room="a"))
             return await anext(db.changes(Posts, cursor=cursor))
@@ -334,9 +334,9 @@ def _answers(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_wrong_options_are_refused_by_name():
+def test_wrong_options_are_refused_by_name(url):
     async def scenario():
-        async with await connect_async("memory://", SCHEMA) as db:
+        async with await connect_async(url, SCHEMA) as db:
             request = Request({"type": "http", "method": "GET", "headers": [], "query_string": b""})
             with pytest.raises(InvalidQuery, match="above 0"):
                 await stream_changes(request, db, Posts, lasts=float("nan"))

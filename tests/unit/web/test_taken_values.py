@@ -32,9 +32,8 @@ class ClubByMotto(Index[Club]):
     motto: str = by(Club.motto)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def db(request, tmp_path):
-    url = "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store"
+@pytest.fixture
+def db(url):
     with connect(url, Schema(Club, ClubByName, ClubByMotto), workers=0) as database:
         database.save(Club(code="B", name="Bees"))
         yield database
@@ -51,12 +50,12 @@ WRITES = {
 def test_a_taken_value_is_named(db, verb):
     with pytest.raises(NotUnique) as refused:
         WRITES[verb](db, Club(code="C", name="Bees", motto="Hop"))
-    assert refused.value.facts == {"view": ClubByName, "field": "name", "value": "Bees", "owner": "Club('B')"}
+    taken = {"view": ClubByName, "field": "name", "value": "Bees", "owner": "Club('B')"}
+    assert refused.value.facts.items() >= taken.items()
     with pytest.raises(NotUnique) as refused:
         WRITES[verb](db, Club(code="C", name="Cats"))
-    assert refused.value.facts == {
-        "view": ClubByMotto, "fields": ["city", "motto"], "value": ("Oslo", "Run"), "owner": "Club('B')",
-    }  # fmt: skip
+    taken = {"view": ClubByMotto, "fields": ["city", "motto"], "value": ("Oslo", "Run"), "owner": "Club('B')"}
+    assert all(refused.value.facts[name] == value for name, value in taken.items())
 
 
 def test_a_response_says_the_field_and_neither_value_nor_owner(db):

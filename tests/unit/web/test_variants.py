@@ -119,7 +119,7 @@ def test_a_concrete_class_needs_no_name_and_refuses_another(filled):
     assert refused(filled.put("/questions", json=ANSWERED)) == {("body", "type"): "expected 'Question' or 'vote'"}
 
 
-def test_another_field_may_say_it_and_the_model_itself_may_be_left_out(filled):
+def test_another_field_may_say_it_and_the_model_itself_may_be_left_out(url, filled):
     made = filled.put("/comments", json={"@kind": "Praise", "number": 1, "post": 3, "type": "loud"})
     assert made.json() == {"@kind": "Praise", "number": 1, "post": 3, "type": "loud"}
     kinds = "expected 'Praise' or 'Doubt'"
@@ -127,7 +127,7 @@ def test_another_field_may_say_it_and_the_model_itself_may_be_left_out(filled):
         ("body", "@kind"): kinds
     }
     assert refused(filled.put("/comments", json={"number": 1, "post": 3})) == {("body", "@kind"): kinds}
-    with connect("memory://", SCHEMA) as db, pytest.raises(UsageError, match="save one of its variants"):
+    with connect(url, SCHEMA) as db, pytest.raises(UsageError, match="save one of its variants"):
         db.save(Comment(number=1, post=Post.at(1)))
 
 
@@ -182,8 +182,8 @@ def test_changes_of_the_model_are_of_its_own_fields():
             assert refused(client.patch("/changes/1", json=body)) == {("body", "type"): "expected 'Post'"}
 
 
-def test_the_tag_of_an_entity_changes_with_its_class_and_versions_stay():
-    with connect("memory://", SCHEMA) as db:
+def test_the_tag_of_an_entity_changes_with_its_class_and_versions_stay(url):
+    with connect(url, SCHEMA) as db:
         db.save(User(number=1, name="Ada"))
         found = db.save(Post(number=1, author=Author.of(1)))
         assert etag(found).startswith(f'"v{db.version(found)}-')
@@ -205,8 +205,8 @@ class CountAlone(Aggregate[Alone]):
     alone: int = count()
 
 
-def test_a_model_without_variants_and_its_views_are_as_they_were():
-    with connect("memory://", Schema(Alone, AllAlone, CountAlone)) as db:
+def test_a_model_without_variants_and_its_views_are_as_they_were(url):
+    with connect(url, Schema(Alone, AllAlone, CountAlone)) as db:
         assert to_json(db.save(Alone(number=1))) == b'{"number":1,"type":"mine"}'
         assert to_json(db.page(AllAlone, "mine")) == (
             b'{"rows":[{"source":1,"type":"mine"}],"next":null,"previous":null}'

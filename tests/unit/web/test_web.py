@@ -100,9 +100,9 @@ def test_bounds_are_read_by_the_type_of_the_key_field(client):
         assert client.get("/things", params={name: "two"}).json()["field"] == name
 
 
-def test_a_date_alone_bounds_an_instant():
+def test_a_date_alone_bounds_an_instant(url):
     async def ask(**bounds):
-        async with connect_async("memory://", Schema(Event)) as db:
+        async with connect_async(url, Schema(Event)) as db:
             for hour in (0, 23):
                 await db.save(Event(when=datetime(2018, 7, 1, hour, tzinfo=UTC)))
             return [row.when.hour for row in (await PageQuery(**bounds).page(db, Event)).rows]
@@ -144,8 +144,8 @@ def test_fastapi_answers_by_a_return_type_as_by_respond():
         assert client.get("/made").json() == [{"maker": {"ref": 1}, "things": 1}]
 
 
-def test_to_json_takes_entities_rows_pages_and_what_holds_them():
-    with connect("memory://", SCHEMA) as db:
+def test_to_json_takes_entities_rows_pages_and_what_holds_them(url):
+    with connect(url, SCHEMA) as db:
         db.save(Maker(number=1, name="Ada"))
         saved = db.save(Thing(code="a", maker=MadeBy.of(1)))
         held = {"one": saved, "two": [saved, db.get(Made, 1)], "page": db.page(ThingsOfMaker), "none": None, "no": []}
@@ -268,9 +268,9 @@ def test_nonsense_is_an_invalid_cursor(client):
     assert (answer["title"], answer["detail"]) == ("Invalid cursor", "not a cursor; start from the first page")
 
 
-def test_a_bound_behind_the_last_key_field_is_refused():
+def test_a_bound_behind_the_last_key_field_is_refused(url):
     async def ask():
-        async with connect_async("memory://", SCHEMA) as db:
+        async with connect_async(url, SCHEMA) as db:
             return await PageQuery(since="1").page(db, ThingsOfMaker, 1, 2)
 
     with pytest.raises(errors.InvalidQuery, match="every key field is given"):
@@ -374,16 +374,16 @@ def test_a_client_that_hangs_up_ends_its_request_only():
     asyncio.run(ask())
 
 
-def test_a_cancelled_request_tears_no_write_and_keeps_no_budget():
+def test_a_cancelled_request_tears_no_write_and_keeps_no_budget(url):
     async def ask():
-        async with connect_async("memory://", SCHEMA) as db:
+        async with connect_async(url, SCHEMA) as db:
             await db.save(Maker(number=1, name="Ada"))
 
             async def app(_scope, _receive, _send):
                 await db.save(Thing(code="a", maker=MadeBy.of(1)))
                 await asyncio.Event().wait()
 
-            running = asyncio.ensure_future(BudgetMiddleware(app, requests=9)({"type": "http"}, None, None))
+            running = asyncio.ensure_future(BudgetMiddleware(app, requests=99)({"type": "http"}, None, None))
             while not await db.exists(Thing, "a"):  # noqa: ASYNC110 - the store sets no event
                 await asyncio.sleep(0)
             running.cancel()
@@ -460,7 +460,7 @@ class Endpoint(WebSocketEndpoint):
         await answer(websocket, data)
 
 
-def sockets(*, middleware, as_class=False, exception_handlers=None, before=None):
+def sockets(url, *, middleware, as_class=False, exception_handlers=None, before=None):
     """An application of one web socket: each text is a number of reads, and is answered when they are done."""
 
     async def socket(websocket):
@@ -472,14 +472,14 @@ def sockets(*, middleware, as_class=False, exception_handlers=None, before=None)
 
     return Starlette(
         routes=[WebSocketRoute("/", Endpoint if as_class else socket)],
-        lifespan=lifespan(connect_async("memory://", SCHEMA)),
+        lifespan=lifespan(connect_async(url, SCHEMA)),
         middleware=middleware,
         exception_handlers=exception_handlers,
     )
 
 
-def test_a_web_socket_has_one_budget_from_its_handshake_to_its_end():
-    with TestClient(sockets(middleware=[Middleware(BudgetMiddleware, requests=3)])) as client:
+def test_a_web_socket_has_one_budget_from_its_handshake_to_its_end(url):
+    with TestClient(sockets(url, middleware=[Middleware(BudgetMiddleware, requests=3)])) as client:
         client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
         for _connection in range(2):
             with pytest.raises(BudgetExceeded), client.websocket_connect("/") as socket:  # noqa: PT012
@@ -504,42 +504,42 @@ def ask_socket(client, *reads):
     return answers, None
 
 
-def test_a_web_socket_may_have_a_budget_for_each_message():
-    with TestClient(sockets(middleware=[Middleware(BudgetMiddleware, requests=2, per_message=True)])) as client:
+def test_a_web_socket_may_have_a_budget_for_each_message(url):
+    with TestClient(sockets(url, middleware=[Middleware(BudgetMiddleware, requests=2, per_message=True)])) as client:
         client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
         assert ask_socket(client, 2, 1, 2, 2) == (["done"] * 4, None)
         with pytest.raises(BudgetExceeded):
             ask_socket(client, 1, 3)
 
 
-def test_a_budget_around_that_of_a_message_is_for_the_whole_socket():
+def test_a_budget_around_that_of_a_message_is_for_the_whole_socket(url):
     middleware = [Middleware(BudgetMiddleware, requests=3), Middleware(BudgetMiddleware, requests=2, per_message=True)]
-    with TestClient(sockets(middleware=middleware)) as client:
+    with TestClient(sockets(url, middleware=middleware)) as client:
         client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
         with pytest.raises(BudgetExceeded):
             ask_socket(client, 2, 2)
 
 
 @pytest.mark.parametrize("as_class", [False, True])
-def test_a_web_socket_beyond_its_budget_is_closed_with_a_code(as_class):
+def test_a_web_socket_beyond_its_budget_is_closed_with_a_code(url, as_class):
     limited = [Middleware(BudgetMiddleware, requests=2, per_message=True)]
-    app = sockets(middleware=limited, as_class=as_class, exception_handlers=exception_handlers)
+    app = sockets(url, middleware=limited, as_class=as_class, exception_handlers=exception_handlers)
     with TestClient(app) as client:
         client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
         assert ask_socket(client, 2, 1, 3, 1) == (["done"] * 2, 1013)
         assert ask_socket(client, 1, "x") == (["done"], 1008)
 
 
-def test_a_web_socket_that_is_refused_before_it_is_open_has_a_response():
-    app = sockets(middleware=[], exception_handlers=exception_handlers, before=errors.NotReady("not yet"))
+def test_a_web_socket_that_is_refused_before_it_is_open_has_a_response(url):
+    app = sockets(url, middleware=[], exception_handlers=exception_handlers, before=errors.NotReady("not yet"))
     with TestClient(app) as client, pytest.raises(WebSocketDenialResponse) as refused, client.websocket_connect("/"):
         pass
     assert (refused.value.status_code, refused.value.headers["retry-after"]) == (503, "5")
 
 
-def test_requests_at_the_same_time_spend_their_own_budgets():
+def test_requests_at_the_same_time_spend_their_own_budgets(url):
     async def ask():
-        async with connect_async("memory://", SCHEMA) as db:
+        async with connect_async(url, SCHEMA) as db:
             await db.save(Maker(number=1, name="Ada"))
             costs = []
 
@@ -567,8 +567,8 @@ def test_a_budget_that_cannot_be_is_refused_when_the_application_is_made():
 # --- Databases -------------------------------------------------------------------------------------------------------
 
 
-def test_each_start_opens_again_and_each_end_closes(tmp_path):
-    app = starlette(f"lmdb://{tmp_path}/store")
+def test_each_start_opens_again_and_each_end_closes(url):
+    app = starlette(url)
     for turn in range(2):
         with TestClient(app) as client:
             db = client.app_state["db"]
@@ -580,7 +580,7 @@ def test_each_start_opens_again_and_each_end_closes(tmp_path):
             asyncio.run(db.get(Maker, 1))
 
 
-def test_several_databases_are_found_by_name_inside_another_lifespan():
+def test_several_databases_are_found_by_name_inside_another_lifespan(new_url):
     events = []
 
     class Around:
@@ -594,9 +594,7 @@ def test_several_databases_are_found_by_name_inside_another_lifespan():
         async def __aexit__(self, *_):
             events.append("out")
 
-    opened = lifespan(
-        one=connect_async("memory://", SCHEMA), two=connect_async("memory://", Schema(Maker)), within=Around
-    )
+    opened = lifespan(one=connect_async(new_url(), SCHEMA), two=connect_async(new_url(), Schema(Maker)), within=Around)
 
     async def names(request):
         with pytest.raises(UsageError, match="without this database"):
@@ -610,8 +608,8 @@ def test_several_databases_are_found_by_name_inside_another_lifespan():
     assert events == ["in", "out"]
 
 
-def test_a_database_that_cannot_be_opened_leaves_none_open(tmp_path):
-    first = connect_async(f"lmdb://{tmp_path}/store", SCHEMA)
+def test_a_database_that_cannot_be_opened_leaves_none_open(url, tmp_path):
+    first = connect_async(url, SCHEMA)
     second = connect_async(f"lmdb://{tmp_path}/no/such/folder", SCHEMA)
     opened = []
 
