@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
+from oneread import starting
 from oneread.cli import guard, interrupts
 from oneread.cli.output import prepare_streams
 from oneread.errors import Corrupt
@@ -22,13 +23,15 @@ WRONG_USE: Final = 2
 
 def main() -> None:
     """Runs the command line with the arguments of this process; ends the process with the exit code."""
+    starting.end_at_interrupts()
     prepare_streams()
-    interrupts.install()
     try:
         _run()
     except KeyboardInterrupt:
         sys.stderr.write("stopped\n")
-        sys.exit(interrupts.EXIT_CODE)
+        sys.exit(starting.EXIT_CODE)
+    finally:
+        interrupts.uninstall()
 
 
 def _run() -> None:

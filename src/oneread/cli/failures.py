@@ -16,7 +16,6 @@ from typing import Any, Final, cast
 import msgspec
 import typer
 
-from oneread.cli import interrupts
 from oneread.cli.output import abandon, flush, shown_lines, write, write_json
 from oneread.errors import (
     AlreadyExists,
@@ -33,6 +32,7 @@ from oneread.errors import (
     StoreError,
     shown,
 )
+from oneread.starting import EXIT_CODE
 from oneread.store.urls import redact
 
 FINE: Final = 0
@@ -130,7 +130,7 @@ def reporting(context: typer.Context) -> Generator[None]:
         raise typer.Exit(STORE_FAILED) from error
     except KeyboardInterrupt as error:
         _report(error, _Failure(type(error).__name__, "stopped", hint=_notes(error)), as_json=as_json)
-        raise typer.Exit(interrupts.EXIT_CODE) from error
+        raise typer.Exit(EXIT_CODE) from error
 
 
 def _cursor(error: BaseException) -> str:

@@ -13,8 +13,8 @@ import signal
 import threading
 from typing import Final
 
-from oneread.cli.interrupts import EXIT_CODE
 from oneread.errors import Corrupt
+from oneread.starting import EXIT_CODE
 
 GUARDED: Final = frozenset({"backup", "dump", "get", "page", "stat", "verify"})
 """Commands that only read. One that writes must not outlive the process that was started."""

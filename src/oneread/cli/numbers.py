@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
+from oneread.cli import interrupts
 from oneread.cli.calibration import SCHEMA, measure
 from oneread.cli.options import DbOption, JsonOption, QuietOption, default_numbers_file, refuse_nan
 from oneread.cli.output import Output
@@ -52,6 +53,7 @@ def command(
     output = Output(as_json=as_json, quiet=quiet)
     if not db:
         raise UsageError("no store was given to measure: --db lmdb:///var/lib/shop, or memory://")
+    interrupts.install()  # which removes the small store
     with _scratch(db) as (url, engine), _opened(url) as database, output.progress() as report:
         span = database.explain.costs.span
         taken = measure(database, seconds, lambda done, of: report(Progress("measured", done, of)))

@@ -18,10 +18,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
+from oneread.cli import interrupts
 from oneread.cli.failures import JSON
 from oneread.cli.output import Output
 from oneread.connect import SCHEMES, connect, migration
@@ -33,6 +34,8 @@ from oneread.errors import InvalidDeclaration, InvalidUrl, OnereadError, UsageEr
 from oneread.evolution.schema import Schema
 from oneread.models.model import stored_name
 from oneread.store.urls import redact, split_url
+
+T = TypeVar("T")
 
 
 def complete_names(context: typer.Context, incomplete: str) -> list[str]:
@@ -234,7 +237,7 @@ def reading(db: str, schema: Schema, cache: str | None = None) -> Database:
     Raises:
         InvalidUrl, SchemaMismatch, StoreError: as `connect`.
     """
-    return connect(_with_read_only(_url(db)), schema, workers=0, cache=cache)
+    return _opened(connect(_with_read_only(_url(db)), schema, workers=0, cache=cache))
 
 
 def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True, workers: int = 0) -> Database:
@@ -252,7 +255,7 @@ def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True,
         _check_exists(url, schema)
     if not evolve:
         reading(url, schema).close()
-    return connect(url, schema, workers=workers)
+    return _opened(connect(url, schema, workers=workers))
 
 
 def writing_with_cache(db: str, schema: Schema, cache: str) -> Database:
@@ -265,7 +268,7 @@ def writing_with_cache(db: str, schema: Schema, cache: str) -> Database:
     url = _url(db)
     _check_exists(url, schema)
     reading(url, schema).close()
-    return connect(url, schema, workers=0, cache=cache)
+    return _opened(connect(url, schema, workers=0, cache=cache))
 
 
 def comparing(db: str, schema: Schema) -> Migration:
@@ -274,7 +277,7 @@ def comparing(db: str, schema: Schema) -> Migration:
     Raises:
         InvalidUrl, StoreError: as `connect`.
     """
-    return migration(_with_read_only(_url(db)), schema)
+    return _opened(migration(_with_read_only(_url(db)), schema))
 
 
 def evolving(db: str, schema: Schema) -> Migration:
@@ -286,7 +289,13 @@ def evolving(db: str, schema: Schema) -> Migration:
     """
     url = _url(db)
     _check_exists(url, schema)
-    return migration(url, schema)
+    return _opened(migration(url, schema))
+
+
+def _opened(store: T) -> T:
+    """From here on a Ctrl-C is an exception, by which the command closes its store."""
+    interrupts.install()
+    return store
 
 
 def _url(db: str) -> str:
