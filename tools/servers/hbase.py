@@ -39,6 +39,9 @@ ANSWER_SECONDS: Final = 20.0
 
 NO_SETTINGS: Final[Mapping[str, str]] = {}
 
+SMALL_STORES: Final[Mapping[str, str]] = {"hbase.hregion.memstore.mslab.enabled": "false"}
+"""HBase gives each family of each region a chunk of 2 MiB of heap at its first cell: 18 MiB for each small store."""
+
 _OPENED: Final = (
     "java.base/java.lang", "java.base/java.lang.reflect", "java.base/java.net", "java.base/java.nio",
     "java.base/java.util", "java.base/java.util.concurrent", "java.base/sun.nio.ch",
@@ -202,6 +205,7 @@ class HbaseServer(JavaServer):
             "hbase.master.wait.on.regionservers.timeout": "400",
             "hbase.procedure.store.wal.use.hsync": "false",
             "hbase.thrift.info.port": "-1",
+            **SMALL_STORES,
         }
 
 

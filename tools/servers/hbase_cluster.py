@@ -16,6 +16,7 @@ from typing import Final
 from tools.servers import processes
 from tools.servers.hbase import (
     READY_SECONDS,
+    SMALL_STORES,
     THRIFT_READY_SECONDS,
     JavaServer,
     ThriftServer,
@@ -203,6 +204,7 @@ def _settings(folder: Path, zookeeper: int, master: int, region_servers: int) ->
         "hbase.regionserver.handler.count": "10",
         "hbase.master.wait.on.regionservers.mintostart": str(min(region_servers, 2)),
         "hbase.master.wait.on.regionservers.timeout": "1500",
+        **SMALL_STORES,
     }
 
 
