@@ -21,7 +21,12 @@ from oneread.engines.lmdb import LmdbEngine, environment
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
 from oneread.engines.memory import MemoryEngine
+from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import Closed
+from oneread.plans.effects import Together
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+from oneread.store.requests import Read
 from tests.failures.stores import child, keys, put, row, until
 
 THOROUGH = "ONEREAD_SIM_SEEDS" in os.environ
@@ -285,6 +290,30 @@ def test_the_worker_is_woken_and_a_database_closed_however_often_they_are_interr
         assert not databases[-1]._worker._thread.is_alive()
         databases.append(opened())
     assert path not in environment._opened
+
+
+def reading(key):
+    (row,) = yield from Read("roots", [key])
+    return key, row
+
+
+def test_plans_that_run_together_interrupted_at_any_bytecode():
+    """The threads of the pool, and the locks by which they are handed their work, serve the next call."""
+    driver = SyncDriver(OneRowMemoryEngine(latency=0.0001), lambda: 77)
+    tried = 0
+
+    def run():
+        found = driver.run(iter(Together([reading(b"a"), reading(b"b"), reading(b"c")])), Trace())
+        assert [key for key, _row in found] == [b"a", b"b", b"c"]
+
+    with Other(run) as other:
+        for _nth in interruptions(run, stride=5):
+            tried += 1
+            other.once()
+    assert tried > 20
+    at_once = threading.Barrier(3)
+    assert sorted(driver.gather([lambda: at_once.wait(30)] * 3)) == [0, 1, 2]
+    driver.close()
 
 
 class Held:

@@ -78,8 +78,10 @@ def _find_entity(cls: type, catalog: Catalog, engine: LocalReads) -> Finder:
                 raise InvalidKey(
                     "the key has other parts than the model declares", model=cls, declared=kind.names, given=parts
                 )
-        cell = fetch("roots", prefix + locate(parts), BODY)
         allowance = current_allowance()
+        if allowance is not None:
+            allowance.check(1, 1, 0)
+        cell = fetch("roots", prefix + locate(parts), BODY)
         if allowance is not None:
             allowance.charge(1, 1, 0 if cell is None else len(cell[0]))
         if cell is None:
@@ -112,8 +114,10 @@ def _find_group(view: CompiledView, find_values: LocalFind, operations: Operatio
         values = key if tuple(map(type, key)) == plain else flat(key)
         if len(values) != width or not is_readable(cls):  # a plan refuses both
             return None
-        row, rows, size = find_values(values)
         allowance = current_allowance()
+        if allowance is not None:
+            allowance.check(requests, 0, 0)
+        row, rows, size = find_values(values)
         if allowance is not None:
             allowance.charge(requests, rows, size)
             allowance.overlap(requests - 1)
@@ -155,6 +159,7 @@ class LocalPages:
         (within,) = bound.ranges(0 if of.feed is None else self._clock())
         if within.is_empty:  # the plan reads nothing
             return None
+        _check_budget()
         keys, values = self._engine.column(of.table, within, query.limit + 1, VALUE, reverse=bound.backward)
         counted = ColumnCost(keys, values)
         _charge(counted)
@@ -188,6 +193,7 @@ class LocalPages:
                 until = min(stop, expired) if stop else expired
                 if until <= start:
                     return None
+            _check_budget()
             keys, values = fetch(table, RowRange(start, until), limit + 1, VALUE)
             counted = ColumnCost(keys, values)
             _charge(counted)
@@ -201,6 +207,12 @@ class LocalPages:
             return Page(rows, following, None, counted, decoder=decoder)
 
         return read_first
+
+
+def _check_budget() -> None:
+    allowance = CURRENT.get()
+    if allowance is not None:
+        allowance.check(1, 0, 0)
 
 
 def _charge(counted: ColumnCost) -> None:

@@ -37,6 +37,7 @@ class AsyncDriver(Performer):
         super().__init__(engine, **options)
         self._async_engine = engine if isinstance(engine, AsyncEngine) else None
         self._closed = False
+        self._ended = False
         threads = max(_THREADS, engine.capabilities.in_flight)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="oneread")
         # Threads of its own, so that no commit waits for a cache that does not answer.
@@ -62,6 +63,7 @@ class AsyncDriver(Performer):
             raise
         finally:
             plan.close()
+            trace.release()
 
     async def read(self, plan: Plan[T], trace: Trace, max_age: Age, *, fresh: bool = False) -> T:
         """`run` of a plan that only reads, through the cache if the database has one for reads."""
@@ -87,13 +89,16 @@ class AsyncDriver(Performer):
         return ended
 
     async def aclose(self) -> None:
-        """Waits for running commits, closes engine and cache and ends the threads; closing twice does nothing."""
-        if not self._closed:
-            closing = self.in_thread(self.engine.close)
+        """Waits for running commits, closes engine and cache and ends the threads; closing twice does nothing.
+
+        A close that failed, or was cancelled, is done again by the next one.
+        """
+        if not self._ended:
             self._closed = True
-            await closing
+            await asyncio.get_running_loop().run_in_executor(self._threads, self.engine.close)
             if self.cache is not None:
                 self.cache.close()
+            self._ended = True
             self._threads.shutdown(wait=True)
             self._cache_threads.shutdown(wait=True)
 

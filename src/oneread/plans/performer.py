@@ -68,7 +68,7 @@ class Performer:
         """Raises before a request that may not be made.
 
         Raises:
-            BudgetExceeded: it writes, and would exceed the budget.
+            BudgetExceeded: it would exceed the budget.
             Unavailable: the operation has taken too long.
         """
         if trace.deadline is not None:
@@ -128,13 +128,20 @@ class Performer:
 
     def transact(self, effect: Atomically[T], trace: Trace) -> T:
         """Runs the function in one engine transaction; of repeated attempts only the last is counted."""
+        parts: list[Trace] = []
 
         def attempt(rows: RowTransaction) -> tuple[T, Trace]:
-            part = trace.part()
+            for failed in parts:
+                failed.release()
+            parts.append(part := trace.part())
             return effect.run(CountedStore(rows, self.now, self.chance, part)), part
 
-        result, part = self.engine.transaction(attempt, self.timeout)
-        trace.add(part)
+        try:
+            result, part = self.engine.transaction(attempt, self.timeout)
+            trace.add(part)
+        finally:
+            for ended in parts:
+                ended.release()
         return result
 
     def separately(self, effect: Separately[T], trace: Trace) -> T:

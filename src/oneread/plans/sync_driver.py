@@ -46,6 +46,8 @@ class SyncDriver(Performer):
         except Corrupt as error:
             self.name_damaged(error)
             raise
+        finally:
+            trace.release()
 
     def read(self, plan: Plan[T], trace: Trace, max_age: Age, *, fresh: bool = False) -> T:
         """`run` of a plan that only reads, through the cache if the database has one for reads."""
@@ -79,6 +81,12 @@ class SyncDriver(Performer):
             if self._ahead is None:
                 return self._pool.run_all([partial(self.run, *part) for part in parts])
             return self._run_ahead(self._pool, [_Steps(self._in_steps(self._ahead, *part)) for part in parts])
+        except Exception:
+            raise
+        except BaseException:  # the caller was interrupted: no plan that still runs makes another request
+            for branch in branches:
+                branch.deadline = float("-inf")
+            raise
         finally:
             trace.join(branches)
 
@@ -120,6 +128,8 @@ class SyncDriver(Performer):
         except StopIteration as stop:
             result: T = stop.value
             return result
+        finally:
+            trace.release()
 
     def _perform_ahead(self, engine: SendsAhead, asked: Request[Any], trace: Trace) -> Begun:
         self.admit(asked, trace)
@@ -154,7 +164,7 @@ class _Steps(Completion):
             return next(self.steps)
         except StopIteration as stop:
             self.result = stop.value
-        except BaseException as failure:  # noqa: BLE001 - `outcome` raises it again
+        except Exception as failure:  # noqa: BLE001 - `outcome` raises it again
             self.failure = failure
         self.has_ended = True
         return False

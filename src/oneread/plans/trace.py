@@ -6,11 +6,12 @@ See "Nothing is fetched that you did not ask for" of the API page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from oneread.plans.allowance import CURRENT, Allowance
+from oneread.plans.allowance import CURRENT, NOTHING, Allowance
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Row
 
@@ -52,7 +53,7 @@ class Trace:
     """
 
     __slots__ = (
-        "_reserved", "_whole", "allowance", "bytes", "deadline", "observers",
+        "_begun", "_reserved", "_whole", "allowance", "bytes", "deadline", "observers",
         "overlapped", "requests", "rows", "skipped",
     )  # fmt: skip
 
@@ -68,18 +69,33 @@ class Trace:
         self.deadline = deadline
         self._whole = True
         self._reserved = False
+        self._begun = NOTHING
 
     def admit(self, request: Request[Any]) -> None:
-        """Raises BudgetExceeded before a write that would exceed the budget."""
-        if self.allowance is not None and not self._reserved and type(request) in _WRITES:
-            rows, size = _MEASURES[type(request)](request, None)
-            self.allowance.check(1, rows, size)
+        """Raises BudgetExceeded before a request that would exceed the budget, with what others have under way."""
+        if self.allowance is None or self._reserved:
+            return
+        self.release()  # of a request that failed
+        rows, size = _KNOWN[type(request)](request)
+        self.allowance.begin(1, rows, size)
+        self._begun = (1, rows, size)
 
     def reserve(self, requests: int, rows: int) -> None:
-        """Raises BudgetExceeded when the budget has not so much left; from now on nothing is refused."""
+        """Raises BudgetExceeded when the budget has not so much left; from now on nothing is refused.
+
+        What was reserved is under way until `release`.
+        """
         if self.allowance is not None:
-            self.allowance.check(requests, rows, 0)
+            self.release()
+            self.allowance.begin(requests, rows, 0)
+            self._begun = (requests, rows, 0)
         self._reserved = True
+
+    def release(self) -> None:
+        """Nothing of this trace is under way any more."""
+        begun, self._begun = self._begun, NOTHING
+        if begun is not NOTHING and self.allowance is not None:
+            self.allowance.end(begun)
 
     def note(self, request: Request[Any], answer: Any) -> None:
         """Counts one answered request; BudgetExceeded when it exceeds the budget."""
@@ -97,13 +113,19 @@ class Trace:
         self.requests += 1
         self.rows += rows
         self.bytes += size
-        if self.allowance is not None:
-            if self._reserved:
-                self.allowance.count(1, rows, size)
-            elif self._whole:
-                self.allowance.charge(1, rows, size)
-            else:
-                self.allowance.check(self.requests, self.rows, self.bytes)
+        if self.allowance is None:
+            return
+        begun = self._begun
+        if self._reserved:  # what is counted leaves less of what was reserved
+            counted = (min(1, begun[0]), min(rows, begun[1]), 0) if begun is not NOTHING else NOTHING
+            self._begun = (begun[0] - counted[0], begun[1] - counted[1], 0) if begun is not NOTHING else NOTHING
+            self.allowance.count(1, rows, size, counted)
+        elif self._whole:
+            self._begun = NOTHING
+            self.allowance.charge(1, rows, size, begun)
+        else:
+            self.allowance.begin(1, rows, size)
+            self._begun = (self.requests, self.rows, self.bytes)
 
     def branch(self) -> Trace:
         """A trace for requests that are made at the same time as others; `join` adds its counts to this one."""
@@ -121,7 +143,8 @@ class Trace:
         """Adds the counts of a finished part, which was one round."""
         self._add(part)
         if self.allowance is not None:
-            self.allowance.count(part.requests, part.rows, part.bytes)
+            begun, part._begun = part._begun, NOTHING
+            self.allowance.count(part.requests, part.rows, part.bytes, begun)
         if part.requests:
             self._overlap(part.rounds - 1)
 
@@ -188,3 +211,10 @@ _MEASURES: dict[type[Request[Any]], Callable[[Any, Any], tuple[int, int]]] = {
     Increment: lambda asked, _answer: (1, len(asked.key) + 8),
     Replace: lambda asked, _answer: (len(asked.rows), bytes_of_found(asked.rows.items())),
 }
+
+_KNOWN: dict[type[Request[Any]], Callable[[Any], tuple[int, int]]] = {
+    Read: lambda asked: (len(asked.keys), 0),
+    Scan: lambda _asked: (0, 0),
+    **{kind: partial(lambda measure, asked: measure(asked, None), _MEASURES[kind]) for kind in _WRITES},
+}
+"""The rows and bytes that are known of a request before it is answered."""

@@ -245,8 +245,50 @@ def test_an_answer_that_fails_is_raised_in_its_plan_when_all_have_ended():
 
 
 def test_nothing_is_sent_beyond_the_budget():
-    with pytest.raises(BudgetExceeded), budget(requests=1):
-        run_ahead([reading(b"a"), reading(b"b")])
+    with pytest.raises(BudgetExceeded) as refused, budget(requests=1):
+        run_ahead([reading(b"a"), reading(b"b"), reading(b"c")])
+    assert refused.value.seen == [("sent", b"a"), ("answered", b"a")]
+
+
+def test_an_interrupt_is_raised_whatever_failed_before_and_what_was_not_begun_is_not_run(pool):
+    ran = []
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    def failing():
+        ran.append("failed")
+        raise Unavailable("no")
+
+    pool.close()  # the caller runs all
+    with pytest.raises(KeyboardInterrupt):
+        pool.run_all([failing, lambda: ran.append("late"), interrupted])
+    assert ran == ["failed"]
+
+
+def test_plans_that_run_stop_at_their_next_request_when_the_caller_is_interrupted(driver):
+    here, go, ended = threading.Event(), threading.Event(), threading.Event()
+    answered = []
+
+    def long():
+        try:
+            for _ in range(3):
+                answered.append((yield from Read("roots", [b"a"])))
+                here.set()
+                assert go.wait(SECONDS)
+        finally:
+            ended.set()
+
+    def interrupted():
+        yield from Now()
+        assert here.wait(SECONDS)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        driver.run(iter(Together([interrupted(), long()])), Trace())
+    go.set()
+    assert ended.wait(SECONDS)
+    assert len(answered) == 1
 
 
 def test_answers_are_given_up_when_the_caller_is_interrupted(monkeypatch):
