@@ -437,7 +437,7 @@ def the_cursor_moves_before_the_cells(patch):
 
 
 BY_SEED = {
-    a_cell_is_compared_with_its_holders_version: 0,
+    a_cell_is_compared_with_its_holders_version: 3,
     a_cell_is_laid_over_the_copy_of_another_source: 2,
     a_cell_of_a_deleted_source_does_not_say_so: 0,
     a_deleted_source_clears_nothing: 0,
