@@ -18,7 +18,7 @@ from oneread.errors import Corrupt, UsageError
 from oneread.models.model import stored_name
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.plans.scans import fetch_data, scan_all, scan_first
+from oneread.plans.scans import fetch_data, scan_all, scan_first, scan_up_to
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import Row, RowRange
@@ -137,12 +137,10 @@ def task_lags(catalog: Catalog, *, spans_rows: bool = True) -> Plan[Lags]:
 
 def _add_counters(found: dict[str, TaskLag], now: int, *, spans_rows: bool) -> Plan[bool]:
     """Counts the counters that are to be copied to their entities; whether all were."""
-
-    def add(rows: list[Found]) -> None:
-        ages = [_marked_for(row, now, spans_rows=spans_rows) or 0.0 for _key, row in rows]
-        found[COUNTER] = TaskLag(found[COUNTER].waiting + len(rows), 0, max([found[COUNTER].oldest, *ages]))
-
-    return scan_first("counts", MARKED, add, BATCH, MOST_TASKS, fetch_data)
+    rows = yield from scan_up_to("counts", MARKED, MOST_TASKS, BATCH)
+    ages = [_marked_for(row, now, spans_rows=spans_rows) or 0.0 for _key, row in rows]
+    found[COUNTER] = TaskLag(len(rows), 0, max(ages, default=0.0))
+    return len(rows) < MOST_TASKS
 
 
 def task_lag(catalog: Catalog, *, spans_rows: bool = True) -> Plan[dict[str, TaskLag]]:

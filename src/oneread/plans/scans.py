@@ -75,17 +75,12 @@ def scan_up_to(table: Table, within: RowRange, limit: int | None, batch: int) ->
 
 
 def scan_first(
-    table: Table,
-    within: RowRange,
-    take: Callable[[list[Found]], None],
-    batch: int,
-    most: int,
-    fetch: FetchBatch = fetch_rows,
+    table: Table, within: RowRange, take: Callable[[list[Found]], None], batch: int, most: int
 ) -> Plan[bool]:
     """Gives the first rows of a range to `take`, `batch` at a time, and no batch after `most` rows; whether all."""
     given = 0
     while True:
-        found = yield from fetch(table, within, batch)
+        found = yield from fetch_rows(table, within, batch)
         take(found)
         given += len(found)
         if len(found) < batch:
