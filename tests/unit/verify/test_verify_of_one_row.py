@@ -64,7 +64,9 @@ def test_cells_of_commits_that_cannot_be_read_stop_no_write_and_are_mended(store
         ("unreadable", "commit", "Product(2)"),
         ("unreadable", "commit", "Purchase(1)"),
     }
-    assert store.db.save(Purchase(number=20, buyer=Buyer.of(1), product=Sold.of(2), quantity=1, price=Decimal(1)))
+    assert store.db.save(
+        Purchase(number=20, buyer=Buyer.of(1), product=Sold.of(2), also=[Product.at(2)], quantity=1, price=Decimal(1))
+    )
     repaired = store.db.repair()
     assert (repaired.mended, repaired.clean) == (2, True), repaired
     assert {number: store.db.get(Purchase, number) for number in (1, 2)} == before
