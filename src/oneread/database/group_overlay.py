@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from oneread.errors import Conflict
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.rows import Cell, Row
@@ -16,8 +15,6 @@ from oneread.transactions.row_groups import GroupCommitter, GroupDraft
 from oneread.transactions.row_time import OPERATION
 
 T = TypeVar("T")
-
-_MEANWHILE: Final = "the entity group that this transaction read was changed meanwhile"
 
 
 class GroupOverlay:
@@ -44,21 +41,21 @@ class GroupOverlay:
         """A plan that may finish commits which it meets (rule P1)."""
         return in_time(plan, self._committer.clock, OPERATION)
 
-    def _unless_lost(self, plan: Plan[T]) -> Plan[T]:
+    def _unless_lost(self, draft: GroupDraft, plan: Plan[T]) -> Plan[T]:
         try:
             return (yield from self._in_time(plan))
         except LostRace:
             self.is_lost = True
-            raise Conflict(_MEANWHILE) from None
+            raise self._committer.changed_meanwhile(draft.seen.key) from None
 
     def read(self, key: bytes, now: int) -> Plan[Row | None]:
         draft = yield from self._open(self._committer.group_of(key), now)
-        yield from self._unless_lost(self._committer.read_children(draft, [key]))
+        yield from self._unless_lost(draft, self._committer.read_children(draft, [key]))
         return draft.rows[key]
 
     def decide(self, change: Change, now: int) -> Plan[None]:
         draft = yield from self._open(self._committer.group(change), now)
-        yield from self._unless_lost(self._committer.load(draft, [change], None))
+        yield from self._unless_lost(draft, self._committer.load(draft, [change], None))
         draft.decide(change)
 
     def basis(self, now: int) -> Basis:

@@ -89,8 +89,6 @@ INTENTS_BYTES: Final = 1_000_000
 LATER: Final = 1_000
 """Commits that wait to be applied, at most; with more, each is applied before it returns."""
 
-NO_ROOTS: Final[Mapping[bytes, Root]] = {}
-
 SEVERAL: Final = "this store changes one row at a time: it cannot do this, which needs a transaction over several"
 
 _POINTERS: Final = (outbox.BACK_REFERENCES, outbox.HOLDS)
@@ -269,7 +267,8 @@ class RowCommitter(HeldRows):
             self._check_followed(change, seen, sources)
         decision = change.decide(seen.root, version, sources)
         if decision.unreferenced:
-            seen = yield from self._mark_going(seen, decision)
+            assert decision.root is not None, "only a delete has holds on it"
+            seen = yield from self._mark_going(seen, decision, {key: decision.root})
             version = next_version(now, seen.version)
             decision = change.decide(seen.root, version, sources)
         if decision.root is None:
@@ -446,10 +445,10 @@ class RowCommitter(HeldRows):
 
     # A delete that others may forbid.
 
-    def _mark_going(self, seen: SeenRow, decision: Decision, made: Mapping[bytes, Root] = NO_ROOTS) -> Plan[SeenRow]:
+    def _mark_going(self, seen: SeenRow, decision: Decision, made: Mapping[bytes, Root]) -> Plan[SeenRow]:
         """Marks a row whose delete begins, and looks at every hold on it (rule 19).
 
-        `made` are entities of the same group as the commit makes them.
+        `made` are entities as the commit makes them: its own, or all of its group.
 
         Raises:
             StillReferenced: an entity refers to it.

@@ -47,7 +47,6 @@ from oneread.transactions.sequences import counted, keep_sequences, last_number
 from oneread.transactions.unit_of_work import DerivedWrites
 
 _TWO_GROUPS: Final = "a store that changes one row at a time commits one entity group at a time, and these are two"
-_CHANGED: Final = "the entity group that this transaction read was changed meanwhile"
 _TAKEN: Final = "this value is declared unique, and two entities of this commit want it"
 
 
@@ -258,7 +257,7 @@ class GroupCommitter(FollowingCommitter):
             yield from self.finish(seen)
             raise Finished
         if basis is not None and seen.version != _version_of(basis, group):
-            raise Conflict(_CHANGED, group=self.name_of(group))
+            raise self.changed_meanwhile(group)
         if follows is None:
             changes = [each for each in changes if not was_made(each, seen)]
             if not changes:
@@ -281,6 +280,10 @@ class GroupCommitter(FollowingCommitter):
         ready = self._ready(draft, taken_by(changes, follows), markers)
         known = changes[-1].known if follows is None else None
         return (yield from self._write(ready._replace(shards=shards, known=known)))
+
+    def changed_meanwhile(self, group: bytes) -> Conflict:
+        """The error of a transaction whose group has another version than the one that it read."""
+        return Conflict("the entity group that this transaction read was changed meanwhile", key=self.name_of(group))
 
     def load(
         self, draft: GroupDraft, changes: Sequence[Change], put: set[bytes] | None

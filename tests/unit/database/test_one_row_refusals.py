@@ -94,7 +94,7 @@ def test_the_verbs_that_it_has(db):
 def test_a_batch_says_what_is_stored(db):
     with pytest.raises(InvalidValue) as refused:
         db.save_all([Author(name="b"), Author(name="c", country=7), Author(name="d")])
-    assert refused.value.facts["stored"] == 1
+    assert refused.value.facts["saved"] == 1
     assert db.find(Author, "d") is None
 
 

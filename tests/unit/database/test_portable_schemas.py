@@ -72,7 +72,7 @@ def test_a_read_of_another_group_is_unchecked_or_refused(db):
 def test_a_batch_is_a_commit_for_each_entity(db):
     with pytest.raises(InvalidValue) as refused:
         db.save_all([User(name="c"), User(name="d"), User(name="e", age="x"), User(name="f")])
-    assert refused.value.facts["stored"] == 2
+    assert refused.value.facts["saved"] == 2
     assert [db.exists(User, name) for name in "cdef"] == [True, True, False, False]
 
 

@@ -665,7 +665,7 @@ class Database(FeedVerbs, Together, Face):
 
         A refused entity ends the call: earlier batches are stored, its own and later ones are not. With a portable
         schema, and on a store that changes one row at a time, each entity is a transaction of its own, and the error's
-        fact `stored` says how many are stored.
+        fact `saved` says how many are stored.
 
         Examples:
             ```python
@@ -684,7 +684,7 @@ class Database(FeedVerbs, Together, Face):
                 written, tasks = self._driver.run(self.operations.save_all(several), trace)
             except OnereadError as error:
                 if one_by_one:
-                    error.facts["stored"] = len(saved)
+                    error.facts["saved"] = len(saved)
                 raise
             self._wake(tasks)
             for each in written:
