@@ -153,23 +153,8 @@ _LEFT_OUT = {
         unit/derivations/test_group_indexes.py test_numbers_that_cannot_be_in_a_key_refuse_the_commit
             test_holders_whose_change_cannot_be_listed_are_set_aside
     """,
-    ("row", "a defect: a backfill fills a reference that was made after its source was deleted"): """
-        unit/derivations/test_reemission.py
-            test_a_reference_made_after_its_source_was_deleted_stays_empty_when_a_view_is_added
-    """,
     ("row", "a defect: a source that a batch of `bulk` deletes and makes again takes its holders along"): """
         unit/database/test_deleted_with_source.py test_what_is_made_again_in_its_batch_deletes_no_holder
-    """,
-    ("row", "a defect: on_delete='refuse' forbids the delete of an entity that refers to itself"): """
-        unit/database/test_transaction.py test_an_entity_that_refers_to_itself_may_go
-    """,
-    (
-        "row",
-        "a defect: facts of an error differ: a Conflict's `key`, `stored` overwritten, bytes for a root",
-    ): """
-        unit/database/test_transaction.py test_a_transaction_that_others_always_overtake_ends_in_a_conflict
-        unit/database/test_variants.py test_no_verb_replaces_another_variant
-        unit/database/test_sequences.py test_a_count_that_cannot_be_read_is_named_found_and_mended
     """,
     ("row", "a defect: a commit gives a new member one entry more than `inline`"): """
         unit/database/test_freshness.py test_a_page_includes_ones_own_join

@@ -61,7 +61,7 @@ def save_all(url, *, spans):
     with connect(url, SCHEMA, workers=0) as db:
         with pytest.raises(InvalidValue) as refused:
             db.save_all(WRONG)
-        assert refused.value.facts.get("stored") == (None if spans else 1)
+        assert refused.value.facts.get("saved") == (None if spans else 1)
         assert [row.number for row in db.page(User)] == ([] if spans else [1])
 
 

@@ -47,7 +47,12 @@ def numbers_come_from_a_row_of_their_own(patch):
     numbered = WeakKeyDictionary()
     patch.setattr(GroupDraft, "numbered", property(lambda self: numbered.setdefault(self, {})), raising=False)
     patch.setattr(row_groups, "take_apart", take, raising=False)
-    edit(patch, GroupCommitter, "load", ("draft.take_numbers(changes)", "yield from take_apart(draft, changes)"))
+    edit(
+        patch,
+        GroupCommitter,
+        "load",
+        ("draft.take_numbers(changes, self.name_of)", "yield from take_apart(draft, changes)"),
+    )
 
 
 def a_number_is_taken_before_the_commit(patch):

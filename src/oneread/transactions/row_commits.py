@@ -341,19 +341,34 @@ class RowCommitter(HeldRows):
         added = {source_part(each) for each in taken(seen.key, after - before)}
         moved = set() if change.takes_all else added & self._left(seen, before - after).keys()
         deleted = [each for each in added if (row := sources.get(each)) is not None and BODY not in row]
-        moved.update(each for each in deleted if not self._has_followed(change, each, seen, sources))
+        moved.update(each for each in deleted if not self._has_seen_delete(change, each, seen, sources))
         left = [(source, place) for source in moved for place in before if refers([place], source)]
         if left:
             raise Unfollowed(left)
 
     def _has_followed(self, change: Change, source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]) -> bool:
         """Whether a holder has the values that a source has now, and by the selections that this program declares."""
+        return all(self._are_newest(change, source, seen, sources))
+
+    def _has_seen_delete(
+        self, change: Change, source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]
+    ) -> bool:
+        """Whether a holder was committed with what a deleted source has left, by any selection.
+
+        One that was made after the delete takes none of the last values of its source, whatever is declared later.
+        """
+        return any(self._are_newest(change, source, seen, sources))
+
+    def _are_newest(
+        self, change: Change, source: bytes, seen: SeenRow, sources: Mapping[bytes, Row | None]
+    ) -> Iterable[bool]:
+        """Of each back-reference to a source, whether the holder's values are of the version that the source has."""
         row = sources[source]
         if row is None:
-            return True
+            return [True]
         places = {*self._recorded.pointers(seen.key, seen.root), *change.pointers(seen.root)}
         found = [each for each in taken(seen.key, places) if source_part(each) == source]
-        return all(seen.used.get(each, -1) >= decode_version(row[VERSION].value) for each in found)
+        return [seen.used.get(each, -1) >= decode_version(row[VERSION].value) for each in found]
 
     def _left(self, seen: SeenRow, pointers: Iterable[bytes]) -> dict[bytes, int]:
         """The sources of back-references by selections that only other programs declare, with the versions used."""

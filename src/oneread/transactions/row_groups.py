@@ -84,16 +84,16 @@ class GroupDraft:
             raise LostRace
         self._add(child, root_row(row))
 
-    def take_numbers(self, changes: Iterable[Change]) -> None:
+    def take_numbers(self, changes: Iterable[Change], name_of: Callable[[bytes], object]) -> None:
         """Gives the changes that wait for one the next numbers. No row was ever put there: none is read."""
         last: dict[bytes, int] = {}
         for change in changes:
             sequence = change.sequence
             if sequence is not None:
-                known = last.get(sequence.kind)
-                number = 1 + (last_number(self.rows[sequence.root], sequence) if known is None else known)
-                last[sequence.kind] = number
-                change.take_number(number)
+                if sequence.kind not in last:
+                    last[sequence.kind] = last_number(self.rows[sequence.root], sequence, name_of)
+                last[sequence.kind] += 1
+                change.take_number(last[sequence.kind])
                 if change.key not in self.stored:
                     self.add_child(change.key, None)
 
@@ -296,7 +296,7 @@ class GroupCommitter(FollowingCommitter):
         Raises:
             LostRace: the group was changed meanwhile.
         """
-        draft.take_numbers(changes)
+        draft.take_numbers(changes, self.name_of)
         sums: dict[bytes, Row | None] = {}
         yield from self._point(draft, [each for each in changes if each.key in draft.stored], put)
         wanted = [*(each.key for each in changes), *(key for each in changes for key in each.hints())]
