@@ -36,8 +36,12 @@ def escape(error: UnicodeError) -> tuple[str, int]:
     """Replaces characters that cannot be encoded, each as JSON writes it in ASCII; an error handler of codecs."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)), error.end
+    return _escaped(error.object[error.start : error.end]), error.end
+
+
+def _escaped(text: str) -> str:
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 codecs.register_error(ESCAPED, escape)
@@ -87,7 +91,7 @@ def write_json(text: str) -> None:
     encoding = (sys.stdout.encoding or "utf-8").lower()
     line = text if encoding in {"utf-8", "utf8"} else text.encode("ascii", ESCAPED).decode()
     if not line.isprintable():
-        line = "".join(each if each.isprintable() else each.encode("ascii", ESCAPED).decode() for each in line)
+        line = "".join(each if each.isprintable() else _escaped(each) for each in line)
     write(sys.stdout, f"{line}\n")
 
 
