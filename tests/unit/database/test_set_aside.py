@@ -499,9 +499,8 @@ def test_an_error_that_does_not_come_back_is_not_the_holders(filled):
     assert db.verify().clean
 
 
-def test_the_worker_does_what_is_not_set_aside(tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none"
-    with connect(url, Schema(*MODELS, inline=0)) as db:
+def test_the_worker_does_what_is_not_set_aside(url):
+    with connect(url, Schema(*MODELS, inline=0), workers=1) as db:
         db.save(Maker(id=1, name="old"))
         db.save_all(
             [Product(id=n, maker=MadeBy.of(1), title=str(n), mood="broken" if n == 3 else "") for n in range(6)]
@@ -520,8 +519,7 @@ def test_a_holder_set_aside_is_a_fault_although_a_task_of_its_source_waits(fille
     assert [fault.entity for fault in db.verify().faults] == ["Product(2)"]
 
 
-def test_what_is_set_aside_survives_the_process(tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none"
+def test_what_is_set_aside_survives_the_process(url):
     for_all = Schema(*MODELS, inline=0)
     with connect(url, for_all, workers=0) as db:
         db.save(Maker(id=1, name="old"))
