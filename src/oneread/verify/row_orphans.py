@@ -41,7 +41,7 @@ class RowOrphans(Orphans):
         return False
 
     def _is_lost(self, log: bytes) -> Plan[bool]:
-        """The first entry is put before the row: another look tells."""
+        """The first entry is put before the row, so another look decides."""
         yield from Sleep(row_looks.APART)
         (row,) = yield from self._scanner.read("system", [log])
         return not says_last_entry(row)
