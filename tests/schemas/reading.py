@@ -8,6 +8,7 @@ from operator import ge, gt, le, lt
 from oneread import Aggregate, Feed, Index
 from oneread.costs.budgets import budget
 from oneread.derivations.rules import rules_of
+from oneread.errors import MissingReference
 from oneread.models.model import Model, key_of
 from oneread.models.references import Copy, Ref
 from oneread.testing.comparison import Disagreement, check_same
@@ -43,6 +44,8 @@ class Reader:
         if not issubclass(view, Feed):
             self.narrow(view, rows)
             self.get(view, rows)
+        elif view.marks:
+            self.mark(view, equal, rows)
 
     def check(self, view, what, rows, found):
         check_same(f"{view.__name__}: {what}", listed_as(view, rows), listed_as(view, found))
@@ -73,6 +76,29 @@ class Reader:
             cursor = page.previous if backward else page.next
             if cursor is None:
                 return found
+
+    def mark(self, view, member, rows):
+        """Marks an entry of a member's feed: it and all behind it are seen then, and the others are counted."""
+        before = first_seen(self.db.marks(view, *member), rows)
+        wanted = self.chance.choice([*rows, True])
+        try:
+            self.db.mark(view, *member, seen=wanted)
+        except MissingReference:
+            absent = [each for each in member if isinstance(each, Ref) and not self.exists(each)]
+            check_same(f"{view.__name__}: marks are of a member who exists", True, bool(absent))
+            return
+        marked = self.db.operations.marking.feed(view)
+        kept = self.db.find(marked.kind.cls, *marked.values(member))
+        if kept is not None:
+            self.oracle.save(kept)
+        place = 0 if wanted is True else rows.index(wanted)
+        expected = min(before, place)
+        check_same(f"{view.__name__}: the first seen", expected, first_seen(self.db.marks(view, *member), rows))
+        found = self.db.unread(view, *member, limit=len(rows) + 1)
+        check_same(f"{view.__name__}: unseen", expected, found.unseen)
+
+    def exists(self, ref):
+        return ref.refers_to is None or self.oracle.get(ref.refers_to, *ref.key) is not None
 
     def narrow(self, view, rows):
         """Pages of the first key fields of a row, and within bounds of the next one."""
@@ -131,6 +157,15 @@ class Reader:
         if issubclass(view, Model):
             return key_of(row)
         return tuple(given(getattr(row, name)) for name in self.key_rules(view))
+
+
+def first_seen(marks, rows):
+    """The place of the first entry that is seen; all behind it are."""
+    seen = [marks.has_seen(row) for row in rows]
+    first = seen.index(True) if True in seen else len(rows)
+    if not all(seen[first:]):
+        raise Disagreement(f"an entry is not seen, and a newer one is: {seen}")
+    return first
 
 
 def given(value):

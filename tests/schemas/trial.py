@@ -16,8 +16,8 @@ from oneread.errors import OnereadError
 from oneread.models.fields import Marker, defaults_of
 from oneread.testing.comparison import Disagreement, check_same
 from oneread.testing.naive import look
-from oneread.testing.proof import Proof
 from oneread.testing.steps import LookStep
+from tests.schemas.costs import PricedProof
 from tests.schemas.declaring import declare
 from tests.schemas.histories import Historian
 from tests.schemas.program import run_steps
@@ -44,7 +44,7 @@ class Trial:
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="oneread-"))
         urls = {"memory": "memory://", "lmdb": f"lmdb://{folder}/store?durability=none", "row": "memory://?span=row"}
         self.proofs = {
-            store: self._stack.enter_context(Proof(schema, urls[store], inline=schema.inline)) for store in stores
+            store: self._stack.enter_context(PricedProof(schema, urls[store], inline=schema.inline)) for store in stores
         }
 
     def __enter__(self):

@@ -114,7 +114,7 @@ class Proof:
         if isinstance(step, DeleteStep):
             self._run_tasks()  # copies keep the values that reached them
         try:
-            saved = step.do(self.database)
+            saved = self._call(step)
         except NOT_TAKEN as refusal:
             self.refused[type(refusal).__name__] += 1
             if isinstance(step, SaveAllStep):
@@ -138,6 +138,9 @@ class Proof:
         if len(saved) == 1 and not self.has_tasks():  # a batch returns each entity as of its own place in it
             check_same(f"what {type(step).__name__} returns", look(wanted), look(saved))
         return saved
+
+    def _call(self, step: WriteStep) -> list[Any]:
+        return step.do(self.database)
 
     def _expect_refusal(self, step: WriteStep, refusal: UsageError) -> None:
         try:
