@@ -46,9 +46,12 @@ class Ref(msgspec.Struct, Generic[T_co], frozen=True, array_like=True, gc=False)
     refers_to: ClassVar[type[Any] | None] = None
     key: tuple[Any, ...]
 
-    # References with and without a class are equal, which the methods that msgspec makes do not see.
+    # References with and without a class are equal, which the methods that msgspec makes do not see, `!=` among them.
     def __eq__(self, other: object) -> bool:
         return self.key == other.key if isinstance(other, Ref) else NotImplemented  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+
+    def __ne__(self, other: object) -> bool:
+        return self.key != other.key if isinstance(other, Ref) else NotImplemented  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
     def __hash__(self) -> int:
         return hash(self.key)

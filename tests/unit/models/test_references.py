@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from oneread.models.model import Key, Model
-from oneread.models.references import Copy
+from oneread.models.references import Copy, Ref
 
 
 class Customer(Model[int]):
@@ -23,6 +23,17 @@ class Seller(Copy[Customer]):
 
 
 FILLED = Buyer(ref=Customer.at(1), name="Ada")
+
+
+@pytest.mark.parametrize("other", [Ref((1,)), Customer.at(1), Buyer.of(1).ref, FILLED.ref])
+def test_a_reference_is_equal_with_its_class_or_without(other):
+    for ref in (Ref((1,)), Customer.at(1)):
+        assert ref == other
+        assert not ref != other  # noqa: SIM202 - the other method
+        assert hash(ref) == hash(other)
+    for ref in (Ref((2,)), Customer.at(2), (1,), None):
+        assert ref != other
+        assert not ref == other  # noqa: SIM201 - the other method
 
 
 def test_copies_are_equal_when_they_show_the_same():
