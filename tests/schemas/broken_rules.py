@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from oneread.costs.declared import Costs
+from oneread.derivations.entity_type import EntityType
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.feeds.marks import FeedPosition
+from oneread.store.keys import entity_part
 from oneread.store.requests import Scan
 from tests.schemas.trial import failure_of, make
 from tests.simulation import mutations, test_feeds
@@ -32,6 +34,16 @@ def a_store_compares_bytes_with_a_sign(patch):
     patch.setattr(OneRowMemoryEngine, "answer", signed)
 
 
+def what_is_not_filled_yet_is_read(patch):
+    """What a save adds to is guessed with copies that only refer and totals that are not known."""
+
+    def of_everything(self, key, entity, refs):
+        found = self.emitter(frozenset())(entity, {}, self.kind.parts(entity), entity_part(key), refs, 0)
+        return [place for place, _amounts, _sign in found.deltas]
+
+    patch.setattr(EntityType, "likely_sums", of_everything)
+
+
 def a_bound_of_a_save_lacks_a_request(patch):
     """The declared cost says less than what is asked."""
     save = Costs.save
@@ -51,6 +63,7 @@ def a_mark_moves_back(patch):
 BROKEN = {
     a_bound_of_a_save_lacks_a_request: 0,
     a_mark_moves_back: 305,
+    what_is_not_filled_yet_is_read: 70,
     a_store_compares_bytes_with_a_sign: 0,
     mutations.a_delete_forgets_its_contributions: 3,
     mutations.index_rows_are_put_and_never_taken_back: 0,

@@ -236,8 +236,11 @@ class Oracle:
 
     def drop_swept(self, is_stored: Callable[[Place], bool]) -> None:
         """Deletes the expired entities that a sweep has deleted from the store."""
-        for place, held in list(self.held.items()):
-            if place in self.held and self.is_expired(held.entity) and not is_stored(place):
+        swept = [place for place, held in self.held.items() if self.is_expired(held.entity) and not is_stored(place)]
+        while swept:  # what forbids the delete of another first
+            place = next((each for each in swept if not self._holders(each)), swept[0])
+            swept.remove(place)
+            if place in self.held:
                 self._change([(place, None)])
 
     def _present(self, place: Place) -> AnyModel | None:
