@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from oneread.costs.declared import Costs
-from oneread.derivations.entity_type import EntityType
+from oneread.derivations import changes
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.feeds.marks import FeedPosition
 from oneread.store.keys import entity_part
@@ -37,11 +37,12 @@ def a_store_compares_bytes_with_a_sign(patch):
 def what_is_not_filled_yet_is_read(patch):
     """What a save adds to is guessed with copies that only refer and totals that are not known."""
 
-    def of_everything(self, key, entity, refs):
-        found = self.emitter(frozenset())(entity, {}, self.kind.parts(entity), entity_part(key), refs, 0)
+    def of_everything(self, now):
+        of, entity = self._entity_type, changes.stamped(self._entity_type, self._entity, None, now)
+        found = of.emitter(frozenset())(entity, {}, of.kind.parts(entity), entity_part(self.key), self._refs, 0)
         return [place for place, _amounts, _sign in found.deltas]
 
-    patch.setattr(EntityType, "likely_sums", of_everything)
+    patch.setattr(changes.Save, "likely_sums", of_everything)
 
 
 def a_bound_of_a_save_lacks_a_request(patch):
