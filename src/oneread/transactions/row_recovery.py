@@ -6,7 +6,7 @@ See rules 10 and F2 of the commit protocol.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
@@ -14,9 +14,9 @@ from oneread.plans.effects import Sleep
 from oneread.plans.in_time import in_time
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
-from oneread.store.requests import Mutate, Scan
+from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import RowMutation
-from oneread.transactions.intents import JOURNAL, MARKED, marked_root
+from oneread.transactions.intents import JOURNAL, MARKED, has_intents, marked_root
 from oneread.transactions.refusals import PartRefused, tell_apart
 from oneread.transactions.row_apply import RowApplier
 from oneread.transactions.row_time import OPERATION
@@ -62,6 +62,19 @@ class RowRecovery(RowApplier):
     def waiting_markers(self) -> frozenset[tuple[bytes, int]]:
         """What the last look at the journal found that is too young to be recovered."""
         return frozenset(self._markers)
+
+    def of_commits(self, markers: Collection[tuple[bytes, int]]) -> Plan[frozenset[tuple[bytes, int]]]:
+        """The markers of commits: their rows hold intents. The others are of attempts, which may have ended.
+
+        A refused write leaves its marker, which another attempt may share: only recovery may end that (rule 9).
+        """
+        found: list[tuple[bytes, int]] = []
+        rest = list(markers)
+        while rest:
+            several, rest = rest[:PAGE], rest[PAGE:]
+            rows = yield from Read("roots", [marked_root(place) for place, _version in several], "dm")
+            found += [each for each, row in zip(several, rows, strict=True) if row is not None and has_intents(row)]
+        return frozenset(found)
 
     def recover(self, patience: float = PATIENCE) -> Plan[int]:
         """Finishes commits that were left, and ends attempts (rule 10); returns how many markers it removed.

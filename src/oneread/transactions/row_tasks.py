@@ -150,7 +150,8 @@ class RowTaskRunner:
             self._looked = now
             if draining is not None:
                 markers = self._committer.waiting_markers
-                draining.markers = markers if draining.markers is None else draining.markers & markers
+                markers = markers if draining.markers is None else draining.markers & markers
+                draining.markers = yield from self._committer.of_commits(markers)
                 draining.wait = min(LOOK_SECONDS, 1.5 * draining.wait)
         return looks
 

@@ -57,7 +57,7 @@ class Draining:
 
     def __init__(self, markers: frozenset[tuple[bytes, int]] | None = None) -> None:
         self.markers = markers
-        """Those in the journal at its first look that were still there at its last; None before the first."""
+        """Those of commits, in the journal at its first look and still at its last; None before the first."""
         self.appliers: frozenset[object] | None = None
         """The calls that were applying commits when it had applied the rest itself; None until it has."""
         self.wait = 0.01

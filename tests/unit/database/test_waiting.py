@@ -259,8 +259,8 @@ def test_writes_wait_for_what_follows_unless_asked(declared):
         assert numbers(opened.page(ThingsOfColor, "red", includes=opened.tasks(saved).token)) == [1]
 
 
-def test_a_store_that_spans_rows_has_nothing_to_leave(url):
-    with connect(url, DECLARED, wait="commit") as opened:
+def test_a_store_that_spans_rows_has_nothing_to_leave(new_url):
+    with connect(new_url(), DECLARED, wait="commit") as opened:
         opened.save(Maker(number=1, name="ada"))
         assert not opened.tasks(opened.save(thing()))
         assert numbers(opened.page(ThingsOfColor, "red")) == [1]
