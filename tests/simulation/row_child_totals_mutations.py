@@ -53,6 +53,6 @@ BY_SEED = {
 BY_SWITCHES = {
     a_child_is_read_after_its_group: ("two likes of one thread", "a", (13,)),
     a_new_child_reads_its_groups_before_its_root: ("like and create", "b", (1,)),
-    a_child_that_is_not_there_is_not_fenced: ("like elsewhere and create", "b", (5,)),
+    a_child_that_is_not_there_is_not_fenced: ("like elsewhere and create", "b", (6,)),
 }
 """The two processes, who begins, and after how many requests the other one is next."""
