@@ -12,6 +12,7 @@ from typing import NamedTuple
 import lmdb
 import pytest
 
+from oneread import Key, Model, Schema, connect
 from oneread.engines import memory, one_row_memory
 from oneread.errors import (
     AlreadyExists,
@@ -26,6 +27,7 @@ from oneread.errors import (
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, Cell, RowRange
 from oneread.testing.clock import Clock
+from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.system_rows import FENCE_ROW, SCHEMA_ROW
 from oneread.verify import row_looks, row_sums
 from tests.failures.damage_models import attempt, fill, opened, read_all, write_all
@@ -217,9 +219,14 @@ def chosen(store):
     return cases if asked == "all" else draw.sample(cases, SAMPLE)
 
 
-def test_no_damaged_row_stops_verify_repair_or_writes(store, monkeypatch):
+@pytest.fixture
+def apart(monkeypatch):
     for module in (row_looks, row_sums):
         monkeypatch.setattr(module, "APART", 0.0)
+
+
+@pytest.mark.usefixtures("apart")
+def test_no_damaged_row_stops_verify_repair_or_writes(store):
     wrong = {}
     for case in chosen(store):
         found = problems(store, case)
@@ -228,3 +235,54 @@ def test_no_damaged_row_stops_verify_repair_or_writes(store, monkeypatch):
             sys.stdout.write(f"{case!r}: {found}\n")
         store.restore(case)
     assert not wrong
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize("value", [b"", bytes(8)], ids=bytes.hex)
+def test_a_version_that_no_commit_can_compare_is_damage(store, value):
+    """One row of each model: no request can ask for an empty version, and no number that was read is the others."""
+    rows = {key[:2]: (key, row) for key, row in store.rows["roots"].items() if BODY in row and VERSION in row}
+    for key, row in rows.values():
+        case = Case("roots", key, f"version {value!r}", row | {VERSION: Cell(value, row[VERSION].stamp)})
+        assert not problems(store, case), case
+        store.restore(case)
+
+
+class Plain(Model[int]):
+    number: Key[int]
+    name: str = ""
+
+
+WRITES = {
+    "save": lambda db: db.save(Plain(number=1, name="b")),
+    "patch": lambda db: db.patch(Plain, 1, name="b"),
+    "upsert": lambda db: db.upsert(Plain(number=1), name="b"),
+    "delete": lambda db: db.delete(Plain, 1),
+    "transact": lambda db: db.transact(lambda work: work.patch(Plain, 1, name="b")),
+}
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize("value", [b"", bytes(3), bytes(8), bytes(9)], ids=bytes.hex)
+@pytest.mark.parametrize("verb", WRITES)
+def test_who_writes_a_row_with_such_a_version_is_told_which(verb, value):
+    asked = []
+    with connect(
+        "memory://?span=row", Schema(Plain), workers=0, observers=(lambda request, _answer: asked.append(request),)
+    ) as db:
+        db.save(Plain(number=1, name="a"))
+        ((key, row),) = db.run(Scan("roots", RowRange(b"", b""), 2, families="dm").__iter__())
+        engine = db._driver.engine
+        damaged = {key: row | {VERSION: Cell(value, row[VERSION].stamp)}}
+        engine._store.transaction(lambda inside: inside.replace("roots", damaged), 30)
+        asked.clear()
+        with pytest.raises(Corrupt, match="run `oneread repair`") as refused:
+            WRITES[verb](db)
+        assert refused.value.facts["key"] == "Plain(1)"
+        assert len(asked) <= 5
+        assert db.get(Plain, 1).name == "a"
+        assert [fault.entity for fault in db.verify().faults] == ["Plain(1)"]
+        assert db.repair().clean
+        WRITES[verb](db)
+        db.drain()
+        assert db.verify().clean

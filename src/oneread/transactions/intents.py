@@ -129,7 +129,7 @@ class SeenRow(NamedTuple):
     """One root row as it was read.
 
     `used` are the versions of the sources that its copies were taken from, by source and selection; `marked` says that
-    its delete has begun.
+    its delete has begun, `is_damaged` that no commit can compare its version.
     """
 
     key: bytes
@@ -138,6 +138,7 @@ class SeenRow(NamedTuple):
     history: Sequence[HistoryEntry] = ()
     used: Mapping[bytes, int] = {}
     marked: bool = False
+    is_damaged: bool = False
 
     @property
     def version(self) -> int:
@@ -237,6 +238,7 @@ def read_root(key: bytes, row: Row | None) -> SeenRow:
             [] if history is None else _decode_history(history),
             read_used(row, USED) | read_used(row, USED_BY_CELLS),
             _living(row, MARK) is not None,
+            VERSION in row and not (len(row[VERSION].value) == _VERSION_BYTES and root.version),
         )
     except UNDECODABLE:
         unreadable = unreadable_cells(row)

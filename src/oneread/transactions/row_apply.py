@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from oneread.errors import OutcomeUnknown, SchemaMismatch, StoreError, Unavailable
+from oneread.errors import Corrupt, OutcomeUnknown, SchemaMismatch, StoreError, Unavailable
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
@@ -95,8 +95,13 @@ class RowApplier(RowSystem):
         """The commit point: whether it was this commit that replaced the row. A lost answer is found in the history.
 
         Raises:
+            Corrupt: the row's version is damaged, so that no comparison could ever hold.
             OutcomeUnknown: so many commits came since that the history does not reach back.
         """
+        if seen.is_damaged:
+            raise Corrupt(
+                "the version of this root row cannot be read; run `oneread repair`", key=self.name_of(seen.key)
+            )
         expected = encode_version(seen.version) if seen.version else ABSENT
         swap = CheckAndMutate("roots", VERSION, expected, RowMutation(seen.key, cells), has_history=True)
         yield from self._hold_lease()

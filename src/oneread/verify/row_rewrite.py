@@ -43,6 +43,9 @@ class RowRewriter:
         yield from surely(put_mark(key, root.version))
         cells = committed_cells(seen, root, intents, seen.used, (yield from new_commit())) | counts
         expected = stored[VERSION].value if VERSION in stored else ABSENT
+        if expected == b"":  # damaged: no store compares it
+            yield from Mutate("roots", [RowMutation(key, deletes={VERSION: stored[VERSION].stamp})])
+            expected = ABSENT
         if not (yield from CheckAndMutate("roots", VERSION, expected, RowMutation(key, cells))):
             return False
         yield from self._committer.apply(Committed(key, intents, {}, [root.version]))

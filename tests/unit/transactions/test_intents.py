@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from oneread.errors import Corrupt
 from oneread.store.rows import REMOVED, Cell, RowRange
 from oneread.transactions.intents import (
     FENCED,
@@ -105,9 +104,16 @@ def test_every_change_takes_a_mark_away():
 
 
 @pytest.mark.parametrize("column", [INTENTS, HISTORY, USED])
-def test_an_unreadable_cell_is_corrupt(column):
-    with pytest.raises(Corrupt, match="repair"):
-        read_root(KEY, {**committed(), column: Cell(b"\xff", 7)})
+def test_an_unreadable_cell_counts_as_absent(column):
+    row = committed()
+    lacking = {each: cell for each, cell in row.items() if each != column}
+    assert read_root(KEY, {**row, column: Cell(b"\xff", 7)}) == read_root(KEY, lacking)
+
+
+@pytest.mark.parametrize("value", [b"", bytes(3), bytes(8), bytes(9), b"\x01" * 9])
+def test_a_version_that_no_request_can_compare_is_damage(value):
+    assert not read_root(KEY, committed()).is_damaged
+    assert read_root(KEY, {**committed(), VERSION: Cell(value, 7)}).is_damaged
 
 
 @pytest.mark.parametrize("field", ["puts", "removed", "deltas", "task", "children"])

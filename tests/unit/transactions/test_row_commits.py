@@ -30,7 +30,7 @@ from oneread.transactions.commit import Commit
 from oneread.transactions.copy_cells import NO_CELLS
 from oneread.transactions.intents import INTENTS, JOURNAL, MARK, read_root
 from oneread.transactions.outbox import SET_ASIDE, TASKS
-from oneread.transactions.root import BODY
+from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.row_apply import KEPT_TOKENS, MOST_TOKENS, OLD_TOKEN, tokens_of
 from oneread.transactions.row_recovery import RowRecovery
 from oneread.transactions.unit_of_work import VALUE
@@ -417,7 +417,7 @@ def test_a_row_that_cannot_be_read_keeps_no_other_commit_from_its_recovery(shop)
         shop.save(bought(line))
     places = [key for key, row in shop.rows("roots") if INTENTS in row and row[INTENTS].value != REMOVED]
     stamp = shop.now + 1_000_000
-    shop.engine.answer(Mutate("roots", [RowMutation(places[0], {INTENTS: Cell(b"damaged", stamp)})]))
+    shop.engine.answer(Mutate("roots", [RowMutation(places[0], {VERSION: Cell(bytes(8), stamp)})]))
     assert shop.run(shop.operations.committer.recover(patience=0.0)) == 1
     assert len(shop.rows("system", JOURNAL)) == 1
     assert [row[INTENTS].value for key, row in shop.rows("roots") if key == places[1]] == [REMOVED]
