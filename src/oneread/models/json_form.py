@@ -51,10 +51,8 @@ class JsonForm(Generic[E]):
 
     def __init__(self, cls: type[E], fields: tuple[FieldShape, ...] = ()) -> None:
         self.cls = cls
-        self._names = Named(())
-        self._shapes = Shapes(self._names, frozenset())
         self._stand_ins = dict[tuple[type, bool], Annotation]()
-        self.fields = fields or self._shapes.of(cls)
+        self.fields = fields or Shapes(Named(()), frozenset()).of(cls)
         self.spelled = _spelled(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
         # In the class of a view what stands behind a field is its rule.
         given = defaults_of(cls) if issubclass(cls, (Model, Copy)) else {}
@@ -164,8 +162,9 @@ class JsonForm(Generic[E]):
         return any(unwrap(each).bare is float for each in self._key_types(field))
 
     def _key_types(self, field: FieldShape) -> tuple[Annotation, ...]:
-        """The types of the key's parts that a field refers by."""
-        return self._shapes.key_types(several_references(field) or field.reference())
+        """The types of the key's parts that a field refers by; the field knows the classes of its schema by name."""
+        reference = several_references(field) or field.reference()
+        return Shapes(reference.names, frozenset()).key_types(reference)
 
     def _key(self, field: FieldShape) -> Annotation:
         """The type of the key that a field refers by, as it is written."""
