@@ -400,7 +400,7 @@ class TestGoingOn:
         while code == -signal.SIGKILL:
             child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT)
             try:
-                child.wait(0.55 + 0.12 * kills)  # the moment of the kill, not a wait for anything
+                child.wait(0.55 * 1.1**kills)  # the moment of the kill, not a wait for anything
             except subprocess.TimeoutExpired:
                 child.kill()
                 kills += 1
