@@ -4,7 +4,7 @@ The public names; each stands where its room is, and is loaded when it is first 
 docs/decisions/0088-names-are-loaded-when-asked-for.md.
 """
 
-import oneread.starting  # noqa: F401  # isort: skip - first: from here on a Ctrl-C ends a command without a traceback
+import oneread.starting  # noqa: F401  # pyright: ignore[reportUnusedImport]  # isort: skip - first: from here on a Ctrl-C ends a command without a traceback
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Final

@@ -72,7 +72,7 @@ def test_a_program_that_imports_the_library_has_its_own_handler(folder, interrup
     assert (done.stdout, done.returncode) == ("mine\n", 0)
 
 
-def test_a_program_that_ignores_interrupts_goes_on(folder):
+def test_a_program_that_ignores_interrupts_continues(folder):
     (folder / "sitecustomize.py").write_text(
         f"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{INTERRUPT}"
     )

@@ -26,7 +26,7 @@ class _RowIsTooLong(Exception):
 def csv_rows(numbered: Iterable[NumberedLine]) -> Iterator[tuple[int, CsvRow | Unreadable]]:
     """The rows of a file, each with the number of the line that it ends on."""
     csv.field_size_limit(LINE_BYTES)
-    source = _Lines(numbered)
+    source = _NumberedLines(numbered)
     reader = csv.reader(source, strict=True)
     while True:
         source.begin_row()
@@ -41,7 +41,7 @@ def csv_rows(numbered: Iterable[NumberedLine]) -> Iterator[tuple[int, CsvRow | U
             yield source.row[-1][0], row
 
 
-class _Lines:
+class _NumberedLines:
     """The lines of a file as text for `csv.reader`, and those that it took for the row that it reads."""
 
     def __init__(self, numbered: Iterable[NumberedLine]) -> None:

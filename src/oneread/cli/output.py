@@ -61,7 +61,7 @@ def prepare_streams() -> None:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Writes text; where the reader of a pipe has closed it, the command goes on without, to its own exit code."""
+    """Writes text; where the reader of a pipe has closed it, the command continues without, to its own exit code."""
     try:
         stream.write(text)
     except BrokenPipeError:

@@ -154,6 +154,10 @@ def _instant(text: str) -> datetime:
     return found
 
 
+def _uuid(text: str) -> UUID:
+    return msgspec.convert(text, UUID)
+
+
 def _bytes(text: str) -> bytes:
     return bytes.fromhex(text.removeprefix("0x"))
 
@@ -191,7 +195,7 @@ _BY_TYPE: Final[dict[object, _WordForm]] = {
     datetime: _WordForm(_instant, "2010-12-07T08:26:00Z, or 2010-12-07 for midnight in UTC"),
     date: _WordForm(date.fromisoformat, "2010-12-07"),
     timedelta: _WordForm(_duration, "90 (seconds), or PT1M30S"),
-    UUID: _WordForm(lambda text: msgspec.convert(text, UUID), "0192f0c1-5d3e-7c3a-9d53-6f0a3b1c2d4e"),
+    UUID: _WordForm(_uuid, "0192f0c1-5d3e-7c3a-9d53-6f0a3b1c2d4e"),
 }
 
 

@@ -19,7 +19,7 @@ from oneread.database.results import METADATA_ATTRIBUTE
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, LocalFind
 from oneread.encoding.ranges import successor
-from oneread.errors import InvalidKey, SchemaMismatch
+from oneread.errors import Corrupt, InvalidKey, SchemaMismatch
 from oneread.models.expiry import ExpiryRule
 from oneread.plans.allowance import CURRENT
 from oneread.plans.trace import Cost
@@ -81,14 +81,14 @@ def _find_entity(cls: type, catalog: Catalog, engine: LocalReads) -> Finder:
         allowance = current_allowance()
         if allowance is not None:
             allowance.check(1, 1, 0)
-        cell = fetch("roots", prefix + locate(parts), BODY)
-        if allowance is not None:
-            allowance.charge(1, 1, 0 if cell is None else len(cell[0]))
-        if cell is None:
-            return ABSENT
         try:
+            cell = fetch("roots", prefix + locate(parts), BODY)
+            if allowance is not None:
+                allowance.charge(1, 1, 0 if cell is None else len(cell[0]))
+            if cell is None:
+                return ABSENT
             entity = decode(cell[0])
-        except SchemaMismatch:  # a newer program wrote it
+        except (Corrupt, SchemaMismatch):  # a plan names a damaged row, and knows what a newer program wrote
             return None
         entity.__dict__[metadata] = cell
         return entity if whole or isinstance(entity, cls) else ABSENT
@@ -117,7 +117,10 @@ def _find_group(view: CompiledView, find_values: LocalFind, operations: Operatio
         allowance = current_allowance()
         if allowance is not None:
             allowance.check(requests, 0, 0)
-        row, rows, size = find_values(values)
+        try:
+            row, rows, size = find_values(values)
+        except Corrupt:  # a plan names it
+            return None
         if allowance is not None:
             allowance.charge(requests, rows, size)
             allowance.overlap(requests - 1)
@@ -137,7 +140,13 @@ class LocalPages:
         self._first: dict[Any, tuple[Listed, FirstPage]] = {}
 
     def read(self, of: Listed, query: Query) -> Page[Any] | None:
-        """The page of one range whose rows hold what they show; None where only the plan can answer."""
+        """The page of one range whose rows hold what they show; None where only the plan can answer, or refuse."""
+        try:
+            return self._read(of, query)
+        except Corrupt:  # the plan names it
+            return None
+
+    def _read(self, of: Listed, query: Query) -> Page[Any] | None:
         if (
             query.cursor is None and query.backward is False and query.bounds is None
             and query.starts_with is None and query.where is None and query.budget is BUDGET

@@ -219,8 +219,9 @@ class Operations:
         self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None = None
     ) -> Patch:
         """The change of a patch, which is not committed yet."""
-        check = partial(self._check_changes, model, changes)
-        return Patch(self.catalog, self.root(model, key), patching(model, changes), if_version, check=check)
+        patch = Patch(self.catalog, self.root(model, key), patching(model, changes), if_version)
+        patch.check = partial(self._check_changes, model, changes)
+        return patch
 
     def _check_changes(self, model: type, changes: Mapping[str, Any]) -> None:
         self.catalog.check_values(model, values_of(changes))

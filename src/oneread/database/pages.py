@@ -132,7 +132,7 @@ class Page(Generic[R]):
         return Page(rows, self._next, self._previous, self._cost, truncated=self.truncated, lag=self.lag)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _page_of, (self.rows, self.next, self.previous, self.cost, self.truncated, self.lag)
+        return _page_of, (self.rows, (self.next, self.previous), self.cost, self.truncated, self.lag)
 
     def __iter__(self) -> Iterator[R]:
         return iter(self.rows)
@@ -159,13 +159,13 @@ class _KnownCost(NamedTuple):
 
 def _page_of(
     rows: list[R],
-    following: str | None,
-    preceding: str | None,
+    cursors: tuple[str | None, str | None],
     cost: Cost,
     truncated: bool,  # noqa: FBT001
     lag: float | None,
 ) -> Page[R]:
     """A page that was pickled or copied: its cursors are known."""
+    following, preceding = cursors
     after = None if following is None else lambda: following
     before = None if preceding is None else lambda: preceding
     return Page(rows, after, before, _KnownCost(cost), truncated=truncated, lag=lag)

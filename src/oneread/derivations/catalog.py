@@ -14,7 +14,7 @@ import msgspec
 from oneread.derivations import emitted_record
 from oneread.derivations.access import Accesses
 from oneread.derivations.aggregates import AggregateView, check_folds, keyspace_fields
-from oneread.derivations.copies import NO_SOURCE, Source
+from oneread.derivations.copies import NO_SOURCE, Reference, Source
 from oneread.derivations.derivation import (
     VIEW_KINDS,
     CompiledView,
@@ -328,6 +328,14 @@ class Catalog:
         except KeyError:
             refuse_unawaited(entity)
             raise UsageError("not an entity of a model of the schema", given=type(entity)) from None
+
+    def going(self, entity: Any) -> list[tuple[Reference, bytes]]:
+        """The sources that an entity goes with when they are deleted, each with its reference; none of None."""
+        entity_type = None if entity is None else self.type_of(entity)
+        if entity_type is None or not entity_type.going:
+            return []
+        refs = entity_type.refs(entity)
+        return [(each, key) for each in entity_type.going for key in refs[each.name]]
 
     def stored_type_of(self, entity: object) -> EntityType:
         """The entity type of an entity that is to be stored."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.copies import Reference, Refs
-from oneread.derivations.decisions import CommitAttempt, decision, deletion, is_same
+from oneread.derivations.copies import Refs
+from oneread.derivations.decisions import CommitAttempt, LookedAt, decision, deletion, is_same, look_at
 from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType, FillInputs
@@ -146,23 +146,15 @@ class _Writing(PlainChange):
         absent = msgspec.structs.replace(before, entity=None, used={}, unfilled=frozenset(), keep=None)
         return CommitAttempt(seen, absent, version, version, before.entity)
 
-    def _going(self, entity: Any) -> list[tuple[Reference, bytes]]:
-        """The sources that an entity goes with when they are deleted, each with its reference."""
-        entity_type = None if entity is None else self._catalog.type_of(entity)
-        if entity_type is None or not entity_type.going:
-            return []
-        refs = entity_type.refs(entity)
-        return [(each, key) for each in entity_type.going for key in refs[each.name]]
-
     def _goes(self, before: EntityState, rows: CommittedRows) -> bool:
         """Whether a source of an entity was deleted and a task is to delete it, too (docs/decisions/0117).
 
         A source that the same transaction has deleted may be made again in it.
         """
-        going = self._going(before.entity)
+        going = self._catalog.going(before.entity)
         if not going:
             return False
-        sources, left = SourceCache(self._catalog, rows), self._going(self._left_by(before))
+        sources, left = SourceCache(self._catalog, rows), self._catalog.going(self._left_by(before))
         return any(
             rows.has(key) and key not in rows.changed and each.goes_with(sources[key])
             for each, key in going
@@ -264,7 +256,7 @@ class Save(_Writing):
     def links(self, seen: Root) -> Iterable[bytes]:
         if not self._entity_type.going or seen.body is None:
             return ()
-        return [key for _reference, key in self._going(self._catalog.state(self.key, seen).entity)]
+        return [key for _reference, key in self._catalog.going(self._catalog.state(self.key, seen).entity)]
 
     def groups(self, seen: Root) -> Sequence[Group]:
         entity_type = self._entity_type
@@ -320,11 +312,10 @@ class Patch(_Writing):
         change: Callable[[Any], Any],
         if_version: int | None = None,
         otherwise: Any = None,
-        check: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(catalog, key, if_version)
+        self.check: Callable[[], None] | None = None
         self._change = change
-        self._check = check
         self._otherwise = otherwise
         self._linked: tuple[Root, EntityState, Any, Refs] | None = None
 
@@ -364,8 +355,8 @@ class Patch(_Writing):
         raise NotFound("there is no such entity", key=self._catalog.name_of(self.key))
 
     def _check_values(self) -> None:
-        if self._check is not None:
-            self._check()
+        if self.check is not None:
+            self.check()
 
     def links(self, seen: Root) -> Iterable[bytes]:
         before = self._catalog.state(self.key, seen)
@@ -383,7 +374,7 @@ class Patch(_Writing):
         new = () if wanted is known else wanted.items()
         links = [key for name, keys in new for key in keys if key not in known[name]]
         if entity_type.going:
-            links += [key for each, key in self._going(before.entity) if key in wanted[each.name]]
+            links += [key for each, key in self._catalog.going(before.entity) if key in wanted[each.name]]
         return links + entity_type.stale_sources(before, known) if entity_type.has_hidden or before.unfilled else links
 
     def _differing(self, before: Any, entity: Any) -> frozenset[str] | None:
@@ -543,20 +534,6 @@ class Expire(_Following):
         found = self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), (), ())
         self.has_removed = found.root is not None
         return found
-
-
-class LookedAt(NamedTuple):
-    """A root row, what it holds, and what its entity refers to."""
-
-    root: Root
-    state: EntityState
-    refs: Refs
-
-
-def look_at(catalog: Catalog, key: bytes, root: Root) -> LookedAt:
-    """Decodes a root row."""
-    state = catalog.state(key, root)
-    return LookedAt(root, state, {} if state.entity is None else catalog.type_of(state.entity).refs(state.entity))
 
 
 class Reemit(_Writing):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
+from oneread.derivations.copies import Refs
 from oneread.derivations.emitted_record import first_writes, record_diff
 from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity
 from oneread.derivations.source_cache import SourceCache
@@ -29,6 +30,20 @@ class CommitAttempt(msgspec.Struct, frozen=True, gc=False):
     """The own version; that of the row before where the entity's own fields stay."""
     replaced: Any = None
     """An expired entity that counts as absent: its totals are those of its key."""
+
+
+class LookedAt(NamedTuple):
+    """A root row, what it holds, and what its entity refers to."""
+
+    root: Root
+    state: EntityState
+    refs: Refs
+
+
+def look_at(catalog: Catalog, key: bytes, root: Root) -> LookedAt:
+    """Decodes a root row."""
+    state = catalog.state(key, root)
+    return LookedAt(root, state, {} if state.entity is None else catalog.type_of(state.entity).refs(state.entity))
 
 
 def decision(

@@ -17,7 +17,8 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import LookedAt, Reemit, look_at
+from oneread.derivations.changes import Reemit
+from oneread.derivations.decisions import LookedAt, look_at
 from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.derivations.group_indexes import IndexedGroups, indexed_groups
 from oneread.derivations.schema_rows import fence, fence_unchanged, replace_schema, schema_and_fence, stored_schema

@@ -26,7 +26,7 @@ _NOT_A_KEY: Final = (Corrupt, ValueError, IndexError)
 """What taking a damaged key apart may raise."""
 
 
-class RowReads(Protocol):
+class GroupReads(Protocol):
     """How the rows are read: for verify past those that cannot be, which have no cells."""
 
     def read(self, table: Table, keys: list[bytes], /) -> Plan[list[Row | None]]: ...
@@ -145,7 +145,7 @@ class GroupCheck:
 
 
 def wrong_rows_of(
-    large: LargeGroups, waiting: Collection[bytes], reads: RowReads | None = None
+    large: LargeGroups, waiting: Collection[bytes], reads: GroupReads | None = None
 ) -> Plan[list[WrongRow]]:
     """Everything that is wrong with the rows of a feed's large groups: to be run in a snapshot, when no group is built.
 
@@ -159,7 +159,7 @@ def wrong_rows_of(
     return wrong + (yield from _in_batches(reads, large.groups, partial(_empty_groups, large, waiting)))
 
 
-def _wrong_memberships(large: LargeGroups, check: GroupCheck, reads: RowReads) -> Plan[list[WrongRow]]:
+def _wrong_memberships(large: LargeGroups, check: GroupCheck, reads: GroupReads) -> Plan[list[WrongRow]]:
     """Goes through the memberships, group by group, and counts them."""
     members: dict[bytes, int] = {}
 
@@ -202,7 +202,7 @@ def _has_rows(within: RowRange) -> Plan[bool]:
 
 
 def _in_batches(
-    reads: RowReads, prefix: bytes, look: Callable[[Sequence[Found]], Plan[list[WrongRow]]]
+    reads: GroupReads, prefix: bytes, look: Callable[[Sequence[Found]], Plan[list[WrongRow]]]
 ) -> Plan[list[WrongRow]]:
     """Goes through the rows under a prefix."""
     wrong: list[WrongRow] = []

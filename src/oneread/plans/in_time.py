@@ -49,10 +49,19 @@ def in_time(plan: Plan[T], clock: Callable[[], float], seconds: float) -> Plan[T
 def in_whole_time(plan: Plan[T], timeout: float | None) -> Plan[T]:
     """A plan that asks for nothing more once so many seconds have passed: OutOfTime is raised inside it instead.
 
-    A request that is under way then is waited for. Raises Unavailable where the plan does not end with what it has.
+    A request that is under way then is waited for. The plan raises Unavailable where it does not end with what it has.
+
+    Raises:
+        UsageError: this is not a number of seconds greater than 0.
     """
     if timeout is None:
-        return (yield from plan)
+        return plan
+    if type(timeout) not in (int, float) or not timeout > 0:
+        raise UsageError("expected a number greater than 0", option="timeout", value=timeout)
+    return _until_end(plan, timeout)
+
+
+def _until_end(plan: Plan[T], timeout: float) -> Plan[T]:
     end = elapsed() + timeout
 
     def refuse(asked: Any) -> Any:
@@ -65,12 +74,6 @@ def in_whole_time(plan: Plan[T], timeout: float | None) -> Plan[T]:
         return (yield from _until(plan, refuse))
     except OutOfTime as error:
         raise Unavailable(error.message, **error.facts) from None
-
-
-def check_timeout(timeout: float | None) -> None:
-    """Raises UsageError unless this is None, or a number of seconds greater than 0."""
-    if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
-        raise UsageError("expected a number greater than 0", option="timeout", value=timeout)
 
 
 def _until(plan: Plan[T], refuse: Callable[[Any], Any]) -> Plan[T]:
@@ -99,5 +102,9 @@ def _with_parts(asked: Any, refuse: Callable[[Any], Any]) -> Any:
     if type(asked) is Together:
         return Together([_until(each, refuse) for each in asked.plans])
     if type(asked) is Snapshot:
-        return msgspec.structs.replace(asked, plan=lambda: _until(asked.plan(), refuse))
+
+        def plan() -> Plan[Any]:
+            return _until(asked.plan(), refuse)
+
+        return msgspec.structs.replace(asked, plan=plan)
     return asked

@@ -6,7 +6,6 @@ See "Nothing is fetched that you did not ask for" of the API page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -76,7 +75,7 @@ class Trace:
         if self.allowance is None or self._reserved:
             return
         self.release()  # of a request that failed
-        rows, size = _KNOWN[type(request)](request)
+        rows, size = _size_before(request)
         self.allowance.begin(1, rows, size)
         self._begun = (1, rows, size)
 
@@ -198,7 +197,12 @@ def bytes_of_found(found: Iterable[tuple[bytes, Row | None]]) -> int:
     return size
 
 
-_WRITES: frozenset[type[Any]] = frozenset({Mutate, CheckAndMutate, Increment, Replace})
+def _size_before(request: Request[Any]) -> tuple[int, int]:
+    """The rows and bytes that are known of a request before it is answered."""
+    if type(request) is Read:
+        return len(request.keys), 0
+    return (0, 0) if type(request) is Scan else _MEASURES[type(request)](request, None)
+
 
 _MEASURES: dict[type[Request[Any]], Callable[[Any, Any], tuple[int, int]]] = {
     Read: lambda asked, answer: (len(asked.keys), bytes_of(answer)),
@@ -211,10 +215,3 @@ _MEASURES: dict[type[Request[Any]], Callable[[Any, Any], tuple[int, int]]] = {
     Increment: lambda asked, _answer: (1, len(asked.key) + 8),
     Replace: lambda asked, _answer: (len(asked.rows), bytes_of_found(asked.rows.items())),
 }
-
-_KNOWN: dict[type[Request[Any]], Callable[[Any], tuple[int, int]]] = {
-    Read: lambda asked: (len(asked.keys), 0),
-    Scan: lambda _asked: (0, 0),
-    **{kind: partial(lambda measure, asked: measure(asked, None), _MEASURES[kind]) for kind in _WRITES},
-}
-"""The rows and bytes that are known of a request before it is answered."""

@@ -229,8 +229,11 @@ class TogetherStep(WriteStep, frozen=True):
         return f"together {', '.join(map(str, self.steps))}"
 
     def do(self, database: Database) -> list[Any]:
-        transactional: Any = database  # a transaction has these verbs, too
-        transactional.transact(lambda transaction: [each.do(transaction) for each in self.steps])
+        def body(transaction: Any) -> None:  # it has these verbs, too
+            for each in self.steps:
+                each.do(transaction)
+
+        database.transact(body)
         return []
 
     def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - dated by the oracle

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from oneread.errors import Corrupt
+from oneread.plans.counted import CountedStore
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import UNDECODABLE, Cell, Row, RowRange
@@ -123,6 +124,13 @@ def row_by_entries(row: Row | None, last: Sequence[Found], now: int) -> Row | No
         with suppress(Corrupt):
             return {COLUMN: Cell(_NUMBER.pack(number_of(key)), stamp_of(entry))}
     return None if row is None else {COLUMN: Cell(_NUMBER.pack(now << _ENTRIES_OF_MILLISECOND), now)}
+
+
+def readable_row(store: CountedStore, log: bytes, row: Row | None, now: int) -> Row | None:
+    """The row of a log, made of its last entry where it is lost or cannot be read: one scan then."""
+    if says_last_entry(row):
+        return row
+    return row_by_entries(row, store.scan("system", entries_from(log, 0), 1, reverse=True), now)
 
 
 def read_entry(key: bytes, row: Row) -> Sequence[bytes]:

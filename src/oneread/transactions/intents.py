@@ -250,10 +250,13 @@ def read_root(key: bytes, row: Row | None) -> SeenRow:
 def has_intents(row: Row) -> bool:
     """Whether a row holds intents that can be applied."""
     stored = _living(row, INTENTS)
+    if stored is None:
+        return False
     try:
-        return stored is not None and _decode_intents(stored) is not None
+        _decode_intents(stored)
     except UNDECODABLE:
         return False
+    return True
 
 
 def read_used(row: Row, column: bytes) -> dict[bytes, int]:

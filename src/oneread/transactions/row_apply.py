@@ -303,10 +303,13 @@ def tokens_of(row: Row | None) -> list[Token]:
 
 def has_unreadable_tokens(row: Row) -> bool:
     """Whether the tokens in a row of `counts` cannot be read."""
+    if TOKENS not in row:
+        return False
     try:
-        return TOKENS in row and _decode_tokens(row[TOKENS].value) is None
+        _decode_tokens(row[TOKENS].value)
     except UNDECODABLE:
         return True
+    return False
 
 
 _encode_tokens: Final = msgspec.msgpack.Encoder().encode

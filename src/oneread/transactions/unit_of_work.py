@@ -21,14 +21,7 @@ from oneread.store.keys import view_part
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE as ROW_VALUE
 from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table, later_than, row_of_root, rows_of_values
-from oneread.transactions.change_log import (
-    NO_LOGS,
-    LoggedAs,
-    entries_from,
-    new_entries,
-    row_by_entries,
-    says_last_entry,
-)
+from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries, readable_row
 from oneread.transactions.deltas import Delta, Number
 from oneread.transactions.first_rows import FirstRows, values_of
 from oneread.transactions.root_rows import GroupNumbers, RowCache, counter_numbers
@@ -542,9 +535,7 @@ class UnitOfWork:
         if found:
             self.load("system", found)
         for log, keys in found.items():
-            row = self.get("system", log)
-            if not says_last_entry(row):
-                row = row_by_entries(row, self.store.scan("system", entries_from(log, 0), 1, reverse=True), now)
+            row = readable_row(self.store, log, self.get("system", log), now)
             for key, entry in new_entries(log, row, [each for _is_put, each in sorted(keys)], now):
                 self.put("system", key, entry)
 

@@ -21,7 +21,7 @@ from oneread.plans.progress import Fault
 from oneread.store.keys import kind_part, view_part
 from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
-from oneread.transactions.change_log import entries_from, owning_log, row_by_entries
+from oneread.transactions.change_log import owning_log, readable_row
 from oneread.transactions.commit import Committer
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.refusals import is_of_part, raises_again
@@ -334,8 +334,7 @@ class Mender:
         if key != owning_log(key):
             return self._write(store, "system", key, None)
         (row,) = run_plan(store, self._scanner.read("system", [key]))
-        last = store.scan("system", entries_from(key, 0), 1, reverse=True)
-        return self._write(store, "system", key, row_by_entries(row, last, store.now()))
+        return self._write(store, "system", key, readable_row(store, key, row, store.now()))
 
     def _restart_task(self, store: CountedStore, finding: Finding) -> bool:
         """Starts a task again from its beginning, or deletes one whose source was never written."""

@@ -16,7 +16,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import OnereadError, SchemaMismatch, StaleCopies, Unavailable, UsageError
 from oneread.plans.effects import Now
-from oneread.plans.in_time import OutOfTime, check_timeout, in_whole_time
+from oneread.plans.in_time import OutOfTime, in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress
 from oneread.store.requests import Read
@@ -75,7 +75,6 @@ class Repairer:
     """One repair. The options have no `resume`."""
 
     def __init__(self, catalog: Catalog, committer: Committer, options: VerifyOptions) -> None:
-        check_timeout(options.timeout)
         self._catalog = catalog
         self._committer = committer
         self._options = msgspec.structs.replace(options, timeout=None)

@@ -21,7 +21,7 @@ from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
 from oneread.store.keys import kind_part, source_part
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation
+from oneread.store.rows import REMOVED, Cell, Row, RowMutation, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import entries_from, last_entry, number_cell, owning_log, row_by_entries
 from oneread.transactions.copy_cells import COPY_CELL
@@ -160,7 +160,9 @@ class RowMender(RowRewriter):
         claims = [each.fault.key for each in findings if each.fault.table == "counts"]
         held = yield from self._commit_again(owner, places)
         if held is None:  # no commit has made this entity
-            derived = [(each.fault.table, each.fault.key) for each in findings if each.fault.table != "roots"]
+            derived: list[tuple[Table, bytes]] = [
+                (each.fault.table, each.fault.key) for each in findings if each.fault.table != "roots"
+            ]
             return (yield from self._delete(derived))
         if not _can_commit(held):
             return False

@@ -18,7 +18,7 @@ from oneread.feeds.entries import Entries
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Now, Snapshot
-from oneread.plans.in_time import OutOfTime, check_timeout, in_whole_time
+from oneread.plans.in_time import OutOfTime, in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import KEEP, MAX_AGE, Ahead, Fault, FaultKind, OnFault, Reporter, no_progress
 from oneread.store.rows import Table
@@ -238,7 +238,6 @@ class Verifier:
 
 def _check_options(options: VerifyOptions) -> None:
     check_function("progress", options.progress)
-    check_timeout(options.timeout)
     if options.on_fault is not None:
         check_function("on_fault", options.on_fault)
     for name, value in (("pace", 1 if options.pace is None else options.pace), ("max_age", options.max_age)):

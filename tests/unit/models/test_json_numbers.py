@@ -100,7 +100,7 @@ def test_other_texts_are_not_floats_and_other_fields_take_them_as_text():
         form(Level).decode(b'{"number":1,"depth":null}')
 
 
-def test_results_that_are_no_entities_and_totals_are_spelled_too(db):
+def test_results_beside_entities_and_totals_are_spelled_too(db):
     assert to_json({"x": INF, "y": [-INF, 1.5]}) == b'{"x":"Infinity","y":["-Infinity",1.5]}'
     db.save(Level(number=1, text="a", counted=1e308))
     db.save(Level(number=2, text="a", counted=1e308))

@@ -121,7 +121,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_is_read_as_it_was_and_is_no_formula(db, text):
+def test_text_is_read_as_it_was_and_never_as_a_formula(db, text):
     given = Thing(number=1, text=text, maybe=text, words=[text], either=text, shelf=Shelf.at(text, "x"))
     db.save(Shelf(room=text, name="x"))
     db.save(given)

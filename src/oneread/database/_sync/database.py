@@ -54,14 +54,14 @@ from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import View
-from oneread.errors import Corrupt, InvalidQuery, InvalidUrl, NotFound, OnereadError, Unsupported, UsageError
+from oneread.errors import InvalidQuery, InvalidUrl, NotFound, OnereadError, Unsupported, UsageError
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 from oneread.plans.arguments import UNCACHED, Age, check_function, check_iterable, check_returned
 from oneread.plans.effects import Random, Sleep
-from oneread.plans.in_time import check_timeout, in_whole_time
+from oneread.plans.in_time import in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import (
     KEEP,
@@ -186,12 +186,7 @@ class Database(FeedVerbs, Together, Face):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        found: Any = None
-        if find is not None and fresh is False and max_age is None:
-            try:  # noqa: SIM105 - suppress() takes long beside a get
-                found = find(key)
-            except Corrupt:  # it is read again, and named
-                pass
+        found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
         if found is None:
             trace = self._trace()
             read = self._driver.read(self.operations.get(model, key, fresh=fresh), trace, max_age, fresh=fresh)
@@ -221,12 +216,7 @@ class Database(FeedVerbs, Together, Face):
             find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        found: Any = None
-        if find is not None and fresh is False and max_age is None:
-            try:  # noqa: SIM105 - suppress() takes long beside a get
-                found = find(key)
-            except Corrupt:  # it is read again, and named
-                pass
+        found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
         if found is None:
             trace = self._trace()
             read = self._driver.read(self.operations.find(model, key, fresh=fresh), trace, max_age, fresh=fresh)
@@ -384,10 +374,7 @@ class Database(FeedVerbs, Together, Face):
             plan = self.operations.reading(lambda: fresh_page(self.operations, bound, fresh, trace))
             return self._driver.run(plan, trace)
         if self._pages is not None and (max_age is None or max_age is UNCACHED):
-            try:
-                found = self._pages.read(of, query)
-            except Corrupt:  # it is read again, and named
-                found = None
+            found = self._pages.read(of, query)
             if found is not None:
                 return found
         trace = self._trace()
@@ -1324,7 +1311,6 @@ class Database(FeedVerbs, Together, Face):
             SchemaMismatch: a newer program has added fields, which the dump would lack.
             Unavailable: not within `timeout`; what was written lacks the last line, so no load takes it for whole.
         """
-        check_timeout(timeout)
         for model in models:
             self.operations.kind(model)
         work = Dump(self.operations.catalog, models, write, progress, self.operations.cells)
@@ -1352,7 +1338,6 @@ class Database(FeedVerbs, Together, Face):
             InvalidValue: a value has no exact form in CSV.
             SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
-        check_timeout(timeout)
         self.operations.kind(model)
         work = CsvDump(self.operations.catalog, model, write, progress, self.operations.cells)
         return self.run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
