@@ -155,11 +155,8 @@ class _Writing(PlainChange):
         if not going:
             return False
         sources, left = SourceCache(self._catalog, rows), self._catalog.going(self._left_by(before))
-        return any(
-            rows.has(key) and key not in rows.changed and each.goes_with(sources[key])
-            for each, key in going
-            if (each, key) in left
-        )
+        kept = [each for each in going if each in left]
+        return any(rows.has(key) and key not in rows.changed and each.goes_with(sources[key]) for each, key in kept)
 
     def _left_by(self, before: EntityState) -> Any:
         """The entity whose references say what is still referred to afterwards: a save makes another one."""

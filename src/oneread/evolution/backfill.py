@@ -386,8 +386,7 @@ class Backfill:
         swept = 0
         while True:
             began = yield from Now()
-            unchanged = self._swaps(self._row)
-            count = yield from self._committer.sweep(table, RowRange.under(prefix), _SWEPT, unchanged)
+            count = yield from self._committer.sweep(table, RowRange.under(prefix), _SWEPT, self._swaps(self._row))
             swept += count
             if count < _SWEPT:
                 return

@@ -52,7 +52,8 @@ from oneread.testing.naive_entities import (
     totals_of,
     written_at,
 )
-from oneread.testing.naive_feeds import EverListed, FeedSides, Subjects, feed_paths, has_left, sides_of
+from oneread.testing.naive_feeds import EverListed, FeedSides, Subjects, has_left, sides_of
+from oneread.testing.naive_wanted import WantedValues, viewed_class
 
 __all__ = ["Oracle", "look", "written_at"]
 
@@ -77,8 +78,7 @@ class Oracle:
         self._types: dict[type, dict[str, Any]] = {}
         self._fields: dict[type, Referring] = {cls: referring_fields(cls, self._names) for cls in self.models}
         self._fields |= {view: {} for view in self.views}  # a group refers, and has nothing of what it refers to
-        self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
-        self._collect_wanted()
+        self._wanted = WantedValues(self.models, self.views, self._fields, self._names).routes
         self._rollups = {cls: totals_of(cls) for cls in self.models}
         self._empty_totals = {cls: empty_totals_of(cls, self._names) for cls in self.models}
         self.counters = NaiveCounters()
@@ -95,44 +95,6 @@ class Oracle:
         self._given: dict[tuple[type, Place], int] = {}  # how many numbers each group gave to children of a model
         self.ever: set[Place] = set()
         """Every place that was ever written: those of them that are not held were deleted."""
-
-    def _collect_wanted(self) -> None:
-        """Collects the values that entities of each model need of others: for their copies and for their views."""
-        for cls in self.models:
-            for field in self._fields[cls].values():
-                if field.copy is not None:
-                    self._want(cls, (field.name, "deleted"))
-                    for name in copied_names(field.copy):
-                        self._want(cls, (field.name, name))
-        for view in self.views:
-            for of, path in self._paths(view):
-                for cls in self.models:
-                    if issubclass(cls, of):
-                        self._want(cls, path.names)
-
-    def _paths(self, view: type[View[Any]]) -> Iterable[tuple[type, Path]]:
-        """The paths that a view reads, each with the model that it begins at."""
-        of = self._viewed(view)
-        if issubclass(view, Feed):
-            return feed_paths(view, of, self._names)
-        return [(of, path_of(given)) for rule in _rules(view).values() for given in rule.given_fields]
-
-    def _want(self, cls: type, route: Route) -> None:
-        name, *rest = route
-        field = self._fields[cls].get(name)
-        if field is None or not rest or (rest == ["ref"] and field.copy is not None):
-            return
-        far = source_route(field, tuple(rest))
-        self._wanted[cls].add((name, far))
-        for target in self.models:
-            if issubclass(target, field.variant) and far[0] in target.__struct_fields__:
-                self._want(target, far)
-
-    def _viewed(self, view: type[View[Any]]) -> type:
-        given = view.type_arguments[0]
-        name = getattr(given, "__forward_arg__", given)
-        found: type = self._names[name] if isinstance(name, str) else given
-        return found
 
     # The writing verbs.
 
@@ -479,7 +441,7 @@ class Oracle:
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
         """Whether a view lists the groups of an aggregate."""
-        return issubclass(self._viewed(view), Aggregate)
+        return issubclass(viewed_class(view, self._names), Aggregate)
 
     def _subjects(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
         """What a view lists: entities, or groups that have entities, for which its `where` holds."""
@@ -487,7 +449,7 @@ class Oracle:
         return [each for each in self._listed(view) if where is None or where.test(each[1].entity)]
 
     def _listed(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
-        of: Any = self._viewed(view)
+        of: Any = viewed_class(view, self._names)
         if not self.lists_groups(view):
             return [(place, held) for place, held in self.held.items() if isinstance(held.entity, of)]
         groups = [(values, self._fold(of, values, several)) for values, several in self.members(of)]
@@ -504,7 +466,8 @@ class Oracle:
 
     def _sized(self, view: type[View[Any]]) -> Mapping[str, Rule]:
         """The rules of a view; those that take a time bucket of groups are of its size."""
-        return in_buckets(_rules(view), _rules(self._viewed(view))) if self.lists_groups(view) else _rules(view)
+        rules = _rules(view)
+        return in_buckets(rules, _rules(viewed_class(view, self._names))) if self.lists_groups(view) else rules
 
     def _keys(self, held: Held, rules: Mapping[str, Rule]) -> Iterable[dict[str, Any]]:
         """The values of the key rules: once, never, or once for each distinct element of each(...)."""

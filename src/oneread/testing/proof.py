@@ -51,7 +51,7 @@ REFUSALS: Final = (AlreadyExists, MissingReference, NotFound, StillReferenced)
 INLINE: Final = 2
 """Holders that follow within the commit: few, so that a small history leaves tasks."""
 
-Outcome: TypeAlias = "list[Any] | OnereadError"
+StepOutcome: TypeAlias = "list[Any] | OnereadError"
 """What a step came to."""
 
 
@@ -77,7 +77,7 @@ class Proof:
         rows = engine if engine.capabilities.spans_rows else LogicalRows(engine, self.database.operations.catalog)
         self._audit = Audit(rows, self.database.operations)
 
-    def do(self, step: HistoryStep) -> Outcome:
+    def do(self, step: HistoryStep) -> StepOutcome:
         """Does a step to both. Returns what the database returned, or the error by which it refused the step.
 
         Raises:
@@ -110,7 +110,7 @@ class Proof:
         stored: Any = self.database.find(model, *place[1])
         return self.clock() if stored is None else written_at(stored, self.database.version(stored))
 
-    def _write(self, step: WriteStep) -> Outcome:
+    def _write(self, step: WriteStep) -> StepOutcome:
         if isinstance(step, DeleteStep):
             self._run_tasks()  # copies keep the values that reached them
         try:

@@ -70,7 +70,7 @@ def raises_again(step: Callable[[], object], error: Exception) -> bool:
 
 
 def tell_apart(attempt: Callable[[], Plan[T]]) -> Plan[T]:
-    """Attempts a part of a task that changes one row at a time, and tells apart its own errors and those of the store.
+    """Attempts a part of a task that changes one row at a time; its own errors are PartRefused.
 
     What comes out of a request is the store's, as a full disk or a quota is, unless it is about one row. An error of
     another library may come from outside, as one that a signal handler raises: it is the part's when another attempt

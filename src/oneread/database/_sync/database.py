@@ -29,6 +29,7 @@ from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.cache_counters import CacheCounter
 from oneread.database._sync.counters import Counter
 from oneread.database._sync.feeds import FeedVerbs
+from oneread.database._sync.files import FileVerbs
 from oneread.database._sync.tasks import Tasks
 from oneread.database._sync.together import Together
 from oneread.database._sync.transaction import UNGIVEN, Transaction
@@ -54,14 +55,13 @@ from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import View
-from oneread.errors import InvalidQuery, InvalidUrl, NotFound, OnereadError, Unsupported, UsageError
+from oneread.errors import InvalidQuery, NotFound, OnereadError, UsageError
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 from oneread.plans.arguments import UNCACHED, Age, check_function, check_iterable, check_returned
 from oneread.plans.effects import Random, Sleep
-from oneread.plans.in_time import in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import (
     KEEP,
@@ -77,14 +77,12 @@ from oneread.plans.progress import (
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
-from oneread.store.engine import Copyable, LocalReads, Measured
+from oneread.store.engine import LocalReads, Measured
 from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transactions.tasks import Draining, TaskStepResult
 from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, BatchOptions, Limits, Refusal
-from oneread.transfer.csv_dump import CsvDump
-from oneread.transfer.dump import Dump, End, in_snapshot
 from oneread.verify.repair import Repaired
 from oneread.verify.verify import Verification, VerifyOptions
 
@@ -106,7 +104,7 @@ ATTEMPTS = 12
 _NO_CLASS = "not a class of the schema"
 
 
-class Database(FeedVerbs, Together, Face):
+class Database(FeedVerbs, FileVerbs, Together, Face):
     """An open store under a schema. Get one from `connect`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
@@ -1285,95 +1283,6 @@ class Database(FeedVerbs, Together, Face):
             ```
         """
         return hot_spots(self.operations.catalog, self._driver.hot, limit)
-
-    def dump(
-        self,
-        write: Callable[[bytes], object],
-        *models: type,
-        progress: Reporter = no_progress,
-        timeout: float | None = None,  # noqa: ASYNC109, RUF100 - of the whole call
-    ) -> End:
-        """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.
-
-        Costs a read of the entities' rows once, in requests of 500, and of the rows they refer to; and a request or two
-        for each counter. Memory stays flat.
-        Engines without snapshots give each entity as it is when it is reached. Derived rows are not written: loading
-        makes them.
-
-        Arguments:
-            write: called with each line, in the thread that does the work.
-            models: the models to dump; all, and the counters, when none is given.
-            progress: called after every batch, in that thread.
-            timeout: seconds that the whole call may take. None: as long as it takes.
-
-        Raises:
-            UsageError: a class is not a model of the schema.
-            SchemaMismatch: a newer program has added fields, which the dump would lack.
-            Unavailable: not within `timeout`; what was written lacks the last line, so no load takes it for whole.
-        """
-        for model in models:
-            self.operations.kind(model)
-        work = Dump(self.operations.catalog, models, write, progress, self.operations.cells)
-        return self.run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
-
-    def dump_csv(
-        self,
-        write: Callable[[bytes], object],
-        model: type,
-        *,
-        progress: Reporter = no_progress,
-        timeout: float | None = None,  # noqa: ASYNC109, RUF100 - of the whole call
-    ) -> int:
-        """Writes the living entities of one model as CSV; returns how many. Costs what `dump` costs.
-
-        Arguments:
-            write: called with each line, the header first, in the thread that does the work.
-            model: the model to dump; one whose entities may be of variants is dumped as each of these.
-            progress: called after every batch, in that thread.
-            timeout: seconds that the whole call may take. None: as long as it takes.
-
-        Raises:
-            Unavailable: not within `timeout`; what was written is not whole.
-            UsageError: the class is not a model of the schema, or entities of its variants would be missing.
-            InvalidValue: a value has no exact form in CSV.
-            SchemaMismatch: a newer program has added fields, which the dump would lack.
-        """
-        self.operations.kind(model)
-        work = CsvDump(self.operations.catalog, model, write, progress, self.operations.cells)
-        return self.run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
-
-    def backup(self, target: str, *, compact: bool = False, progress: Reporter = no_progress) -> int:
-        """Copies the whole store to a new folder while it is in use; returns the copy's bytes.
-
-        The copy is one moment of the store, every tenant of it included, without free pages, and opens like any store:
-        `connect("lmdb://" + target, schema)`. It appears once it is complete and on disk, or not at all. Costs a read
-        of every page and a write of those in use; LMDB cannot reuse freed pages meanwhile, so the store may grow.
-
-        Arguments:
-            target: a new folder; its parent exists.
-            compact: writes the rows in the order of their keys into full pages, where they are as they were stored
-                otherwise, half empty from many small writes; takes about a microsecond for each row. Later writes
-                between the rows split full pages again.
-            progress: called a few times a second, by another thread, with the bytes written.
-
-        Raises:
-            Unsupported: the engine cannot copy its store.
-            InvalidUrl: the target exists, or cannot be made.
-            LimitExceeded: the disk is full; the partial copy was removed.
-        """
-        engine = self._driver.engine
-        if type(compact) is not bool:
-            raise UsageError("compact is True or False", given=compact)
-        if not isinstance(engine, Copyable):
-            raise Unsupported("this engine cannot copy its store; dump the entities instead")
-        if type(target) is not str or not target.isprintable():
-            raise InvalidUrl("the target of a backup is the path of a new folder, as text", target=target)
-        check_function("progress", progress)
-
-        def report(size: int) -> None:
-            progress(Progress("copying, bytes", size))
-
-        return engine.copy_to(target, report, compact=compact)
 
     def close(self) -> None:
         """Waits for running operations and closes the store; closing twice does nothing."""

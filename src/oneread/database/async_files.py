@@ -1,0 +1,123 @@
+"""The verbs that write files: dumps of entities, and copies of the whole store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from oneread.database.operations import Operations
+from oneread.errors import InvalidUrl, Unsupported, UsageError
+from oneread.plans.arguments import check_function
+from oneread.plans.in_time import in_whole_time
+from oneread.plans.plan import Plan
+from oneread.plans.progress import Progress, Reporter, no_progress
+from oneread.plans.trace import Observer, Trace
+from oneread.store.engine import Copyable
+from oneread.transfer.csv_dump import CsvDump
+from oneread.transfer.dump import Dump, End, in_snapshot
+
+if TYPE_CHECKING:
+    from oneread.plans.async_driver import AsyncDriver
+
+R = TypeVar("R")
+
+
+class AsyncFileVerbs:
+    """The verbs of an open store that write files."""
+
+    operations: Operations
+    _driver: AsyncDriver
+    _observers: tuple[Observer, ...]
+
+    async def _run(self, plan: Plan[R]) -> R:
+        return await self._driver.run(plan, Trace(self._observers))
+
+    async def dump(
+        self,
+        write: Callable[[bytes], object],
+        *models: type,
+        progress: Reporter = no_progress,
+        timeout: float | None = None,  # noqa: ASYNC109, RUF100 - of the whole call
+    ) -> End:
+        """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.
+
+        Costs a read of the entities' rows once, in requests of 500, and of the rows they refer to; and a request or two
+        for each counter. Memory stays flat.
+        Engines without snapshots give each entity as it is when it is reached. Derived rows are not written: loading
+        makes them.
+
+        Arguments:
+            write: called with each line, in the thread that does the work.
+            models: the models to dump; all, and the counters, when none is given.
+            progress: called after every batch, in that thread.
+            timeout: seconds that the whole call may take. None: as long as it takes.
+
+        Raises:
+            UsageError: a class is not a model of the schema.
+            SchemaMismatch: a newer program has added fields, which the dump would lack.
+            Unavailable: not within `timeout`; what was written lacks the last line, so no load takes it for whole.
+        """
+        for model in models:
+            self.operations.kind(model)
+        work = Dump(self.operations.catalog, models, write, progress, self.operations.cells)
+        return await self._run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
+
+    async def dump_csv(
+        self,
+        write: Callable[[bytes], object],
+        model: type,
+        *,
+        progress: Reporter = no_progress,
+        timeout: float | None = None,  # noqa: ASYNC109, RUF100 - of the whole call
+    ) -> int:
+        """Writes the living entities of one model as CSV; returns how many. Costs what `dump` costs.
+
+        Arguments:
+            write: called with each line, the header first, in the thread that does the work.
+            model: the model to dump; one whose entities may be of variants is dumped as each of these.
+            progress: called after every batch, in that thread.
+            timeout: seconds that the whole call may take. None: as long as it takes.
+
+        Raises:
+            Unavailable: not within `timeout`; what was written is not whole.
+            UsageError: the class is not a model of the schema, or entities of its variants would be missing.
+            InvalidValue: a value has no exact form in CSV.
+            SchemaMismatch: a newer program has added fields, which the dump would lack.
+        """
+        self.operations.kind(model)
+        work = CsvDump(self.operations.catalog, model, write, progress, self.operations.cells)
+        return await self._run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
+
+    async def backup(self, target: str, *, compact: bool = False, progress: Reporter = no_progress) -> int:
+        """Copies the whole store to a new folder while it is in use; returns the copy's bytes.
+
+        The copy is one moment of the store, every tenant of it included, without free pages, and opens like any store:
+        `connect("lmdb://" + target, schema)`. It appears once it is complete and on disk, or not at all. Costs a read
+        of every page and a write of those in use; LMDB cannot reuse freed pages meanwhile, so the store may grow.
+
+        Arguments:
+            target: a new folder; its parent exists.
+            compact: writes the rows in the order of their keys into full pages, where they are as they were stored
+                otherwise, half empty from many small writes; takes about a microsecond for each row. Later writes
+                between the rows split full pages again.
+            progress: called a few times a second, by another thread, with the bytes written.
+
+        Raises:
+            Unsupported: the engine cannot copy its store.
+            InvalidUrl: the target exists, or cannot be made.
+            LimitExceeded: the disk is full; the partial copy was removed.
+        """
+        engine = self._driver.engine
+        if type(compact) is not bool:
+            raise UsageError("compact is True or False", given=compact)
+        if not isinstance(engine, Copyable):
+            raise Unsupported("this engine cannot copy its store; dump the entities instead")
+        if type(target) is not str or not target.isprintable():
+            raise InvalidUrl("the target of a backup is the path of a new folder, as text", target=target)
+        check_function("progress", progress)
+
+        def report(size: int) -> None:
+            progress(Progress("copying, bytes", size))
+
+        return await self._driver.in_thread(lambda: engine.copy_to(target, report, compact=compact))  # async only
+        # sync only: return engine.copy_to(target, report, compact=compact)
