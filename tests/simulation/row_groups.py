@@ -247,14 +247,18 @@ PAIRS = {
 """What two processes do at the same time, by name."""
 
 
-def switched(name, first, lengths, fates=None, seed=1):
-    """Two processes, of which one runs at a time, in turn for so many requests."""
+def switched(name, first, lengths, fates=None, seed=1, *, beside=None):
+    """Two processes, of which one runs at a time, in turn for so many requests.
+
+    With steps `beside`, these are the first one, and the second one does what the first of the pair does.
+    """
+    both = PAIRS[name] if beside is None else (beside, PAIRS[name][0])
     simulation = GroupSimulation(
         seed, GROUPS, fates=fates or Harmless(), policy=Switching(first, lengths), deletes="hide"
     )
     simulation._ticks = (1,)
     simulation.prepare(*beginning())
-    for process, steps in zip("ab", PAIRS[name], strict=True):
+    for process, steps in zip("ab", both, strict=True):
         simulation.process(process, steps)
     for process in simulation._processes:
         process.skew = 0

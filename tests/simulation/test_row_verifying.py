@@ -7,7 +7,16 @@ import os
 
 import pytest
 
-from tests.simulation.row_verifying import BY_SEED, Repaired, Verified, one_look, small_requests
+from tests.simulation.row_verifying import (
+    BY_SEED,
+    BY_SWITCHES,
+    Repaired,
+    Verified,
+    follow_all,
+    one_look,
+    small_requests,
+    switched,
+)
 from tests.simulation.test_one_row import finding
 
 SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "16"))
@@ -40,6 +49,14 @@ def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
     one_look(monkeypatch)
     worlds = ((seed, Verified(seed)) for seed in [likely, *range(SEARCHED)])
     assert finding(mutation, worlds, monkeypatch) is not None
+
+
+@pytest.mark.parametrize(("mutation", "likely"), BY_SWITCHES.items(), ids=[each.__name__ for each in BY_SWITCHES])
+def test_a_broken_rule_is_found_by_few_switches(mutation, likely, monkeypatch):
+    one_look(monkeypatch)
+    follow_all(monkeypatch)
+    switched(*likely).run()
+    assert finding(mutation, [(likely, switched(*likely))], monkeypatch), "search the schedule that finds it again"
 
 
 @pytest.mark.parametrize("first", FIRSTS)
