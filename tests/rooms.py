@@ -22,11 +22,11 @@ class RoomOfKeys:
         self.capabilities = msgspec.structs.replace(limits, max_key=limits.max_key - len(prefix))
 
     def answer(self, request):
-        if self._closed:
-            raise Closed("the room was closed")
+        self._check_open()
         return self._shown(request, self.engine.answer(_ASKED[type(request)](self, request)))
 
     def begin(self, request):
+        self._check_open()
         return self._shown(request, (yield from self.engine.begin(_ASKED[type(request)](self, request))))
 
     def transaction(self, run, timeout):
@@ -37,6 +37,10 @@ class RoomOfKeys:
 
     def close(self):
         self._closed = True
+
+    def _check_open(self):
+        if self._closed:
+            raise Closed("the room was closed")
 
     def _shown(self, request, answer):
         return [(key.removeprefix(self._prefix), row) for key, row in answer] if type(request) is Scan else answer

@@ -3,5 +3,12 @@
 import pytest
 
 pytest.register_assert_rewrite(
-    "oneread.testing.conformance", "oneread.testing.store_machine", "oneread.testing.cache_conformance"
+    "oneread.testing.ahead_conformance",
+    "oneread.testing.cache_conformance",
+    "oneread.testing.conformance",
+    "oneread.testing.local_conformance",
+    "oneread.testing.persistence_conformance",
+    "oneread.testing.rows_conformance",
+    "oneread.testing.store_machine",
+    "oneread.testing.transaction_conformance",
 )

@@ -10,5 +10,25 @@ class TestBigtable(EngineConformance):
     examples = 25  # each opens a store, and makes dozens of requests
 
     @pytest.fixture
-    def open_engine(self, emulator):
-        return lambda: BigtableEngine(BigtableOptions("test", f"i{uuid4().hex}"), emulated(emulator.host))
+    def open_engine(self, instances, emulator):
+        def open_engine():
+            options = BigtableOptions("test", f"i{uuid4().hex}")
+            engine = BigtableEngine(options, emulated(emulator.host))
+            instances[engine] = options
+            return engine
+
+        return open_engine
+
+    @pytest.fixture
+    def reopen_engine(self, instances, emulator):
+        def reopen_engine(closed):
+            engine = BigtableEngine(instances[closed], emulated(emulator.host))
+            instances[engine] = instances[closed]
+            return engine
+
+        return reopen_engine
+
+    @pytest.fixture
+    def instances(self):
+        """The options of each engine that was opened."""
+        return {}

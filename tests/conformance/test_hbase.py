@@ -9,8 +9,13 @@ from tests.rooms import RoomOfKeys
 
 
 @pytest.fixture(scope="session")
-def store(hbase, worker_id):
-    engine = HbaseEngine(options_from_url(f"{hbase.place}/default", {"prefix": f"conformance_{worker_id}_"}))
+def options(hbase, worker_id):
+    return options_from_url(f"{hbase.place}/default", {"prefix": f"conformance_{worker_id}_"})
+
+
+@pytest.fixture(scope="session")
+def store(options):
+    engine = HbaseEngine(options)
     numbers = count()
     yield lambda: RoomOfKeys(engine, next(numbers).to_bytes(4, "big"))
     engine.close()
@@ -22,3 +27,15 @@ class TestHbase(EngineConformance):
     @pytest.fixture
     def open_engine(self, store):
         return store
+
+    @pytest.fixture
+    def reopen_engine(self, options):
+        opened = []
+
+        def reopen_engine(room):
+            opened.append(HbaseEngine(options))
+            return RoomOfKeys(opened[-1], room._prefix)
+
+        yield reopen_engine
+        for engine in opened:
+            engine.close()

@@ -1,12 +1,16 @@
 """The store contract in executable form: what every engine has to pass.
 
-An engine's test file is a few lines: a class that extends `EngineConformance` and a fixture `open_engine`. See "The
-store contract" of the architecture page.
+An engine's test file is a few lines: a class that extends `EngineConformance` and a fixture `open_engine`; where the
+engine declares `persistent`, a fixture `reopen_engine` too. See "The store contract" of the architecture page.
 
     class TestMine(EngineConformance):
         @pytest.fixture
         def open_engine(self, tmp_path):
             return lambda: MyEngine(tmp_path / uuid4().hex)
+
+        @pytest.fixture
+        def reopen_engine(self):
+            return lambda engine: MyEngine(engine.path)
 """
 
 from __future__ import annotations
@@ -30,11 +34,22 @@ from oneread.plans.effects import Atomically, Now, Sleep, Snapshot, Together
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.engine import Engine, LocalReads, RowReads, RowTransaction, Snapshots, read_by
+from oneread.store.engine import (
+    Engine,
+    LocalReads,
+    RowReads,
+    RowTransaction,
+    SendsAhead,
+    Snapshots,
+    finish,
+    read_by,
+)
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
 from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table
 from oneread.testing.ahead_conformance import SendsAheadConformance
 from oneread.testing.local_conformance import ALL, Ask, LocalReadsConformance, put
+from oneread.testing.persistence_conformance import PersistenceConformance
+from oneread.testing.rows_conformance import RowsConformance
 from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose
 from oneread.testing.transaction_conformance import TransactionConformance, require
 
@@ -64,8 +79,13 @@ def number(value: int) -> bytes:
     return b"%d" % value
 
 
-class EngineConformance(LocalReadsConformance, SendsAheadConformance, TransactionConformance):
+class EngineConformance(
+    RowsConformance, LocalReadsConformance, SendsAheadConformance, TransactionConformance, PersistenceConformance
+):
     """Everything an engine has to do; extend it and define the fixture `open_engine`.
+
+    An engine that declares `persistent` needs the fixture `reopen_engine` as well: a function of an engine that was
+    closed, which opens its store again.
 
     Every test runs by the synchronous driver and by the asynchronous one.
     """
@@ -531,13 +551,21 @@ class EngineConformance(LocalReadsConformance, SendsAheadConformance, Transactio
         engine.close()
         asked: list[Callable[[], Any]] = [
             lambda: engine.answer(Read("roots", [b"a"])),
+            lambda: engine.answer(Scan("roots", ALL, 1)),
             lambda: engine.answer(Mutate("roots", [put(b"a", b"1")])),
+            lambda: engine.answer(CheckAndMutate("roots", b"d:b", ABSENT, put(b"a", b"1"))),
+            lambda: engine.answer(Increment("counts", b"a", b"d:n", 1)),
         ]
+        if engine.capabilities.spans_rows:
+            asked.append(partial(engine.transaction, lambda rows: rows.replace("roots", {}), 1))
         if isinstance(engine, Snapshots):
             asked.append(partial(engine.snapshot, lambda rows: rows.read("roots", [b"a"])))
         if isinstance(engine, LocalReads):
             asked.append(partial(engine.point, "roots", b"a", b"d:b"))
             asked.append(partial(engine.column, "roots", ALL, 1, b"d:b"))
+            asked.append(partial(engine.together, "counts", b"a", b"d:n", [("roots", b"", 1)]))
+        if isinstance(engine, SendsAhead):
+            asked.append(lambda: finish(engine.begin(Read("roots", [b"a"]))))
         for call in asked:
             with pytest.raises(Closed):
                 call()
