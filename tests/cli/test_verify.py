@@ -141,7 +141,7 @@ def test_a_timeout_is_reported_with_how_to_resume(oneread):
     assert found.resume
     assert oneread("verify", "Note", "--resume", found.resume, "--json").document(Verified).clean
     assert (
-        "not compared within --max-age, or changed at every look: Note"
+        "not compared within --max-age or --timeout, or changed at every look: Note"
         in oneread("verify", "Note", "--max-age", "0.001", "--pace", "500").out
     )
 

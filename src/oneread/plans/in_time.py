@@ -6,6 +6,7 @@ asks for nothing any more.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -62,7 +63,7 @@ def in_whole_time(plan: Plan[T], timeout: float | None) -> Plan[T]:
 
 
 def _until_end(plan: Plan[T], timeout: float) -> Plan[T]:
-    end = elapsed() + timeout
+    end = elapsed() + min(timeout, sys.float_info.max)  # an int may be more than a float holds
 
     def refuse(asked: Any) -> Any:
         left = end - elapsed()
