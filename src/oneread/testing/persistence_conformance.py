@@ -64,7 +64,7 @@ class PersistenceConformance:
         if isinstance(again, LocalReads):
             assert again.point(table, b"a", b"d:c:x") == (bytes(range(256)), 9)
 
-    def test_a_store_that_is_opened_again_goes_on(self, engine: Engine, reopen: Reopen) -> None:
+    def test_a_store_that_is_opened_again_keeps_its_rules(self, engine: Engine, reopen: Reopen) -> None:
         """Its stamps and its removed cells still win over what is older; checks and increments find what was there."""
         for asked in written("counts"):
             engine.answer(asked)
