@@ -27,7 +27,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from oneread.errors import Closed, InvalidKey, LimitExceeded, Unavailable, Unsupported, UsageError
+from oneread.errors import InvalidKey, LimitExceeded, Unavailable, Unsupported, UsageError
 from oneread.plans.async_driver import AsyncDriver
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically, Now, Sleep, Snapshot, Together
@@ -39,9 +39,7 @@ from oneread.store.engine import (
     LocalReads,
     RowReads,
     RowTransaction,
-    SendsAhead,
     Snapshots,
-    finish,
     read_by,
 )
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
@@ -542,33 +540,6 @@ class EngineConformance(
     def test_a_column_is_of_a_family(self, ask: Ask) -> None:
         with pytest.raises(UsageError):
             ask(Mutate("roots", [put(b"a", b"1", 1, b"x:b")]))
-
-    # Closing
-
-    def test_a_closed_engine_says_so(self, open_engine: OpenEngine) -> None:
-        engine = open_engine()
-        engine.close()
-        engine.close()
-        asked: list[Callable[[], Any]] = [
-            lambda: engine.answer(Read("roots", [b"a"])),
-            lambda: engine.answer(Scan("roots", ALL, 1)),
-            lambda: engine.answer(Mutate("roots", [put(b"a", b"1")])),
-            lambda: engine.answer(CheckAndMutate("roots", b"d:b", ABSENT, put(b"a", b"1"))),
-            lambda: engine.answer(Increment("counts", b"a", b"d:n", 1)),
-        ]
-        if engine.capabilities.spans_rows:
-            asked.append(partial(engine.transaction, lambda rows: rows.replace("roots", {}), 1))
-        if isinstance(engine, Snapshots):
-            asked.append(partial(engine.snapshot, lambda rows: rows.read("roots", [b"a"])))
-        if isinstance(engine, LocalReads):
-            asked.append(partial(engine.point, "roots", b"a", b"d:b"))
-            asked.append(partial(engine.column, "roots", ALL, 1, b"d:b"))
-            asked.append(partial(engine.together, "counts", b"a", b"d:n", [("roots", b"", 1)]))
-        if isinstance(engine, SendsAhead):
-            asked.append(lambda: finish(engine.begin(Read("roots", [b"a"]))))
-        for call in asked:
-            with pytest.raises(Closed):
-                call()
 
     # Everything at once
 

@@ -1,14 +1,19 @@
-"""What a persistent engine holds after it was closed, in executable form. Part of `EngineConformance`."""
+"""What closing an engine does, and what a persistent one holds afterwards, in executable form.
+
+Part of `EngineConformance`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, TypeAlias, get_args
 
 import pytest
 
-from oneread.store.engine import Engine, HoldsCursorKey, LocalReads, RowTransaction
-from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Scan
+from oneread.errors import Closed
+from oneread.store.engine import Engine, HoldsCursorKey, LocalReads, RowTransaction, SendsAhead, Snapshots, finish
+from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, TABLES, Cell, EntityRow, Families, RowMutation, Table
 from oneread.testing.local_conformance import ALL, put
 from oneread.testing.transaction_conformance import require
@@ -30,7 +35,7 @@ LATE: Final = 1_700_000_000_001
 
 
 class PersistenceConformance:
-    """What is there after a close; skipped for engines that do not declare `persistent`."""
+    """A closed engine answers nothing; what is there after a close is asked of those that declare `persistent`."""
 
     @pytest.fixture
     def reopen(self, engine: Engine, request: pytest.FixtureRequest) -> Iterator[Reopen]:
@@ -50,6 +55,31 @@ class PersistenceConformance:
 
         yield reopen
         opened[-1].close()
+
+    def test_a_closed_engine_says_so(self, open_engine: Callable[[], Engine]) -> None:
+        engine = open_engine()
+        engine.close()
+        engine.close()
+        asked: list[Callable[[], Any]] = [
+            lambda: engine.answer(Read("roots", [b"a"])),
+            lambda: engine.answer(Scan("roots", ALL, 1)),
+            lambda: engine.answer(Mutate("roots", [put(b"a", b"1")])),
+            lambda: engine.answer(CheckAndMutate("roots", b"d:b", ABSENT, put(b"a", b"1"))),
+            lambda: engine.answer(Increment("counts", b"a", b"d:n", 1)),
+        ]
+        if engine.capabilities.spans_rows:
+            asked.append(partial(engine.transaction, lambda rows: rows.replace("roots", {}), 1))
+        if isinstance(engine, Snapshots):
+            asked.append(partial(engine.snapshot, lambda rows: rows.read("roots", [b"a"])))
+        if isinstance(engine, LocalReads):
+            asked.append(partial(engine.point, "roots", b"a", b"d:b"))
+            asked.append(partial(engine.column, "roots", ALL, 1, b"d:b"))
+            asked.append(partial(engine.together, "counts", b"a", b"d:n", [("roots", b"", 1)]))
+        if isinstance(engine, SendsAhead):
+            asked.append(lambda: finish(engine.begin(Read("roots", [b"a"]))))
+        for call in asked:
+            with pytest.raises(Closed):
+                call()
 
     @pytest.mark.parametrize("table", TABLES)
     def test_what_was_written_is_there_after_a_close(self, engine: Engine, reopen: Reopen, table: Table) -> None:
