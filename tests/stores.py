@@ -144,6 +144,8 @@ _LEFT_OUT = {
     ("memory lmdb", "is about what only stores do that change one row at a time"): """
         unit/database/test_portable_schemas.py
             test_a_store_that_changes_one_row_at_a_time_refuses_it_under_any_schema
+        unit/database/test_drains_after_refusals.py
+            test_a_drain_waits_for_a_commit_that_shares_the_marker_of_a_refused_write
     """,
     ("row", "removed rows stay until a purge, and those that are passed over count: one-row.md"): """
         unit/database/test_marking.py test_items_that_expired_and_were_not_swept_are_not_counted

@@ -265,7 +265,7 @@ WRITES = {
 @pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("value", [b"", bytes(3), bytes(8), bytes(9)], ids=bytes.hex)
 @pytest.mark.parametrize("verb", WRITES)
-def test_who_writes_a_row_with_such_a_version_is_told_which(verb, value):
+def test_who_writes_a_row_with_such_a_version_learns_which(verb, value):
     asked = []
     with connect(
         "memory://?span=row", Schema(Plain), workers=0, observers=(lambda request, _answer: asked.append(request),)

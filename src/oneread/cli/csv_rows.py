@@ -1,7 +1,7 @@
 """The rows of a CSV file; what cannot be read is refused by itself, and the lines after it are read.
 
 A quote that is never closed would take all lines after it into one cell. So where a row of several lines fails, only
-its first line is refused, and reading continues at the second one. See docs/decisions/0123-what-a-load-refuses.md.
+its first line is refused, and reading continues at the second one. See docs/decisions/0121-what-a-load-refuses.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A float that is not finite is one of three texts; msgspec would write null. Text for a Decimal is written as numbers in
 JSON are, because Python's own constructor also takes `1_0`, blanks, and digits of other scripts. See
-docs/decisions/0124-numbers-in-json.md.
+docs/decisions/0122-numbers-in-json.md.
 """
 
 from __future__ import annotations

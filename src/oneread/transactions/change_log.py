@@ -118,7 +118,7 @@ def row_by_entries(row: Row | None, last: Sequence[Found], now: int) -> Row | No
     """The row of a log whose own is lost or cannot be read, from its last entry; None for a log without both.
 
     A row that cannot be read, of a log without entries, had a number: it continues behind all that can have been, and
-    no cursor leads over that. See docs/decisions/0121-lost-rows-of-change-logs.md.
+    no cursor leads over that. See docs/decisions/0120-lost-rows-of-change-logs.md.
     """
     for key, entry in last:
         with suppress(Corrupt):

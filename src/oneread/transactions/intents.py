@@ -223,7 +223,7 @@ def read_root(key: bytes, row: Row | None) -> SeenRow:
     """A root row as it was read, with both families.
 
     Cells of commits that cannot be decoded count as absent, so that they stop neither this entity nor others: `verify`
-    names them, and what followed from lost intents. See docs/decisions/0120-damaged-cells-of-commits.md.
+    names them, and what followed from lost intents. See docs/decisions/0119-damaged-cells-of-commits.md.
     """
     if row is None:
         return SeenRow(key)

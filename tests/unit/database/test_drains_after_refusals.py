@@ -1,7 +1,6 @@
 """A write that was refused keeps no drain waiting, whatever it had put before it was refused: see decision 0118."""
 
 from contextlib import suppress
-from uuid import uuid4
 
 import pytest
 
@@ -135,9 +134,9 @@ def test_a_drain_after_a_refused_write_makes_no_pause(db, name):
     assert db.verify().clean
 
 
-def test_a_drain_waits_for_a_commit_that_shares_the_marker_of_a_refused_write():
+def test_a_drain_waits_for_a_commit_that_shares_the_marker_of_a_refused_write(url):
     """Both took one millisecond: removing the marker would leave the commit to nothing but the next one of its row."""
-    url, same = f"memory://{uuid4()}?span=row", {"workers": 0, "clock": lambda: 1_000_000}
+    same = {"workers": 0, "clock": lambda: 1_000_000}
     with connect(url, SCHEMA, **same) as db, connect(url, SCHEMA, **same) as two:
         plan = two.operations.save(Note(number=1), "save")
         asked = next(plan)
