@@ -12,7 +12,7 @@ from typing import NamedTuple
 import lmdb
 import pytest
 
-from oneread import Key, Model, Schema, connect
+from oneread import Copy, Index, Key, Model, Schema, by, connect
 from oneread.engines import memory, one_row_memory
 from oneread.errors import (
     AlreadyExists,
@@ -27,6 +27,7 @@ from oneread.errors import (
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, Cell, RowRange
 from oneread.testing.clock import Clock
+from oneread.transactions.intents import USED
 from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.system_rows import FENCE_ROW, SCHEMA_ROW
 from oneread.verify import row_looks, row_sums
@@ -286,3 +287,57 @@ def test_who_writes_a_row_with_such_a_version_learns_which(verb, value):
         WRITES[verb](db)
         db.drain()
         assert db.verify().clean
+
+
+class NameOf(Copy[Plain]):
+    missing_ok = True
+
+    name: str
+
+
+class Holder(Model[int]):
+    number: Key[int]
+    first: NameOf
+    second: NameOf
+    title: str = ""
+
+    def check(self) -> None:
+        if self.first.name == "refused":
+            raise ZeroDivisionError("a mistake in a user's own check")
+
+
+class Holders(Index[Holder]):
+    title: str = by(Holder.title)
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize("refused", [1, 2])
+def test_a_holder_that_refuses_what_it_takes_again_is_mended_but_for_that(refused):
+    """The versions of its sources cannot be read, so it takes all values again; repair says which it refuses."""
+    schema = Schema(Plain, Holder, Holders)
+    with connect("memory://?span=row", schema, workers=0) as db:
+        db.save_all([Plain(number=1, name="a"), Plain(number=2, name="b")])
+        db.save(Holder(number=1, first=NameOf.of(refused), second=NameOf.of(3 - refused), title="t"))
+        db.patch(Plain, refused, name="refused")
+        db.drain()
+        inner = db._driver.engine._store
+        ask = db._driver.engine.answer
+        rows = dict(ask(Scan("roots", RowRange(b"", b""), 10, families="dm")))
+        key = db.operations.kind(Holder).key((1,))
+        damaged = rows[key] | {USED: Cell(b"\xff", rows[key][USED].stamp)}
+        index = {place: None for place, _row in ask(Scan("views", RowRange(b"", b""), 10)) if b"t" in place}
+        inner.transaction(lambda inside: inside.replace("roots", {key: damaged}), 30)
+        inner.transaction(lambda inside: inside.replace("views", index), 30)
+        db._driver.engine.compact()
+        assert {fault.view for fault in db.verify().faults} == {"commit", "Holders", "copy"}
+        repaired = db.repair()
+        assert [fault.view for fault in repaired.left] == ["copy"]
+        assert repaired.reasons
+        for reason in repaired.reasons:
+            assert f"Plain({refused})" in reason
+            assert "ZeroDivisionError" in reason
+        db.patch(Plain, 3 - refused, name="c")
+        db.patch(Plain, refused, name="d")
+        db.drain()
+        assert db.verify().clean
+        assert db.get(Holder, 1).second.name == "c"

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from oneread.derivations import emitted_record
 from oneread.derivations.emitted_record import COPIED, REFERENCES
-from oneread.errors import Conflict, OutcomeUnknown
+from oneread.errors import Conflict, OutcomeUnknown, StaleCopies
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
@@ -92,15 +92,25 @@ class RowMender(RowRewriter):
         return (yield from self._mend_entity(first.owner, findings))
 
     def _mend_entity(self, owner: bytes, findings: Sequence[Finding]) -> Plan[bool]:
+        """Does all that can be done for an entity; then raises StaleCopies if it refused a part of that."""
+        first, lacking = findings[0], list[bytes]()
         if any(each.fault.view == "commit" for each in findings):
-            yield from self._drop_unreadable(owner)
+            lacking = yield from self._drop_unreadable(owner)
+        steps = [self._follow_source(first, source) for source in lacking]
         others = [each for each in findings if each.fault.view not in ("total", "commit")]
-        right = not others or (yield from self._write_again(owner, others))
+        if others:
+            steps.append(self._write_again(owner, others))
         if any(each.fault.view == "total" for each in findings):
-            right = (yield from self._show_again(findings[0])) and right
-        for each in findings:
-            if each.fault.view == "copy":
-                right = (yield from self._follow_source(each)) and right
+            steps.append(self._show_again(first))
+        steps += [self._follow_source(each, each.source) for each in findings if each.fault.view == "copy"]
+        right, refusal = True, None
+        for step in steps:
+            try:
+                right = (yield from step) and right
+            except StaleCopies as error:
+                refusal = error
+        if refusal is not None:
+            raise refusal
         return right
 
     def drop(self, fault: Fault) -> Plan[bool]:
@@ -258,8 +268,8 @@ class RowMender(RowRewriter):
             assert stored is not None, "it was committed just now"
             yield from self._committer.claim(claim, owner, stored[VERSION].stamp)
 
-    def _drop_unreadable(self, owner: bytes) -> Plan[None]:
-        """Removes cells of commits that cannot be read, and takes the values of all sources again.
+    def _drop_unreadable(self, owner: bytes) -> Plan[list[bytes]]:
+        """Removes cells of commits that cannot be read; returns the sources whose values are to be taken again.
 
         What was still to be written has faults of its own: all that follows from the entity is compared.
         """
@@ -268,18 +278,17 @@ class RowMender(RowRewriter):
         gone = {column: row[column].stamp for column in self._scanner.unreadable(owner, row)}
         if gone:
             yield from Mutate("roots", [RowMutation(owner, deletes=gone)])
-        if any(column in (USED, USED_BY_CELLS) or column.startswith(COPY_CELL) for column in gone):
-            pointed = recorded_in(row.get(EMITTED)).get(REFERENCES, [])
-            for source in dict.fromkeys(map(source_part, pointed)):
-                yield from self._committer.take_again(source, owner)
+        if not any(column in (USED, USED_BY_CELLS) or column.startswith(COPY_CELL) for column in gone):
+            return []
+        return list(dict.fromkeys(map(source_part, recorded_in(row.get(EMITTED)).get(REFERENCES, []))))
 
-    def _follow_source(self, finding: Finding) -> Plan[bool]:
-        """Gives a holder its source's values, with every derived row that follows from them."""
+    def _follow_source(self, finding: Finding, source: bytes) -> Plan[bool]:
+        """Gives a holder a source's values, with every derived row that follows from them."""
         try:
-            yield from self._committer.take_again(finding.source, finding.owner)
+            yield from self._committer.take_again(source, finding.owner)
         except PartRefused as refused:
             reason = f"{type(refused.error).__name__}: {outbox.text_of(refused.error)}"
-            raise stale_copies(finding, self._catalog.name_of(finding.source), reason) from refused.error
+            raise stale_copies(finding, self._catalog.name_of(source), reason) from refused.error
         return True
 
     def _show_again(self, finding: Finding) -> Plan[bool]:
