@@ -249,15 +249,26 @@ def test_what_was_added_between_two_reads_of_a_row(before, now, added):
     assert row_followed_sums._added(before, now) == added
 
 
-def test_a_group_to_which_is_still_to_be_added_and_whose_tokens_cannot_be_read_is_skipped(db):
+@pytest.mark.parametrize("is_added", [False, True], ids=["not added", "added"])
+def test_a_group_whose_tokens_cannot_be_read_is_mended_as_if_nothing_that_waits_were_added(db, is_added):
+    """Who finishes the commit adds to it, for no token says that it did."""
     db.operations.apply_later()
     db.save(Vote(number=1_000, option="yes"))
     db.operations.committer._later.clear()
     key, row = row_of(db, "yes")
-    spoiled = Cell(b"{", row[WRITES].stamp + 1)
-    db.run(Mutate("counts", [RowMutation(key, {TOKENS_COLUMN: spoiled})]).__iter__())
+    stamp = row[WRITES].stamp + 1
+    puts = {TOKENS_COLUMN: Cell(b"{", stamp)}
+    if is_added:
+        puts[VALUE] = Cell(encode_amounts([134, 134]), stamp)
+    db.run(Mutate("counts", [RowMutation(key, puts)]).__iter__())
     found = db.verify(Vote)
-    assert (found.faults, found.skipped) == ((), ("Vote",))
+    assert [(fault.row, fault.mendable) for fault in found.faults] == [("VotesOf('yes')", True)]
+    assert found.skipped == ()
+    assert db.repair(Vote).clean
+    assert decode_amounts(row_of(db, "yes")[1][VALUE].value) == [133, 133]
+    db.run(db.operations.committer.recover(patience=0.0))
+    assert decode_amounts(row_of(db, "yes")[1][VALUE].value) == [134, 134]
+    assert db.verify().clean
 
 
 def is_sum(asked):
