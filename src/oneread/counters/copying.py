@@ -27,6 +27,7 @@ from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
 from oneread.store.requests import Scan
 from oneread.store.rows import Cell, Row
+from oneread.transactions import outbox
 from oneread.transactions.commit import Committer
 from oneread.transactions.native import TaskStep
 from oneread.transactions.refusals import ENDING
@@ -117,19 +118,28 @@ class CounterCopier:
         left = since + (self._sources.every(name) - self.pause) * 1000 - now
         return left <= 0 or since > now
 
-    def _copy(self, names: Sequence[str]) -> Plan[int]:
-        """Copies some counters in one transaction, else one by one; returns how many could be."""
+    def _copy(self, names: Sequence[str], before: Exception | None = None) -> Plan[int]:
+        """Copies some counters in one transaction, else one by one; returns how many could be.
+
+        An error of another library may come from outside: it is the counter's where it is met again. `before` is the
+        first one.
+        """
         try:
             yield from self._committer.step(lambda step: self._show(step, names))
-        except ENDING:
+        except (*ENDING, MemoryError):
             raise
-        except OnereadError as error:
-            if len(names) > 1:
+        except Exception as error:
+            is_foreign = not isinstance(error, OnereadError)
+            if len(names) > 1 or (is_foreign and before is None):
                 copied = 0
                 for name in names:
-                    copied += yield from self._copy([name])
+                    copied += yield from self._copy([name], None if len(names) > 1 else error)
+                if is_foreign and copied == len(names):
+                    raise
                 return copied
-            _log.warning("could not show counter %r in its entity; trying again later: %s", names[0], error)
+            if is_foreign and type(before) is not type(error):
+                raise
+            warn_of_refusal(names[0], error)
             yield from self._committer.step(lambda step: self._put_off(step, names[0]))
             return 0
         return len(names)
@@ -163,3 +173,9 @@ class CounterCopier:
             step.unit.remove("counts", key)
         else:
             step.unit.put("counts", key, {VALUE: Cell(value, later(step.unit.get("counts", key), step.now))})
+
+
+def warn_of_refusal(name: str, error: Exception) -> None:
+    """Logs why an entity does not show a counter."""
+    text = outbox.text_of(error)
+    _log.warning("could not show counter %r in its entity; trying again later: %s", name, text)

@@ -8,12 +8,11 @@ docs/decisions/0091-counters-shown-on-one-row.md.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
 
-from oneread.counters.copying import CounterCopier, CounterSources
+from oneread.counters.copying import CounterCopier, CounterSources, warn_of_refusal
 from oneread.counters.row_counters import change_settings, read_rows, try_swap
 from oneread.counters.row_marks import first_marked, mark_later, marked_rows, without_marks
 from oneread.counters.rows import MOST_SHARDS, NOTHING, Sums, encode_sums, mark_key, name_key, shard_key
@@ -27,13 +26,11 @@ from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.intents import encode_version
 from oneread.transactions.lost_answers import surely
-from oneread.transactions.refusals import ENDING
+from oneread.transactions.refusals import ENDING, PartRefused
 from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_system import ATTEMPTS
 from oneread.transactions.unit_of_work import CounterRows
-
-_log = logging.getLogger(__name__)
 
 _STATE_BYTES: Final = 7
 """Of the digest of all rows' numbers. Their sum would not do: the rows of a scan are not of one moment."""
@@ -74,8 +71,8 @@ class RowCounterCopier(CounterCopier):
                 yield from self._totals.show_counter(each)
         except ENDING:
             raise
-        except OnereadError as error:
-            _log.warning("could not show counter %r in its entity; trying again later: %s", name, error)
+        except (OnereadError, PartRefused) as error:
+            warn_of_refusal(name, error.error if isinstance(error, PartRefused) else error)
             yield from Mutate("counts", [mark_later(mark_key(key), mark, (yield from Now()))])
             return False
         yield from Mutate("counts", [without_marks(mark_key(key), mark)])

@@ -162,10 +162,15 @@ class TotalsCommitter(GroupCommitter):
         return found
 
     def show_counter(self, group: Group) -> Plan[None]:
-        """Commits the entities that show a named counter again, with its value. Raises what an entity refuses it by."""
+        """Commits the entities that show a named counter again, with its value.
+
+        Raises:
+            PartRefused: an entity refuses it.
+        """
         for holder in group.holders:
             attempt = partial(self._show, self._followers.of_groups(holder, [group]), [group], set[int]())
-            yield from in_time(self._commit_now(attempt, holder), self.clock, OPERATION)
+            showing = partial(self._commit_now, attempt, holder)
+            yield from in_time(tell_apart(showing), self.clock, OPERATION)
 
     def show_again(self, holder: bytes, groups: Sequence[Group]) -> Plan[None]:
         """Commits an entity with the numbers of groups, whatever it says to have taken of them; then what follows.

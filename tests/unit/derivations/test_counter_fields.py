@@ -219,14 +219,15 @@ def test_copies_and_adds_stay_below_bounds(url):
         assert shown.rows == other.rows + 2
 
 
-def test_an_entity_that_cannot_show_its_counter_delays_no_others(url, caplog):
+@pytest.mark.parametrize("refusal", [ValueError, ZeroDivisionError])
+def test_an_entity_that_cannot_show_its_counter_delays_no_others(url, caplog, refusal):
     class Strict(Model[int]):
         number: Key[int]
         views: int = rollup(counter("views:{number}"))
 
         def check(self):
             if self.views > 5:
-                raise ValueError("too many")
+                raise refusal("too many")
 
     class OfViews(Aggregate[Strict]):
         views: int = by(Strict.views)
@@ -244,6 +245,31 @@ def test_an_entity_that_cannot_show_its_counter_delays_no_others(url, caplog):
         db.counter("views:1").add(-5)
         db.drain()
         assert db.get(Strict, 1).views == 4
+
+
+@pytest.mark.parametrize("many", [1, 2])
+def test_an_error_that_does_not_come_back_is_no_refusal_of_a_counter(url, many, caplog):
+    """As what a signal handler raises: it goes to the caller, and nothing is put off for it."""
+    raised = []
+
+    class Shown(Model[int]):
+        number: Key[int]
+        views: int = rollup(counter("views:{number}"))
+
+        def check(self):
+            if self.views and not raised:
+                raised.append(self)
+                raise TimeoutError("an alarm went off")
+
+    with connect(url, Schema(Shown), workers=0) as db:
+        db.save_all([Shown(number=number) for number in range(many)])
+        for number in range(many):
+            db.counter(f"views:{number}").add(2)
+        with pytest.raises(TimeoutError):
+            db.drain()
+        db.drain()
+        assert [db.get(Shown, number).views for number in range(many)] == [2] * many
+        assert "could not show" not in caplog.text
 
 
 # Damage.
