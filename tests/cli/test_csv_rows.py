@@ -74,8 +74,8 @@ def test_no_line_is_read_more_than_three_times(monkeypatch):
     monkeypatch.setattr("oneread.cli.files.LINE_BYTES", 1 << 20)
     monkeypatch.setattr(module, "LINE_BYTES", 1 << 20)
     taken = []
-    take = module._Lines._take
-    monkeypatch.setattr(module._Lines, "_take", lambda self: taken.append(1) or take(self))
+    take = module._NumberedLines._take
+    monkeypatch.setattr(module._NumberedLines, "_take", lambda self: taken.append(1) or take(self))
     _rows, refused = read('a",b,"\n' * 1000)
     assert sum(last - first + 1 for first, last in refused) == 1000
     assert len(taken) <= 3003

@@ -298,7 +298,7 @@ def test_a_disk_that_refuses_is_code_3_whatever_found_it(bare, url, monkeypatch,
         raise translate(refusal, "path") from refusal
 
     places = {
-        "dump": (Path, "open", refuse, ["--out", str(tmp_path / "out.jsonl")]),
+        "dump": (import_module("oneread.cli.files"), "open_private", refuse, ["--out", str(tmp_path / "out.jsonl")]),
         "backup": (LmdbEngine, "copy_to", refuse_as_store, [str(tmp_path / "copy")]),
         "repair": (import_module("oneread.cli.repair"), "writing", refuse_as_store, []),
     }

@@ -43,7 +43,7 @@ def test_commits_that_are_applied_later(first):
 
 
 def test_every_fate_late_requests_and_tasks_of_groups_are_met():
-    check_every_fate_is_met(threads_world(seed) for seed in range(16))
+    check_every_fate_is_met(threads_world(seed) for seed in range(32))
 
 
 @pytest.mark.parametrize("name", PAIRS)

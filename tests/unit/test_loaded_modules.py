@@ -13,7 +13,7 @@ import pytest
 
 import oneread
 
-IMPORTED = ["connect", "errors", "plans", "plans.clock", "store", "store.limits"]
+IMPORTED = ["connect", "errors", "plans", "plans.clock", "starting", "store", "store.limits"]
 HEAVY = [
     "asyncio",
     "concurrent.futures",

@@ -14,8 +14,8 @@ from typing import Final
 
 from oneread.counters.copying import CounterCopier, CounterSources, warn_of_refusal
 from oneread.counters.row_counters import change_settings, read_rows, try_swap
-from oneread.counters.row_marks import first_marked, mark_later, marked_rows, without_marks
-from oneread.counters.rows import MOST_SHARDS, NOTHING, Sums, encode_sums, mark_key, name_key, shard_key
+from oneread.counters.row_marks import mark_later, marked_rows, without_marks
+from oneread.counters.rows import MOST_SHARDS, NOTHING, Sums, encode_sums, first_marked, mark_key, name_key, shard_key
 from oneread.counters.shard_rows import ShardChange, ShardRow, read_shard_row
 from oneread.errors import Conflict, OnereadError
 from oneread.plans.effects import Now, Random, Sleep

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from oneread.counters.rows import MARKS, marked_since, new_mark
+from oneread.counters.rows import MARKS, new_mark
 from oneread.counters.shard_rows import ShardChange
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Mutate
 from oneread.store.rows import Cell, Row, RowMutation
 from oneread.transactions.lost_answers import surely
-from oneread.transactions.unit_of_work import VALUE
 
 _CHANGED: Final = b"d:p:"
 
@@ -38,11 +37,6 @@ def mark_before(change: ShardChange, *, shown: bool) -> Plan[None]:
 def marked_rows(mark: Row) -> dict[int, int]:
     """The numbers of the rows that marked a counter, each with the least `m:w` that it may have afterwards."""
     return {column[-1]: cell.stamp for column, cell in mark.items()}
-
-
-def first_marked(mark: Row) -> int:
-    """When the first of the rows marked a counter, in milliseconds since 1970. Raises Corrupt."""
-    return min(marked_since({VALUE: cell}) for cell in mark.values())
 
 
 def without_marks(key: bytes, mark: Row) -> RowMutation:

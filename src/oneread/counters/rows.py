@@ -244,6 +244,11 @@ def marked_since(row: Row) -> int:
     return since
 
 
+def first_marked(mark: Row) -> int:
+    """When the first of several rows marked a counter, in milliseconds since 1970. Raises Corrupt."""
+    return min(marked_since({VALUE: cell}) for cell in mark.values())
+
+
 ONLY_SHOWN: Final = encode_settings(CounterSettings(0, 0, {}, shown=True))
 """The settings of a counter that an entity shows, and to which nothing was added."""
 

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from oneread.counters.row_marks import first_marked
-from oneread.counters.rows import MARKED, marked_since, name_of
+from oneread.counters.rows import MARKED, first_marked, marked_since, name_of
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt, UsageError
 from oneread.models.model import stored_name

@@ -67,10 +67,16 @@ EXACT = {
 }
 
 
-@pytest.mark.parametrize(("act", "bound"), EXACT.values(), ids=EXACT)
-def test_bounds_in_a_group_are_reached(db, act, bound):
-    found, most = cost_of(act, db), bound(COSTS)
-    assert (found.requests, found.rows, found.rounds) == (most.requests, most.rows, most.rounds)
+ABSENT = {"a field that no view has", "a copy of a child"}
+"""What also reads the sources that the stored entity goes with; here it has none, or is new."""
+
+
+@pytest.mark.parametrize("act", EXACT)
+def test_bounds_in_a_group_are_reached(db, act):
+    do, bound = EXACT[act]
+    cost, most = cost_of(do, db), bound(COSTS)
+    found, bounds = (cost.requests, cost.rows, cost.rounds), (most.requests, most.rows, most.rounds)
+    assert found == bounds if act not in ABSENT else all(map(int.__le__, found, bounds))
 
 
 @pytest.mark.parametrize("act", ["a number of a sum", "a field that no view has", "a child that others may hold"])

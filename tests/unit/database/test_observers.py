@@ -22,7 +22,7 @@ BOOKS = 12
 
 def test_a_get_is_seen(url):
     seen = []
-    with connect(url, Schema(Author), observers=(lambda request, _answer: seen.append(request),)) as db:
+    with connect(url, Schema(Author), observers=(lambda request, _answer: seen.append(request),), workers=0) as db:
         db.save(Author(number=1, name="Ada"))
         seen.clear()
         assert db.get(Author, 1).name == "Ada"
