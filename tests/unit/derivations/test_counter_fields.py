@@ -248,7 +248,7 @@ def test_an_entity_that_cannot_show_its_counter_delays_no_others(url, caplog, re
 
 
 @pytest.mark.parametrize("many", [1, 2])
-def test_an_error_that_does_not_come_back_is_no_refusal_of_a_counter(url, many, caplog):
+def test_an_error_that_does_not_come_back_refuses_no_counter(url, many, caplog):
     """As what a signal handler raises: it goes to the caller, and nothing is put off for it."""
     raised = []
 
