@@ -169,5 +169,5 @@ def written(table: Table) -> list[Mutate | CheckAndMutate]:
 
 def stored(engine: Engine) -> dict[tuple[Table, Families], Any]:
     """The rows of every table, as readers and as writers see them."""
-    kinds = [(table, families) for table in TABLES for families in get_args(Families)]
+    kinds: list[tuple[Table, Families]] = [(table, families) for table in TABLES for families in get_args(Families)]
     return {(table, families): engine.answer(Scan(table, ALL, 100, families=families)) for table, families in kinds}
