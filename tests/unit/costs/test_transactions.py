@@ -67,8 +67,8 @@ EXACT = {
 }
 
 
-ABSENT = {"a field that no view has", "a copy of a child"}
-"""What also reads the sources that the stored entity goes with; here it has none, or is new."""
+BELOW = {"a field that no view has": (7, 7, 7), "a copy of a child": (9, 9, 7)}
+"""What costs less than its bound, which has the sources that a stored entity goes with (docs/decisions/0117)."""
 
 
 @pytest.mark.parametrize("act", EXACT)
@@ -76,7 +76,8 @@ def test_bounds_in_a_group_are_reached(db, act):
     do, bound = EXACT[act]
     cost, most = cost_of(do, db), bound(COSTS)
     found, bounds = (cost.requests, cost.rows, cost.rounds), (most.requests, most.rows, most.rounds)
-    assert found == bounds if act not in ABSENT else all(map(int.__le__, found, bounds))
+    assert found == BELOW.get(act, bounds)
+    assert all(map(int.__le__, found, bounds))
 
 
 @pytest.mark.parametrize("act", ["a number of a sum", "a field that no view has", "a child that others may hold"])
