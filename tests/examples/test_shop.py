@@ -411,7 +411,7 @@ MISTAKES = {
     "unknown option": (["report", "--db", "lmdb://x?fast=1"], "lmdb: URLs do not have this option"),
     "no store": (["report", "--db", "lmdb://nowhere"], "the path has no store"),
     "no store to rename in": (["rename", "--db", "lmdb://nowhere", "1", "STAR"], "the path has no store"),
-    "no store in memory": (["page", "--db", "memory://", "17850"], "name one on disk"),
+    "no store in memory": (["page", "--db", "memory://", "17850"], "there is no store here"),
     "no number": (["page", "Ada"], "'Ada' is not a whole number above 0"),
     "no customer": (["page", "--db", STORE, "1"], "there is no customer 1; there is 1"),
     "too long a page": (["page", "--db", STORE, "--limit", "1001", "CUSTOMER"], "max_limit=1000"),

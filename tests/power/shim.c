@@ -170,6 +170,7 @@ static int opened(int fd, int flags, int was_there, const char *path) {
     return fd;
 }
 
+/* A file without a name is gone with its program: after a power failure nothing of it is there. */
 #define OPEN(folder, name, call)                                                          \
     start();                                                                              \
     mode_t mode = 0;                                                                      \
@@ -181,7 +182,7 @@ static int opened(int fd, int flags, int was_there, const char *path) {
         va_end(more);                                                                     \
     }                                                                                     \
     absolute(folder, name, path);                                                         \
-    if (!watched(path)) return call;                                                      \
+    if (!watched(path) || (flags & O_TMPFILE) == O_TMPFILE) return call;                  \
     int was_there = !access(path, F_OK);                                                  \
     return opened(call, flags, was_there, path)
 

@@ -209,7 +209,7 @@ class Programs(Proof):
         self.database = self.programs[abs(number)]
         self._steps += 1
         self.do(step)
-        if not isinstance(step, DeleteStep) and not self._has_tasks():
+        if not isinstance(step, DeleteStep) and not self.has_tasks():
             self.check_entities(self.database)
 
     def _run_tasks(self):
@@ -217,8 +217,8 @@ class Programs(Proof):
             each.run(each.operations.outbox.finish_waiting())
         self.oracle.delete_with_sources()
 
-    def _has_tasks(self):
-        return super()._has_tasks() or bool(self.database.run(Scan("system", JOURNAL, 1).__iter__()))
+    def has_tasks(self):
+        return super().has_tasks() or bool(self.database.run(Scan("system", JOURNAL, 1).__iter__()))
 
     def look(self):
         for each in self.programs:

@@ -167,6 +167,7 @@ BY_SCHEDULE = {
     "totals of groups": row_child_totals_mutations.BY_SWITCHES,
     "former groups": row_former_groups.BY_SCHEDULE,
     "building of feeds": test_row_building.BY_SCHEDULE,
+    "verifications": row_verifying.BY_SWITCHES,
 }
 """The rules that no short search finds by seeds, and the schedules that find them."""
 

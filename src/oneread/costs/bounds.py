@@ -45,6 +45,17 @@ class Term(msgspec.Struct, frozen=True):
     rounds: int = 0
     shared: str = ""
 
+    def scaled(self, times: int) -> Term:
+        """The term of what is done so many times."""
+        return msgspec.structs.replace(
+            self,
+            requests=self.requests * times,
+            rounds=self.rounds * times,
+            rows=self.rows * times,
+            bytes=self.bytes * times,
+            typical=self.typical * times,
+        )
+
     def __str__(self) -> str:
         mark = "+" if self.requests else " "
         return f"{mark} {self.act:5} {self.table:6} {self.rows:>9,} {self.what} ({self.because})"
@@ -163,9 +174,9 @@ class BoundBuilder:
             self._terms[place] = msgspec.structs.replace(term, rounds=rounds if term.requests else 0)
             rounds = 0 if term.requests else rounds
 
-    def add_bound(self, bound: Bound) -> None:
-        """Adds the terms of another bound."""
-        self._terms.extend(bound.terms)
+    def add_bound(self, bound: Bound, times: int = 1) -> None:
+        """Adds the terms of another bound, each of what is done so many times."""
+        self._terms.extend(bound.terms if times == 1 else [term.scaled(times) for term in bound.terms])
         self._undeclared.update(bound.undeclared)
 
     @property

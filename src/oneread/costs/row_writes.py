@@ -89,8 +89,7 @@ class OneRowWrites(Writes):
         claims = sum(rows for cost, rows in own if cost.form.sort == "claim")
         if claims and self._expires(cls):
             freed = self.bound(WriteCall("delete", self._catalog.kinds[cls].cls), "delete")
-            for _ in range(claims * times):
-                total.add_bound(freed)
+            total.add_bound(freed, claims * times)
 
     def _expires(self, cls: type) -> bool:
         """Whether entities expire, or rows of them."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from oneread.costs.bounds import Bound, BoundBuilder, Term
+from oneread.costs.bounds import Bound, BoundBuilder
 from oneread.costs.sizes import Size
 
 _ONE_ROW: Final = frozenset({"row", "marker", "mark", "marked", "commit", "clear", "unmark"})
@@ -31,9 +31,9 @@ def shared_commit(writes: Sequence[tuple[Bound, int]]) -> BoundBuilder:
     for bound, times in writes:
         total.note_undeclared(frozenset(bound.undeclared))
         for term in bound.terms:
-            each = _scaled(term, times)
+            each = term.scaled(times)
             if term.shared == AGAIN:
-                each = _scaled(term, times * (1 + has_mark))
+                each = term.scaled(times * (1 + has_mark))
             elif term.shared:
                 number = term.rows if term.shared in _ONE_ROW else each.rows
                 each = msgspec.structs.replace(
@@ -52,14 +52,3 @@ def shared_commit(writes: Sequence[tuple[Bound, int]]) -> BoundBuilder:
 def hold_size(key: Size) -> Size:
     """A hold of a child on its root."""
     return Size(2 * key.most + 203, 30)
-
-
-def _scaled(term: Term, times: int) -> Term:
-    return msgspec.structs.replace(
-        term,
-        requests=term.requests * times,
-        rounds=term.rounds * times,
-        rows=term.rows * times,
-        bytes=term.bytes * times,
-        typical=term.typical * times,
-    )

@@ -88,9 +88,9 @@ def check_waiting(oracle: Oracle, audit: Audit, operations: Operations) -> None:
 
 
 def rewrite_all(oracle: Oracle, audit: Audit, driver: SyncDriver, operations: Operations) -> None:
-    """Saves every entity once more, unchanged; raises Offence for the first that cannot be saved."""
+    """Saves every entity that writers find once more, unchanged; raises Offence for the first that cannot be saved."""
     for entity in list(audit.entities().values()):
-        if oracle.is_expired(entity):
+        if oracle.is_absent(entity):
             continue
         try:
             driver.run(operations.save(entity), Trace())

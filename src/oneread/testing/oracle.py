@@ -9,7 +9,7 @@ Slow and short on purpose. See "Semantics" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -107,15 +107,19 @@ class Oracle:
         """Saves several with their versions as one commit; a unique value may move from one to another."""
         if self.one_by_one and len(entities) > 1:
             return [self.save(*each) for each in entities]
+        return self._save_all(entities)
+
+    def _save_all(self, entities: Sequence[tuple[Any, int]], patched: Place | None = None) -> list[Any]:
         given = dict(self._given)
         try:
             numbered = [(self._numbered(each), version) for each, version in entities]
             changes = [
-                (place, self._stamped(each, self._present(place), version or self.clock_of(place)))
+                (place, self._stamped(each, before, version or self.clock_of(place)))
                 for each, version in numbered
                 for place in [place_of(each)]
+                for before in [self._present(place) if place == patched else self._written(place)]
             ]
-            self._change(changes)
+            self._change(changes, patched)
         except Exception:
             self._given = given
             raise
@@ -142,7 +146,7 @@ class Oracle:
 
     def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""
-        if self._present(place_of(entity)) is not None:
+        if self._written(place_of(entity)) is not None:
             raise AlreadyExists("an entity with this key exists", owner=place_name(place_of(entity)))
         return self.save(entity, version)
 
@@ -158,7 +162,11 @@ class Oracle:
             name: change.apply(getattr(before, name)) if isinstance(change, FieldStep) else change
             for name, change in changes.items()
         }
-        return self.save(msgspec.structs.replace(before, **applied), version)
+        after = msgspec.structs.replace(before, **applied)
+        if self._goes(before, after):
+            raise NotFound("there is no such entity", key=key)
+        saved: M = self._save_all([(after, version)], place_of(after))[0]
+        return saved
 
     def delete(self, model: type[AnyModel], *key: object) -> None:
         """Deletes an entity; does nothing if there is none, or one of another variant."""
@@ -176,6 +184,10 @@ class Oracle:
         """The entity; None if there is none."""
         found = self._present((root_model(model), key))
         return found if isinstance(found, model) else None
+
+    def is_absent(self, entity: AnyModel) -> bool:
+        """Whether an entity is absent to who writes it: it has expired, or a source that it goes with was deleted."""
+        return self.is_expired(entity) or self._goes(entity, entity)
 
     def together(self, changes: Iterable[Callable[[], object]]) -> None:
         """Does several changes as one commit: all or none; unique values are looked at behind the last."""
@@ -209,13 +221,18 @@ class Oracle:
         held = self.held.get(place)
         return None if held is None or self.is_expired(held.entity) else held.entity
 
-    def _change(self, changes: Sequence[tuple[Place, Any]]) -> None:
+    def _written(self, place: Place) -> AnyModel | None:
+        """What a save finds."""
+        held = self.held.get(place)
+        return None if held is None or self.is_absent(held.entity) else held.entity
+
+    def _change(self, changes: Sequence[tuple[Place, Any]], patched: Place | None = None) -> None:
         """Applies all changes or none, and recomputes everything."""
         held, ever = dict(self.held), set(self.ever)
         try:
             self._let_go()
             for place, entity in changes:
-                self._apply(place, entity)
+                self._apply(place, entity, is_patch=place == patched)
             self._let_go()
             self.settle()
             self._refuse_taken()
@@ -223,12 +240,12 @@ class Oracle:
             self.held, self.ever = held, ever
             raise
 
-    def _apply(self, place: Place, entity: AnyModel | None) -> None:
+    def _apply(self, place: Place, entity: AnyModel | None, *, is_patch: bool) -> None:
         before = self.held.pop(place, None)
         if entity is None:
             self._refuse_referenced(place)
             return
-        if before is not None and self.is_expired(before.entity):
+        if before is not None and (self.is_expired if is_patch else self.is_absent)(before.entity):
             before = None
         if before is not None and type(before.entity) is not type(entity):
             raise AlreadyExists("an entity of another variant has this key", owner=place_name(place))
@@ -276,7 +293,7 @@ class Oracle:
 
     def waiting(self) -> list[Place]:
         """The entities that are to be deleted with their source and are still there."""
-        return [place for place, held in self.held.items() if self._lost(held.entity, set())]
+        return [place for place, held in self.held.items() if self._goes(held.entity, held.entity)]
 
     def _without_sources(self, refused: set[Place]) -> set[Place]:
         gone: set[Place] = set()
@@ -284,14 +301,16 @@ class Oracle:
         while grown:
             grown = False
             for place, held in self.held.items():
-                if place not in gone | refused and self._lost(held.entity, gone) and not self.waits(place):
+                if place not in gone | refused and self._goes(held.entity, held.entity, gone) and not self.waits(place):
                     gone.add(place)
                     grown = True
         return gone
 
-    def _lost(self, entity: AnyModel, gone: set[Place]) -> bool:
-        going = [field for field in self._fields[type(entity)].values() if field.on_delete == "delete"]
-        return any(target in gone or target not in self.held for field in going for target in targets_of(field, entity))
+    def _goes(self, before: AnyModel, after: AnyModel, gone: Collection[Place] = ()) -> bool:
+        """Whether a source that an entity goes with, before a change and after it, is not there, or in `gone`."""
+        going = [field for field in self._fields[type(before)].values() if field.on_delete == "delete"]
+        kept = [target for field in going for target in targets_of(field, before) if target in targets_of(field, after)]
+        return any(target in gone or target not in self.held for target in kept)
 
     def _holders(self, place: Place) -> set[Place]:
         """The entities that forbid the delete of one."""

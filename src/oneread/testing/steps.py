@@ -22,7 +22,7 @@ from oneread.database.pages import Query, page
 from oneread.database.patches import as_arguments
 from oneread.database.transaction import TransactionWork
 from oneread.derivations.changes import Mode
-from oneread.errors import InvalidKey, InvalidValue, LimitExceeded, OnereadError, UsageError
+from oneread.errors import InvalidKey, InvalidValue, LimitExceeded, NotFound, OnereadError, UsageError
 from oneread.models.model import key_of
 from oneread.plans.plan import Plan
 from oneread.plans.retry import retrying
@@ -88,8 +88,10 @@ class SaveStep(WriteStep, frozen=True):
         return [database.create(self.entity) if self.mode == "create" else database.save(self.entity)]
 
     def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:
-        if self.mode == "keep" and (kept := oracle.get(type(self.entity), *key_of(self.entity))) is not None:
-            return [kept]
+        if self.mode == "keep":
+            kept: Any = oracle.get(type(self.entity), *key_of(self.entity))
+            if kept is not None and not oracle.is_absent(kept):
+                return [kept]
         return [(oracle.create if self.mode == "create" else oracle.save)(self.entity, *versions)]
 
 
@@ -148,10 +150,10 @@ class UpsertStep(WriteStep, frozen=True):
         return [database.upsert(self.entity, **as_arguments(self.changes))]
 
     def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:
-        model, key = type(self.entity), key_of(self.entity)
-        if oracle.get(model, *key) is None:
+        try:
+            return [oracle.patch(type(self.entity), key_of(self.entity), self.changes, *versions)]
+        except NotFound:
             return [oracle.save(self.entity, *versions)]
-        return [oracle.patch(model, key, self.changes, *versions)]
 
 
 class DeleteStep(WriteStep, frozen=True):

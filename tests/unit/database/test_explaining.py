@@ -170,7 +170,7 @@ def test_an_explanation_holds_a_bound(shop):
 
 def test_counters_are_explained_without_a_request(url):
     asked = []
-    with connect(url, SCHEMA, observers=(lambda *each: asked.append(each),)) as db:
+    with connect(url, SCHEMA, workers=0, observers=(lambda *each: asked.append(each),)) as db:
         asked.clear()
         explained = db.explain.by(NUMBERS).counter_add("votes:42", keep={"hour": 3}, once=True)
         assert explained.call == "counter('votes:42').add(once=...)"
