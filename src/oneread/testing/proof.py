@@ -118,8 +118,8 @@ class Proof:
         except NOT_TAKEN as refusal:
             self.refused[type(refusal).__name__] += 1
             if isinstance(step, SaveAllStep):
-                stored: Any = refusal.facts.get("stored", 0)
-                self.oracle.save_all([(each, 0) for each in step.entities[:stored]])
+                saved_before: Any = refusal.facts.get("saved", 0)
+                self.oracle.save_all([(each, 0) for each in step.entities[:saved_before]])
             return refusal
         except REFUSALS as refusal:
             self.refused[type(refusal).__name__] += 1
