@@ -8,8 +8,8 @@ import argparse
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations
+from multiprocessing import get_context
 from typing import NamedTuple
 
 from tests.schemas.features import DECLARED, VERBS, features_of, pairs, verbs_of
@@ -50,8 +50,8 @@ def report(seeds, jobs, show=print):
     features, both, verbs, operations, failures = Counter(), Counter(), Counter(), 0, {}
     chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
     began = time.monotonic()
-    with ProcessPoolExecutor(jobs, max_tasks_per_child=8) as pool:
-        for number, found in enumerate(pool.map(try_seeds, chunks), 1):
+    with get_context("spawn").Pool(jobs, maxtasksperchild=8) as pool:
+        for number, found in enumerate(pool.imap(try_seeds, chunks), 1):
             features += found.features
             both += found.pairs
             verbs += found.verbs
