@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from oneread import Aggregate, Index, Key, Model, Schema, by, connect, rollup, total
+from oneread import Aggregate, Index, Key, Model, Ref, Schema, by, connect, reference, rollup, total
 from oneread.errors import InvalidValue, Unsupported, UsageError
 from tools.docs import stores
 
@@ -19,6 +19,15 @@ class User(Model[int]):
 
 class Names(Index[User]):
     name: str = by(User.name)
+
+
+class Writer(Model[int]):
+    number: Key[int]
+
+
+class Book(Model[int]):
+    number: Key[int]
+    writer: Ref[Writer] = reference(on_delete="delete")
 
 
 class Item(Model[int]):
@@ -65,6 +74,16 @@ def save_all(url, *, spans):
         assert [row.number for row in db.page(User)] == ([] if spans else [1])
 
 
+def batch(url, *, spans):
+    with connect(url, Schema(Writer, Book), workers=0) as db:
+        db.save_all([Writer(number=1), Book(number=1, writer=Writer.at(1))])
+        with db.bulk() as bulk:
+            bulk.delete(Writer, 1)
+            bulk.save(Writer(number=1))
+        assert len(db.page(Writer)) == 1
+        assert len(db.page(Book)) == spans
+
+
 def page_right_behind(url, *, spans):
     with connect(url, SCHEMA, workers=0) as db:
         db.save(User(number=1, name="a"))
@@ -99,6 +118,7 @@ def removed_rows(url, *, spans):
 SHOWN = {
     "`transact` over two entities that are in no group": transact,
     "`save_all`": save_all,
+    "a batch of `bulk`": batch,
     "a page right behind a save": page_right_behind,
     "a total with a constraint": constrained_total,
     "the row of an entry that went": removed_rows,
