@@ -95,6 +95,7 @@ _LEFT_OUT = {
         unit/database/test_deleted_with_source.py test_what_is_made_again_in_its_batch_deletes_no_holder
         unit/transfer/test_bulk.py
         unit/database/test_sequences.py test_a_batch_takes_numbers_in_its_order_or_none
+        unit/feeds/test_following.py test_a_commit_of_many_changes_leaves_the_rest_to_tasks
         unit/derivations/test_rollups.py test_a_batch_shows_each_entity_as_it_is_at_the_end
     """,
     ("row", CONSTRAINTS): """
@@ -155,11 +156,6 @@ _LEFT_OUT = {
     ("row", "what cannot show a number is set aside, and the commit that makes it is made: rollups.md"): """
         unit/derivations/test_group_indexes.py test_numbers_that_cannot_be_in_a_key_refuse_the_commit
             test_holders_whose_change_cannot_be_listed_are_set_aside
-    """,
-    ("row", "a defect: a commit gives a new member one entry more than `inline`"): """
-        unit/database/test_freshness.py test_a_page_includes_ones_own_join
-        unit/feeds/test_following.py test_a_commit_of_many_changes_leaves_the_rest_to_tasks
-            test_the_newest_items_come_back_at_once
     """,
 }
 
