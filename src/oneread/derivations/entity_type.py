@@ -201,13 +201,7 @@ class EntityType:
             MissingReference: a new reference to nothing.
             InvalidKey: a value that a view needs in its key cannot be in a key.
         """
-        filled: dict[str, Copy[Any]] = {}
-        for each in self._copies:
-            keys = refs[each.name]
-            if keys:
-                copy = self._fill_copy(each, entity, keys[0], inputs)
-                if copy is not getattr(entity, each.name):
-                    filled[each.name] = copy
+        filled = self._fill_copies(key, entity, refs, inputs)
         for each in self._plain:
             self._check(each, entity, refs[each.name], inputs)
         before = inputs.before
@@ -307,6 +301,19 @@ class EntityType:
         """The shown groups whose numbers a commit may change."""
         return [group for shown in self.shown for group in shown.touched(before, after)]
 
+    def _fill_copies(self, key: bytes, entity: Model[Any], refs: Refs, inputs: FillInputs) -> dict[str, Copy[Any]]:
+        """The copies that are not as given."""
+        filled: dict[str, Copy[Any]] = {}
+        for each in self._copies:
+            keys = refs[each.name]
+            if keys:
+                copy = self._fill_copy(each, entity, keys[0], inputs)
+                if keys[0] == key:
+                    copy = self._own_copy(each, entity, copy, inputs)
+                if copy is not getattr(entity, each.name):
+                    filled[each.name] = copy
+        return filled
+
     def _fill_copy(self, reference: Reference, entity: Model[Any], key: bytes, inputs: FillInputs) -> Copy[Any]:
         before, given = inputs.before, getattr(entity, reference.name)
         if before.entity is not None:
@@ -321,6 +328,13 @@ class EntityType:
             return reference.fill(given.ref, source.entity, source.used)
         reference.refuse_missing(entity, source)
         return reference.filled_copy(given, source)
+
+    def _own_copy(self, reference: Reference, entity: Model[Any], copy: Copy[Any], inputs: FillInputs) -> Copy[Any]:
+        """The copy of an entity that copies itself, of what is written; what it copies from others follows later."""
+        is_new = inputs.before.entity is None or not reference.accepts(self.cls)
+        if is_new or any("." in route for _name, route in reference.routes):
+            return copy
+        return reference.fill(copy.ref, entity, {})
 
     def _check(self, reference: Reference, entity: Model[Any], keys: list[bytes], inputs: FillInputs) -> None:
         known = reference.keys(inputs.before.entity)

@@ -16,6 +16,7 @@ from oneread import (
     Ref,
     Schema,
     by,
+    connect,
     count,
     greatest,
     least,
@@ -372,3 +373,27 @@ def test_a_copy_two_entities_away_cannot_be_shown_whole():
 
     with pytest.raises(InvalidDeclaration, match=r"two entities away.*Author.name"):
         Schema(User, Tag, Post, Line, Row)
+
+
+class Chief(Copy["Worker"]):
+    name: str
+    chief: Ref["Worker"] | None
+
+
+class Worker(Model[int]):
+    number: Key[int]
+    name: str
+    chief: Chief | None = None
+
+
+def test_an_entity_that_copies_itself_is_returned_as_it_is_stored(url):
+    with connect(url, Schema(Worker), workers=0) as db:
+        db.save(Worker(number=1, name="a"))
+        written = [
+            db.save(Worker(number=1, name="b", chief=Chief.of(1))),
+            db.save(Worker(number=1, name="c", chief=Chief.of(1))),
+            db.patch(Worker, 1, name="d"),
+        ]
+        assert [each.chief.name for each in written] == ["b", "c", "d"]
+        assert db.get(Worker, 1) == written[-1]
+        assert db.verify().clean
