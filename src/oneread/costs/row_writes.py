@@ -86,16 +86,9 @@ class OneRowWrites(Writes):
 
     def _add_expired(self, total: BoundBuilder, cls: type, own: Sequence[ViewRows], times: int) -> None:
         """An entity that has expired gives up each unique value that another one wants: at most, it is deleted."""
-        claims = sum(rows for cost, rows in own if cost.form.sort == "claim")
-        if claims and self._expires(cls):
-            freed = self.bound(WriteCall("delete", self._catalog.kinds[cls].cls), "delete")
-            total.add_bound(freed, claims * times)
-
-    def _expires(self, cls: type) -> bool:
-        """Whether entities expire, or rows of them."""
-        kind = self._catalog.kinds[cls]
-        views = [view for each in self._models_of(kind) for view in self._catalog.entity_types[each].derivations]
-        return kind.prefix in self._catalog.expiries or any(view.has_expiries for view in views)
+        found = self._freed(cls, own, times)
+        if found:
+            total.add_bound(self._deletion(cls), found)
 
     def is_bounded(self, write: WriteCall) -> bool:
         try:

@@ -102,8 +102,36 @@ class Writes:
                     self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
         self._add_totals(total, touched)
         log_costs.add_written(total, self._watched)
+        if write.verb != "delete":
+            self._add_attempts(total, write)
         total.make_one_round()
         return total.bound(name, write.cls.__name__)
+
+    def _add_attempts(self, total: BoundBuilder, write: WriteCall) -> None:
+        """An attempt finds a value with an entity that has expired; the next one deletes that first, and may find more.
+
+        All attempts are one transaction of the store.
+        """
+        found = self._freed(write.cls, self._own_rows(write), write.entities)
+        if found:
+            read = [each for each in total.terms if each.act != "write"]
+            for term in read:
+                total.add_term(term.scaled(found))
+            total.add_bound(self._deletion(write.cls), found * (found + 1) // 2)
+
+    def _freed(self, cls: type, own: Sequence[ViewRows], times: int) -> int:
+        """How many entities that have expired may have unique values that others want."""
+        claims = sum(cost.rows for cost, rows in own if rows and cost.form.sort == "claim")
+        return claims * times if claims and self._expires(cls) else 0
+
+    def _deletion(self, cls: type) -> Bound:
+        return self.bound(WriteCall("delete", self._catalog.kinds[cls].cls), "delete")
+
+    def _expires(self, cls: type) -> bool:
+        """Whether entities expire, or rows of them."""
+        kind = self._catalog.kinds[cls]
+        views = [view for each in self._models_of(kind) for view in self._catalog.entity_types[each].derivations]
+        return kind.prefix in self._catalog.expiries or any(view.has_expiries for view in views)
 
     def is_bounded(self, write: WriteCall) -> bool:  # noqa: ARG002 - of a store that spans rows
         """Whether the write has a bound, however full the store is."""
