@@ -13,7 +13,7 @@ import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.copies import Refs
+from oneread.derivations.copies import Refs, keys_of
 from oneread.derivations.decisions import CommitAttempt, LookedAt, decision, deletion, is_same, look_at
 from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
@@ -248,7 +248,7 @@ class Save(_Writing):
             return ()
 
     def hints(self) -> Iterable[bytes]:
-        return _flat(self._refs)
+        return keys_of(self._refs)
 
     def links(self, seen: Root) -> Iterable[bytes]:
         if not self._entity_type.going or seen.body is None:
@@ -331,7 +331,7 @@ class Patch(_Writing):
         ]
 
     def hints(self) -> Iterable[bytes]:
-        return () if self._otherwise is None else _flat(self._catalog.type_of(self._otherwise).refs(self._otherwise))
+        return () if self._otherwise is None else keys_of(self._catalog.type_of(self._otherwise).refs(self._otherwise))
 
     def groups(self, seen: Root) -> Sequence[Group]:
         if self._otherwise is not None:
@@ -554,7 +554,7 @@ class Reemit(_Writing):
         return True
 
     def hints(self) -> Iterable[bytes]:
-        return () if self._looked is None else _flat(self._looked.refs)
+        return () if self._looked is None else keys_of(self._looked.refs)
 
     def _read(self, seen: Root) -> tuple[EntityState, Refs]:
         """The state and its references, decoded once."""
@@ -564,7 +564,7 @@ class Reemit(_Writing):
         return looked.state, looked.refs
 
     def links(self, seen: Root) -> Iterable[bytes]:
-        return _flat(self._read(seen)[1])
+        return keys_of(self._read(seen)[1])
 
     def groups(self, seen: Root) -> Sequence[Group]:
         """All that the entity shows."""
@@ -582,7 +582,7 @@ class Reemit(_Writing):
         plain = reemission(entity_type, self.key, attempt, refs, known)
         if plain is not None:
             return plain
-        readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
+        readable = [key for key in keys_of(refs) if known[key].entity is not None or not known[key].existed]
         inputs = FillInputs(before, known, readable, now=sources.now, trusts_record=True)
         filled = entity_type.fill(self.key, entity, refs, inputs)
         found = decision(self._catalog, entity_type, self.key, filled, attempt)
@@ -615,10 +615,6 @@ def _stale_sources(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
 def _is_other(catalog: Catalog, key: bytes, seen: Root, entity_type: EntityType) -> bool:
     """Whether a root row has no entity of this class, so that one that is stored there needs all of its totals."""
     return seen.body is None or catalog.kind_of(key).layouts.class_of(seen.body) is not entity_type.cls
-
-
-def _flat(refs: Refs) -> list[bytes]:
-    return [key for keys in refs.values() for key in keys]
 
 
 def followers(catalog: Catalog) -> FollowChanges:

@@ -263,6 +263,11 @@ Refs: TypeAlias = dict[str, list[bytes]]
 """Field name to the keys of the root rows that it refers to."""
 
 
+def keys_of(refs: Refs) -> list[bytes]:
+    """The sources of all fields."""
+    return [key for keys in refs.values() for key in keys]
+
+
 def compile_refs(cls: type[Model[Any]], references: Sequence[Reference]) -> Callable[[object], Refs]:
     """The function that finds the root rows an entity refers to, generated: `Reference.keys` of each of its fields.
 

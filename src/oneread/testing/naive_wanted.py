@@ -10,7 +10,7 @@ from oneread.derivations.views import Feed, View
 from oneread.models.paths import Path, path_of
 from oneread.models.references import copied_names
 from oneread.models.types import Named
-from oneread.testing.naive_entities import AnyModel, Referring, Route, source_route
+from oneread.testing.naive_entities import AnyModel, Place, Referring, Route, source_route, targets_of
 from oneread.testing.naive_feeds import feed_paths
 
 
@@ -57,6 +57,23 @@ class WantedValues:
         for target in self._models:
             if issubclass(target, field.variant) and far[0] in target.__struct_fields__:
                 self._want(target, far)
+
+    def back_references(self, entity: AnyModel) -> set[tuple[Place, frozenset[Route]]]:
+        """The sources that must reach an entity, each with what one of its fields takes of it."""
+        taken: dict[str, set[Route]] = {}
+        for name, route in self.routes[type(entity)]:
+            taken.setdefault(name, set()).add(route)
+        return {
+            (target, frozenset(taken.get(field.name, set()) - {("deleted",)}))
+            for field in self._fields[type(entity)].values()
+            if field.name in taken or field.on_delete == "delete"
+            for target in targets_of(field, entity)
+        }
+
+    def holds_on(self, entity: AnyModel) -> set[Place]:
+        """What an entity forbids to delete."""
+        fields = self._fields[type(entity)].values()
+        return {target for field in fields if field.on_delete == "refuse" for target in targets_of(field, entity)}
 
 
 def viewed_class(view: type[View[Any]], names: Named) -> type:

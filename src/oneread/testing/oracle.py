@@ -78,7 +78,7 @@ class Oracle:
         self._types: dict[type, dict[str, Any]] = {}
         self._fields: dict[type, Referring] = {cls: referring_fields(cls, self._names) for cls in self.models}
         self._fields |= {view: {} for view in self.views}  # a group refers, and has nothing of what it refers to
-        self._wanted = WantedValues(self.models, self.views, self._fields, self._names).routes
+        self._wanted = WantedValues(self.models, self.views, self._fields, self._names)
         self._rollups = {cls: totals_of(cls) for cls in self.models}
         self._empty_totals = {cls: empty_totals_of(cls, self._names) for cls in self.models}
         self.counters = NaiveCounters()
@@ -314,7 +314,7 @@ class Oracle:
 
     def _holders(self, place: Place) -> set[Place]:
         """The entities that forbid the delete of one."""
-        return {held_at for held_at, held in self.held.items() if place in self._holds_on(held.entity)}
+        return {held_at for held_at, held in self.held.items() if place in self._wanted.holds_on(held.entity)}
 
     def _refuse_referenced(self, place: Place) -> None:
         for holder in self._holders(place):
@@ -341,7 +341,7 @@ class Oracle:
         for place, held in list(self.held.items()):
             cls = type(held.entity)
             seen = dict(held.seen)
-            for name, route in self._wanted[cls]:
+            for name, route in self._wanted.routes[cls]:
                 field = self._fields[cls][name]
                 targets = targets_of(field, held.entity)
                 source = self._source(field, targets[0]) if targets else None
@@ -579,25 +579,9 @@ class Oracle:
         for view in self.views:
             counted.update(_naive(view).counted(self, view))
         entities = [held.entity for held in self.held.values()]
-        counted["views", "back-references"] = sum(len(self._back_references(each)) for each in entities)
-        counted["views", "holds"] = sum(len(self._holds_on(each)) for each in entities)
+        counted["views", "back-references"] = sum(len(self._wanted.back_references(each)) for each in entities)
+        counted["views", "holds"] = sum(len(self._wanted.holds_on(each)) for each in entities)
         return counted
-
-    def _back_references(self, entity: AnyModel) -> set[tuple[Place, frozenset[Route]]]:
-        """The sources that must reach an entity, each with what one of its fields takes of it."""
-        taken: dict[str, set[Route]] = {}
-        for name, route in self._wanted[type(entity)]:
-            taken.setdefault(name, set()).add(route)
-        return {
-            (target, frozenset(taken.get(field.name, set()) - {("deleted",)}))
-            for field in self._fields[type(entity)].values()
-            if field.name in taken or field.on_delete == "delete"
-            for target in targets_of(field, entity)
-        }
-
-    def _holds_on(self, entity: AnyModel) -> set[Place]:
-        fields = self._fields[type(entity)].values()
-        return {target for field in fields if field.on_delete == "refuse" for target in targets_of(field, entity)}
 
 
 class NaiveView(NamedTuple):
