@@ -50,6 +50,8 @@ _LEFT_OUT = {
             test_a_transaction_is_one_entry_and_a_large_one_several
         unit/database/test_worker.py test_the_worker_sweeps_the_tokens_of_counters
         unit/costs/test_budgets.py test_a_transaction_is_counted_with_its_body
+        unit/evolution/test_building_feeds.py test_a_feed_that_can_be_read_follows_while_another_is_built
+        unit/evolution/test_rolling.py test_reads_the_schema_row_once
         unit/feeds/test_following.py test_publishing_to_a_hundred_members test_deleting_an_item_of_a_hundred_members
             test_joining test_leaving test_a_page_is_one_range_read
         unit/web/test_streams.py test_a_stream_begins_behind_its_cursor_and_ends_by_itself
@@ -130,8 +132,17 @@ _LEFT_OUT = {
         unit/database/test_unfinished_commits.py test_where_transactions_span_rows_there_are_none
         unit/database/test_waiting.py test_a_store_that_spans_rows_has_nothing_to_leave
     """,
-    ("row", "a program under an older schema is refused when its lease ends: fence of the commit protocol"): """
-        unit/evolution/test_added_ttl.py test_an_added_ttl_masks_at_once_and_is_swept_after_its_backfill
+    ("row", "root rows of deleted entities stay, and what has any is not dropped: decisions/0076"): """
+        unit/evolution/test_changed_feeds.py test_marks_are_taken_away_when_they_are_deleted
+        unit/evolution/test_migrate.py test_a_model_once_it_is_empty test_again_of_a_model_is_nothing_to_do
+            test_an_entity_that_comes_to_be_while_its_model_is_dropped_is_kept_and_the_drop_refused
+            test_a_model_without_living_entities_is_dropped_with_what_is_left_of_deleted_ones
+    """,
+    (
+        "row",
+        "takes a minute, as many programs die in turn; test_building_changed_feeds.py",
+    ): """
+        unit/evolution/test_building_feeds.py test_a_backfill_is_killed_again_and_again_beside_live_writes
     """,
     ("row", "its world does tasks as stores do whose commits span rows; properties/test_row_large_groups.py"): """
         unit/feeds/test_counting.py
@@ -148,6 +159,7 @@ _LEFT_OUT = {
             test_a_store_that_changes_one_row_at_a_time_refuses_it_under_any_schema
         unit/database/test_drains_after_refusals.py
             test_a_drain_waits_for_a_commit_that_shares_the_marker_of_a_refused_write
+        unit/evolution/test_building_totals.py test_what_older_programs_write_until_their_lease_is_over_counts_too
     """,
     ("row", "removed rows stay until a purge, and those that are passed over count: one-row.md"): """
         unit/database/test_marking.py test_items_that_expired_and_were_not_swept_are_not_counted
@@ -156,6 +168,7 @@ _LEFT_OUT = {
     ("row", "what cannot show a number is set aside, and the commit that makes it is made: rollups.md"): """
         unit/derivations/test_group_indexes.py test_numbers_that_cannot_be_in_a_key_refuse_the_commit
             test_holders_whose_change_cannot_be_listed_are_set_aside
+        unit/evolution/test_building_group_indexes.py test_a_group_that_cannot_be_listed_is_refused_by_name
     """,
 }
 
@@ -188,7 +201,7 @@ BY_HAND = {
     **dict.fromkeys(("docs", "examples"), "the pages and the sites say on which stores they run"),
     **dict.fromkeys(
         (
-            "cli", "properties", "unit/costs", "unit/counters", "unit/evolution", "unit/transactions", "unit/transfer",
+            "cli", "properties", "unit/costs", "unit/counters", "unit/transactions", "unit/transfer",
             "unit/verify", "unit/models/test_constraints.py", "unit/models/test_differences_levels.py",
             "unit/models/test_json_numbers.py", "unit/models/test_references_as_json.py",
             "unit/models/test_retyped_values.py", "unit/web/applications.py", "unit/web/posts.py",
@@ -208,6 +221,8 @@ BY_HAND = {
         ),
         _ONE_KIND,
     ),
+    "unit/evolution/test_backfill.py": "counts, kills and damages requests; its programs share an engine in memory",
+    "unit/evolution/test_leased_fence.py": "is about the leases that only stores have which change one row at a time",
     "unit/database/test_printing.py": "the engine of a URL is in what is printed",
     "unit/database/test_cursors.py": "only the key for cursors of an engine is asked for",
     "unit/database/test_set_aside.py": "two tests are of LMDB, which has a worker by default",

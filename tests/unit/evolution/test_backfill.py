@@ -46,6 +46,7 @@ from tests.unit.evolution.growing import (
     Store,
     fill,
 )
+from tests.unit.evolution.stores import only_read
 
 
 @pytest.fixture
@@ -446,12 +447,11 @@ class TestARun:
         with pytest.raises(UsageError):
             new.backfill(**option)
 
-    def test_needs_a_store_that_can_be_written(self, tmp_path):
-        url = f"lmdb://{tmp_path}/store?durability=none"
+    def test_needs_a_store_that_can_be_written(self, url):
         with connect(url, OLD, workers=0) as database:
             fill(database)
         connect(url, NEW, workers=0).close()
-        with connect(f"{url.partition('?')[0]}?read_only=true", NEW) as database, pytest.raises(StoreError):
+        with connect(only_read(url), NEW) as database, pytest.raises(StoreError):
             database.backfill()
 
 

@@ -23,7 +23,7 @@ from oneread.errors import InvalidKey, NotReady, SchemaMismatch
 from oneread.evolution import backfill
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
-from tests.unit.evolution.stores import SPANS, end_lease, is_clean, url_of
+from tests.unit.evolution.stores import end_lease
 
 
 def declared(*, index=True, condition=False, by_points=False, renamed=False, shows=True):
@@ -69,9 +69,9 @@ def stored(db, top):
     return db.run(Scan("views", RowRange.under(prefix), 1000, families="dm").__iter__())
 
 
-@pytest.fixture(params=SPANS)
-def url(request, tmp_path, monkeypatch):
-    url = url_of(request.param, tmp_path, monkeypatch)
+@pytest.fixture
+def filled(url):
+    """The URL of a store of the program before."""
     schema, vote, _votes, _top = declared(index=False)
     with connect(url, schema, workers=0) as db:
         db.save_all([vote(number=number, on="abcd"[number % 4], value=number - 5) for number in range(14)])
@@ -86,34 +86,34 @@ def right(db, votes):
     return sorted(((row.on, row.votes, row.score) for row in rows), key=lambda row: (-row[1], row[0]))
 
 
-def test_it_is_not_ready_until_it_is_built(url):
+def test_it_is_not_ready_until_it_is_built(filled):
     schema, _vote, votes, top = declared()
-    with connect(url, schema, workers=0) as db:
+    with connect(filled, schema, workers=0) as db:
         with pytest.raises(NotReady):
             db.page(top)
-        assert is_clean(db)
+        assert db.verify().clean
         assert db.backfill().done
         assert listed(db, top) == right(db, votes)
         assert len(listed(db, top)) == 4
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_what_is_written_meanwhile_is_right(url):
+def test_what_is_written_meanwhile_is_right(filled):
     schema, vote, votes, top = declared()
-    with connect(url, schema, workers=0) as db:
+    with connect(filled, schema, workers=0) as db:
         db.save(vote(number=100, on="a", value=3))
         db.delete(vote, 3)
         db.patch(vote, 4, on="e")
         assert db.backfill().done
         assert listed(db, top) == right(db, votes)
         assert [row[0] for row in listed(db, top)] == ["a", "b", "c", "d", "e"]
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_rows_of_numbers_that_an_older_program_changed_are_removed(url):
+def test_rows_of_numbers_that_an_older_program_changed_are_removed(filled):
     older, old_vote, *_views = declared(index=False)
     newer, vote, votes, top = declared()
-    with connect(url, older, workers=0) as before, connect(url, newer, workers=0) as db:
+    with connect(filled, older, workers=0) as before, connect(filled, newer, workers=0) as db:
         db.save(vote(number=100, on="a", value=3))
         before.save(old_vote(number=101, on="a", value=3))
         db.save(vote(number=102, on="a", value=3))
@@ -121,15 +121,15 @@ def test_rows_of_numbers_that_an_older_program_changed_are_removed(url):
         assert db.backfill().done
         assert len(stored(db, top)) == 4
         assert listed(db, top) == right(db, votes)
-        assert is_clean(db)
+        assert db.verify().clean
         end_lease(before)
         with pytest.raises(SchemaMismatch):
             before.save(old_vote(number=103, on="a", value=3))
 
 
-def test_it_continues_where_it_was_killed(url, monkeypatch):
+def test_it_continues_where_it_was_killed(filled, monkeypatch):
     schema, vote, votes, top = declared()
-    with connect(url, schema, workers=0) as db:
+    with connect(filled, schema, workers=0) as db:
         db.save_all([vote(number=1000 + number, on=f"word {number}", value=number) for number in range(30)])
         monkeypatch.setattr(backfill, "BATCH", 7)
         write, written = backfill.Backfill._write_rows, []
@@ -158,16 +158,16 @@ def test_it_continues_where_it_was_killed(url, monkeypatch):
         assert db.backfill().done
         assert not {key for keys in written for key in keys} & set(rest)
         assert listed(db, top) == right(db, votes)
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_another_index_is_built_beside_the_former_one(url):
+def test_another_index_is_built_beside_the_former_one(filled):
     first, *_rest, first_top = declared()
     second, _vote, votes, top = declared(by_points=True)
-    with connect(url, first, workers=0) as db:
+    with connect(filled, first, workers=0) as db:
         db.backfill()
         assert len(listed(db, first_top)) == 4
-    with connect(url, second, workers=0) as db:
+    with connect(filled, second, workers=0) as db:
         with pytest.raises(NotReady):
             db.page(top)
         assert db.backfill().done
@@ -175,48 +175,48 @@ def test_another_index_is_built_beside_the_former_one(url):
             (row.score for page in db.scan(votes) for row in page), reverse=True
         )
         assert len(stored(db, top)) == 4
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_an_aggregate_that_is_rebuilt_renews_its_index(url):
+def test_an_aggregate_that_is_rebuilt_renews_its_index(filled):
     first, *_rest = declared()
     second, _vote, votes, top = declared(condition=True)
-    with connect(url, first, workers=0) as db:
+    with connect(filled, first, workers=0) as db:
         db.backfill()
-    with connect(url, second, workers=0) as db:
+    with connect(filled, second, workers=0) as db:
         for view in (votes, top):
             with pytest.raises(NotReady):
                 db.page(view)
         assert db.backfill().done
         assert listed(db, top) == right(db, votes)
         assert sum(row[1] for row in listed(db, top)) == 8
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_a_renamed_number_keeps_the_rows(url):
+def test_a_renamed_number_keeps_the_rows(filled):
     first, *_rest = declared()
     second, vote, _votes, top = declared(renamed=True)
-    with connect(url, first, workers=0) as db:
+    with connect(filled, first, workers=0) as db:
         db.backfill()
-    with connect(url, second, workers=0) as db:
+    with connect(filled, second, workers=0) as db:
         assert [row[1] for row in listed(db, top)] == [4, 4, 3, 3]
         db.delete(vote, 0)
         assert [row[1] for row in listed(db, top)] == [4, 3, 3, 3]
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_an_empty_store_needs_no_backfill(tmp_path):
+def test_an_empty_store_needs_no_backfill(url):
     schema, vote, _votes, top = declared()
-    with connect(f"lmdb://{tmp_path}/store", schema, workers=0) as db:
+    with connect(url, schema, workers=0) as db:
         db.save(vote(number=1, on="a", value=3))
         assert listed(db, top) == [("a", 1, 3)]
 
 
-def test_a_program_that_does_not_know_it_is_cut_off_where_it_is_readable_at_once(tmp_path):
-    url = f"lmdb://{tmp_path}/store"
+def test_a_program_that_does_not_know_it_is_cut_off_where_it_is_readable_at_once(url):
     older, old_vote, *_rest = declared(index=False)
     newer, *_rest, top = declared()
     with connect(url, older, workers=0) as before, connect(url, newer, workers=0) as db:
+        end_lease(before)
         with pytest.raises(SchemaMismatch):
             before.save(old_vote(number=1, on="a", value=1))
         assert listed(db, top) == []
@@ -240,8 +240,7 @@ def long_words(*, index):
     return (Schema(Word, Words, WordsByTwo) if index else Schema(Word, Words)), Word, WordsByTwo
 
 
-def test_a_group_that_cannot_be_listed_is_refused_by_name(tmp_path):
-    url = f"lmdb://{tmp_path}/store"
+def test_a_group_that_cannot_be_listed_is_refused_by_name(url):
     older, old_word, _view = long_words(index=False)
     newer, word, view = long_words(index=True)
     with connect(url, older, workers=0) as db:
@@ -261,11 +260,10 @@ def test_a_group_that_cannot_be_listed_is_refused_by_name(tmp_path):
         db.patch(word, 1, one="x")
         assert db.backfill().done
         assert [(row.one, len(row.two)) for row in db.page(view)] == [("x", 140), ("short", 4)]
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_one_that_is_dropped_leaves_nothing(tmp_path):
-    url = f"lmdb://{tmp_path}/store"
+def test_one_that_is_dropped_leaves_nothing(url):
     first, vote, _votes, top = declared()
     with connect(url, first, workers=0) as db:
         db.save(vote(number=1, on="a", value=3))
@@ -275,10 +273,10 @@ def test_one_that_is_dropped_leaves_nothing(tmp_path):
     with connect(url, second, workers=0) as db:
         assert db.backfill().done
         assert db.run(Scan("views", RowRange.under(prefix), 10).__iter__()) == []
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_references_in_groups_keep_it_when_their_class_is_renamed(tmp_path):
+def test_references_in_groups_keep_it_when_their_class_is_renamed(url):
     def site(name):
         space = {"__annotations__": {"word": Key[str]}, "__module__": __name__, "stored_as": "Tag"}
         made = type(Model)(name, (Model,), space)
@@ -297,7 +295,6 @@ def test_references_in_groups_keep_it_when_their_class_is_renamed(tmp_path):
 
         return Schema(made, Use, UsesOf, TagsByUse), made, Use, TagsByUse
 
-    url = f"lmdb://{tmp_path}/store"
     schema, tag, use, view = site("Tag")
     with connect(url, schema, workers=0) as db:
         db.save(tag(word="a"))

@@ -19,7 +19,6 @@ from oneread import (
     to_json,
 )
 from oneread.errors import NotReady
-from tests.unit.evolution.stores import SPANS, is_clean, url_of
 
 
 def without_totals():
@@ -59,9 +58,9 @@ def with_totals(*, only_good=False):
     return Schema(Answer, AnswersOf, Question, QuestionsByAnswers), Answer, Question, QuestionsByAnswers
 
 
-@pytest.fixture(params=SPANS)
-def url(request, tmp_path, monkeypatch):
-    url = url_of(request.param, tmp_path, monkeypatch)
+@pytest.fixture
+def filled(url):
+    """The URL of a store of the program before."""
     schema, answer, question = without_totals()
     with connect(url, schema, workers=0) as db:
         db.save_all([question(number=number, title="?") for number in range(3)])
@@ -69,9 +68,9 @@ def url(request, tmp_path, monkeypatch):
     return url
 
 
-def test_a_total_is_empty_until_it_is_built(url):
+def test_a_total_is_empty_until_it_is_built(filled):
     schema, _answer, question, by_answers = with_totals()
-    with connect(url, schema, workers=0) as db:
+    with connect(filled, schema, workers=0) as db:
         found = db.get(question, 0)
         assert repr(found) == "Question(number=0, title='?')"
         assert to_json(found) == b'{"number":0,"title":"?"}'
@@ -82,12 +81,12 @@ def test_a_total_is_empty_until_it_is_built(url):
         assert db.backfill().done
         assert [db.get(question, number).answers for number in range(3)] == [4, 3, 0]
         assert [(row.source.key, row.answers) for row in db.page(by_answers).rows] == [((0,), 4), ((1,), 3), ((2,), 0)]
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_what_is_written_while_totals_are_built_counts_once(url):
+def test_what_is_written_while_totals_are_built_counts_once(filled):
     schema, answer, question, _view = with_totals()
-    with connect(url, schema, workers=0) as db:
+    with connect(filled, schema, workers=0) as db:
         db.save(answer(number=10, question=question.at(2)))
         assert not hasattr(db.patch(question, 1, title="!"), "answers")
         assert not hasattr(db.save(question(number=0, title="?")), "answers")
@@ -99,25 +98,25 @@ def test_what_is_written_while_totals_are_built_counts_once(url):
         assert not hasattr(db.page(question).rows[0], "answers")
         assert db.backfill().done
         assert [db.get(question, number).answers for number in range(4)] == [3, 2, 1, 1]
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_a_total_of_another_condition_is_built_again(url):
+def test_a_total_of_another_condition_is_built_again(filled):
     schema, *_classes = with_totals()
-    with connect(url, schema, workers=0) as db:
+    with connect(filled, schema, workers=0) as db:
         db.backfill()
     schema, _answer, question, by_answers = with_totals(only_good=True)
-    with connect(url, schema, workers=0) as db:
+    with connect(filled, schema, workers=0) as db:
         assert not hasattr(db.get(question, 0), "answers")
         assert db.backfill().done
         assert [db.get(question, number).answers for number in range(3)] == [2, 1, 0]
         assert [row.answers for row in db.page(by_answers).rows] == [2, 1, 0]
-        assert is_clean(db)
+        assert db.verify().clean
 
 
-def test_a_second_program_sees_totals_when_they_are_built(url):
+def test_a_second_program_sees_totals_when_they_are_built(filled):
     schema, _answer, question, _view = with_totals()
-    with connect(url, schema, workers=0) as reader, connect(url, schema, workers=0) as db:
+    with connect(filled, schema, workers=0) as reader, connect(filled, schema, workers=0) as db:
         assert not hasattr(reader.get(question, 0), "answers")
         assert db.backfill().done
         reader.run(reader.operations.refresh())
@@ -125,9 +124,9 @@ def test_a_second_program_sees_totals_when_they_are_built(url):
         assert reader.get(question, 0).answers == 4
 
 
-def test_an_entity_without_its_totals_can_be_saved(url):
+def test_an_entity_without_its_totals_can_be_saved(filled):
     schema, _answer, question, _view = with_totals()
-    with connect(url, schema, workers=0) as db:
+    with connect(filled, schema, workers=0) as db:
         found = db.get(question, 0)
         db.save(found)
         db.backfill()
@@ -152,8 +151,7 @@ def items(*, shows_votes):
     return Schema(Vote, VotesOf, Item), Vote, Item
 
 
-def test_what_older_programs_write_until_their_lease_is_over_counts_too(tmp_path, monkeypatch):
-    url = url_of("row", tmp_path, monkeypatch)
+def test_what_older_programs_write_until_their_lease_is_over_counts_too(url):
     older, vote, item = items(shows_votes=False)
     newer, _vote, showing = items(shows_votes=True)
     with connect(url, older, workers=0) as before:

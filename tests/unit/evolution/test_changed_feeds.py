@@ -85,11 +85,6 @@ def post(number):
     return Post(number=number, group=Group.at("chess"), made_at=NOW - timedelta(hours=number), groups=f"{number}")
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def url(request, tmp_path):
-    return f"memory://{tmp_path.name}" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none"
-
-
 @pytest.fixture(params=OPTIONS)
 def options(request):
     return OPTIONS[request.param]

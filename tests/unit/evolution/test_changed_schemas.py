@@ -28,21 +28,10 @@ from oneread import (
     total,
     within,
 )
-from oneread.database._sync.database import Database
-from oneread.database.open import opened
 from oneread.derivations.schema_rows import stored_schema
-from oneread.engines.memory import MemoryEngine
 from oneread.errors import InvalidDeclaration, InvalidValue, NotReady, SchemaMismatch
-from oneread.plans.sync_driver import SyncDriver
-from oneread.plans.trace import Trace
 from tests.golden.rows import rows_of
-
-
-class Kept(MemoryEngine):
-    """What lasts longer than the database that was opened on it."""
-
-    def close(self):
-        pass
+from tests.unit.evolution.stores import end_lease, only_read
 
 
 class Stores:
@@ -50,7 +39,6 @@ class Stores:
 
     def __init__(self, url):
         self.url = url
-        self.engine = Kept() if url == "memory://" else None
         self.now = 1_000_000
 
     def clock(self):
@@ -59,15 +47,12 @@ class Stores:
 
     def open(self, *declarations):
         schema = declarations[0] if isinstance(declarations[0], Schema) else Schema(*declarations)
-        if self.engine is None:
-            return connect(self.url, schema, workers=0, clock=self.clock)
-        driver = SyncDriver(self.engine, self.clock)
-        return Database(driver, driver.run(opened(schema, read_only=False), Trace()))
+        return connect(self.url, schema, workers=0, clock=self.clock)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def store(request, tmp_path):
-    return Stores("memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none")
+@pytest.fixture
+def store(url):
+    return Stores(url)
 
 
 def made(name, base, fields, /, **values):
@@ -701,6 +686,7 @@ def test_an_older_program_is_cut_off_by_another_layout_at_once(store):
     old.save(one(number=1, a="x"))
     new = store.open(two)
     new.save(two(number=2, b="y"))
+    end_lease(old)
     with pytest.raises(SchemaMismatch):
         old.save(one(number=3, a="z"))
     assert old.get(one, 1).a == "x"
@@ -720,14 +706,14 @@ def test_an_older_program_is_cut_off_by_a_model_that_shows_what_it_changes(store
         store.open(person)
 
 
-def test_a_read_only_program_of_a_schema_that_changes_nothing_is_let_in(tmp_path):
+def test_a_read_only_program_of_a_schema_that_changes_nothing_is_let_in(url):
     cls = note({"a": str})
-    with connect(f"lmdb://{tmp_path}/store?durability=none", Schema(cls), workers=0) as db:
+    with connect(url, Schema(cls), workers=0) as db:
         db.save(cls(number=1, a="x"))
-    with connect(f"lmdb://{tmp_path}/store?read_only=true", Schema(cls)) as db:
+    with connect(only_read(url), Schema(cls)) as db:
         assert db.get(cls, 1).a == "x"
     with pytest.raises(SchemaMismatch):
-        connect(f"lmdb://{tmp_path}/store?read_only=true", Schema(note({"a": str, "b": int}, b=1)))
+        connect(only_read(url), Schema(note({"a": str, "b": int}, b=1)))
 
 
 def test_a_field_that_is_new_where_another_is_gone_may_be_a_renamed_one(store):

@@ -36,8 +36,7 @@ def schema(copied):
 
 
 @pytest.fixture
-def url(tmp_path):
-    url = f"lmdb://{tmp_path}/db"
+def filled(url):
     declared, vote, _view = schema(Before)
     with connect(url, declared, workers=0) as db:
         db.save(Post(number=1, title="T"))
@@ -45,15 +44,15 @@ def url(tmp_path):
     return url
 
 
-def test_rows_are_kept_and_copies_follow(url):
+def test_rows_are_kept_and_copies_follow(filled):
     declared, vote, view = schema(After)
-    with migration(url, declared) as upkeep:
+    with migration(filled, declared) as upkeep:
         plan = upkeep.plan()
         assert [(each.what, each.field, each.after) for each in plan.differences] == [
             ("renamed", "post.headline", "post.headline")
         ]
         assert plan.builds == ()
-    with connect(url, declared, workers=0) as db:
+    with connect(filled, declared, workers=0) as db:
         assert (db.get(vote, 1).post.headline, db.page(view)[0].post.headline) == ("T", "T")
         assert db.verify().clean
         db.backfill(wait=0, quiet=0, fence=True)
@@ -62,6 +61,6 @@ def test_rows_are_kept_and_copies_follow(url):
         assert db.verify().clean
 
 
-def test_the_same_name_written_with_shown_is_the_same_schema(url):
-    with migration(url, schema(Same)[0]) as upkeep:
+def test_the_same_name_written_with_shown_is_the_same_schema(filled):
+    with migration(filled, schema(Same)[0]) as upkeep:
         assert upkeep.plan().differences == ()

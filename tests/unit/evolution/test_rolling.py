@@ -32,14 +32,15 @@ from oneread.errors import InvalidValue, SchemaMismatch
 from oneread.evolution.migrate import plan_migration
 from oneread.transactions.root import BODY
 from tests.golden.rows import rows_of
+from tests.unit.evolution.stores import end_lease, only_read
 from tests.unit.evolution.test_changed_schemas import Stores, made, note
 
 BIG = 2**70
 
 
-@pytest.fixture(params=["memory", "lmdb"])
-def store(request, tmp_path):
-    return Stores("memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none")
+@pytest.fixture
+def store(url):
+    return Stores(url)
 
 
 OLD = note({"a": str, "c": int}, c=0)
@@ -175,6 +176,7 @@ class TestAnOlderProgram:
         old.patch(OLD, 2, c=5)
         assert new.backfill(fence=True).done
         before = rows_of(new)
+        end_lease(old)
         with pytest.raises(SchemaMismatch, match="newer program has upgraded"):
             old.patch(OLD, 2, c=6)
         assert rows_of(new) == before
@@ -206,18 +208,15 @@ class TestAnOlderProgram:
                 assert again.get(OLD, 2).c == another.get(NEW, 2).c == 8
             assert newest.verify().clean
 
-    def test_that_may_only_read_is_let_in(self, tmp_path):
-        url = f"lmdb://{tmp_path}/store"
-        with connect(f"{url}?durability=none", Schema(OLD), workers=0) as db:
+    def test_that_may_only_read_is_let_in(self, url):
+        with connect(url, Schema(OLD), workers=0) as db:
             db.save(OLD(number=1, a="x"))
-        with connect(f"{url}?durability=none", Schema(NEW), workers=0) as db:
+        with connect(url, Schema(NEW), workers=0) as db:
             db.patch(NEW, 1, first=3)
-        with connect(f"{url}?read_only=true", Schema(OLD)) as db:
+        with connect(only_read(url), Schema(OLD)) as db:
             assert db.get(OLD, 1) == OLD(number=1, a="x")
 
-    def test_learns_in_an_event_loop_too(self, tmp_path):
-        url = f"lmdb://{tmp_path}/store?durability=none"
-
+    def test_learns_in_an_event_loop_too(self, url):
         async def main():
             async with connect_async(url, Schema(OLD), workers=0) as old:
                 await old.save(OLD(number=1, a="x"))
@@ -343,6 +342,7 @@ def test_a_view_over_a_new_field_is_built_while_the_older_program_writes(store):
             assert new.backfill(fence=True).done
             assert [row.source.key for row in new.page(view, 5)] == [(1,)]
             assert new.verify().clean
+            end_lease(old)
             with pytest.raises(SchemaMismatch):
                 old.patch(OLD, 1, c=2)
 
