@@ -46,6 +46,11 @@ from oneread.store.limits import KEY_BYTES, ROW_HOLDERS
 
 _WHOLE: Final = ("save", "create", "get_or_create")
 
+_ENDLESS: Final = (
+    "this write has no bound on a store that changes one row at a time: an entity that has expired gives up its unique"
+    " value, what copies it follows and may want the value of another one that has expired, without end"
+)
+
 _PAGE: Final = 100
 """Holds of one request."""
 
@@ -89,6 +94,24 @@ class OneRowWrites(Writes):
         found = self._freed(cls, own, times)
         if found:
             total.add_bound(self._deletion(cls), found)
+
+    def _deletion(self, cls: type) -> Bound:
+        root = self._catalog.kinds[cls].cls
+        looked, rest = set[type](), [root]
+        while rest:
+            each = rest.pop()
+            if each not in looked:
+                looked.add(each)
+                rest += self._freed_by_delete(each)
+                if root in rest:
+                    raise Unsupported(_ENDLESS, model=root, holders=[each.__name__])
+        return super()._deletion(cls)
+
+    def _freed_by_delete(self, root: type) -> set[type]:
+        """The models whose expired entities give up what the holders of a deleted entity want when they follow."""
+        steps = [step for level in self._levels(WriteCall("delete", root)) for step in level]
+        wanting = [step for step in steps if not step[1].is_deleted and self._freed(step[0], self._touched(step), 1)]
+        return {self._catalog.kinds[cls].cls for cls, _fields in wanting}
 
     def is_bounded(self, write: WriteCall) -> bool:
         try:

@@ -2,13 +2,32 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Annotated
 
 import pytest
+from msgspec import Meta
 
 from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
-from oneread import Copy, Feed, Index, Key, Model, Schema, by, connect, descending, newest, on, shown
+from oneread import (
+    Copy,
+    Feed,
+    Index,
+    Key,
+    Model,
+    Schema,
+    by,
+    connect,
+    descending,
+    expires,
+    field,
+    newest,
+    on,
+    shown,
+    within,
+)
 from oneread import each as every
-from oneread.costs import declared, row_writes
+from oneread.costs import declared
+from oneread.costs.writes import Writes
 from oneread.errors import Unsupported
 from oneread.testing.clock import START, Clock
 from tests.simulation.feed_models import Membership, Post
@@ -29,17 +48,18 @@ class Followed(Index[Parent]):
     number: int = by(Parent.number)
 
 
-def test_who_takes_a_value_of_what_has_expired_stays_within_the_bound(monkeypatch):
+@pytest.mark.parametrize("span", ["row", "rows"])
+def test_who_takes_a_value_of_what_has_expired_stays_within_the_bound(span, monkeypatch):
     schema, clock = Schema(*EXPIRING.models, *EXPIRING.views, inline=0), Clock()
-    with connect("memory://?span=row", schema, workers=0, clock=clock) as db:
+    with connect("memory://" if span == "rows" else "memory://?span=row", schema, workers=0, clock=clock) as db:
         db.save(User(number=1))
         db.save(Session(token="a", who=Who.of(1), nick="x", until=clock.now + timedelta(seconds=9)))
         clock.tick(10)
         found = db.cost(db.save(Session(token="b", who=Who.of(1), nick="x")))
         assert db.get(Nick, "x").source.key == ("b",)
-    assert found.requests <= declared.of(schema, span="row").save(Session).requests
-    monkeypatch.setattr(row_writes.OneRowWrites, "_add_expired", lambda *_given: None)
-    assert found.requests > declared.of(schema, span="row").save(Session).requests
+    assert found.requests <= declared.of(schema, span=span).save(Session).requests
+    monkeypatch.setattr(Writes, "_freed", lambda *_given: 0)
+    assert found.requests > declared.of(schema, span=span).save(Session).requests
 
 
 @pytest.mark.parametrize(("field", "value"), [("name", "new"), ("land", "y")])
@@ -168,3 +188,32 @@ def test_a_delete_without_end_has_no_bound():
     assert "delete Twig" not in [each.name for each in costs.table()]
     with pytest.raises(Unsupported, match="without end"):
         costs.delete(Twig)
+
+
+class Named(Copy["Leaf"]):
+    name: str
+
+
+class Leaf(Model[int]):
+    ttl = expires("until")
+    number: Key[int]
+    name: str
+    words: Annotated[list[str], Meta(max_length=1_000_000)]
+    until: datetime
+    named: Named | None = None
+
+
+class Words(Index[Leaf]):
+    unique = True
+    word: str = by(every(Leaf.words))
+
+
+class Names(Words):
+    where = field(within(Leaf.named, Named.name)).is_none()
+
+
+def test_values_that_are_freed_one_after_the_other_have_a_bound_unless_they_may_without_end():
+    costs = declared.of(Schema(Leaf, Words), span="row")
+    assert len(costs.save(Leaf).terms) < 100
+    with pytest.raises(Unsupported, match="without end"):
+        declared.of(Schema(Leaf, Names), span="row").save(Leaf)
