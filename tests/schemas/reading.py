@@ -84,7 +84,8 @@ class Reader:
         try:
             self.db.mark(view, *member, seen=wanted)
         except MissingReference:
-            absent = [each for each in member if isinstance(each, Ref) and not self.exists(each)]
+            refs = [each.ref if isinstance(each, Copy) else each for each in member]
+            absent = [each for each in refs if isinstance(each, Ref) and not self.exists(each)]
             check_same(f"{view.__name__}: marks are of a member who exists", True, bool(absent))
             return
         marked = self.db.operations.marking.feed(view)
