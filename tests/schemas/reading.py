@@ -79,16 +79,19 @@ class Reader:
 
     def mark(self, view, member, rows):
         """Marks an entry of a member's feed: it and all behind it are seen then, and the others are counted."""
+        marked = self.db.operations.marking.feed(view)
         before = first_seen(self.db.marks(view, *member), rows)
         wanted = self.chance.choice([*rows, True])
         try:
             self.db.mark(view, *member, seen=wanted)
         except MissingReference:
-            refs = [each.ref if isinstance(each, Copy) else each for each in member]
-            absent = [each for each in refs if isinstance(each, Ref) and not self.exists(each)]
-            check_same(f"{view.__name__}: marks are of a member who exists", True, bool(absent))
+            parts = self.db.operations.catalog.entity_types[marked.kind.cls].references
+            refs = [each for each in member if isinstance(each, Ref)]
+            absent = [
+                self.oracle.get(part.access.target, *ref.key) is None for part, ref in zip(parts, refs, strict=True)
+            ]
+            check_same(f"{view.__name__}: marks are of a member who exists", True, any(absent))
             return
-        marked = self.db.operations.marking.feed(view)
         kept = self.db.find(marked.kind.cls, *marked.values(member))
         if kept is not None:
             self.oracle.save(kept)
@@ -97,9 +100,6 @@ class Reader:
         check_same(f"{view.__name__}: the first seen", expected, first_seen(self.db.marks(view, *member), rows))
         found = self.db.unread(view, *member, limit=len(rows) + 1)
         check_same(f"{view.__name__}: unseen", expected, found.unseen)
-
-    def exists(self, ref):
-        return ref.refers_to is None or self.oracle.get(ref.refers_to, *ref.key) is not None
 
     def narrow(self, view, rows):
         """Pages of the first key fields of a row, and within bounds of the next one."""
