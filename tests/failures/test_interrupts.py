@@ -17,12 +17,14 @@ import threading
 import pytest
 
 from oneread import Key, Model, Schema, connect
+from oneread.costs.budgets import budget
 from oneread.engines.lmdb import LmdbEngine, environment
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
 from oneread.engines.memory import MemoryEngine
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import Closed
+from oneread.plans.allowance import CURRENT
 from oneread.plans.effects import Together
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
@@ -314,6 +316,28 @@ def test_plans_that_run_together_interrupted_at_any_bytecode():
     at_once = threading.Barrier(3)
     assert sorted(driver.gather([lambda: at_once.wait(30)] * 3)) == [0, 1, 2]
     driver.close()
+
+
+def test_a_budget_interrupted_at_any_bytecode_ends_with_its_block():
+    """At the latest when the exception is forgotten, and what it met."""
+
+    def act():
+        with budget(requests=1) as spent:
+            assert CURRENT.get() is not before
+            assert spent.requests == 0
+
+    tried = 0
+    gc.freeze()  # what is there already need not be looked at each time
+    with budget():
+        before = CURRENT.get()
+        for _nth in interruptions(act, stride=1, keep=False):
+            tried += 1
+            assert CURRENT.get() is before
+            act()
+            assert CURRENT.get() is before
+    gc.unfreeze()
+    assert CURRENT.get() is None
+    assert tried > 50
 
 
 class Held:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from oneread.errors import UsageError
-from oneread.plans.allowance import CURRENT, Allowance
+from oneread.plans.allowance import CURRENT, Allowance, leave
 from oneread.plans.trace import Cost
 
 
@@ -75,7 +75,7 @@ class budget:  # noqa: N801 - reads as the statement it is: with budget(requests
         UsageError: a limit is not a whole number of 0 or more; or the block ends in another task than it began in.
     """
 
-    __slots__ = ("_limits", "_token")
+    __slots__ = ("_allowance", "_limits", "_token")
 
     def __init__(
         self,
@@ -84,6 +84,7 @@ class budget:  # noqa: N801 - reads as the statement it is: with budget(requests
         rows: int | None = None,
         bytes: int | None = None,  # noqa: A002 - the name that costs have everywhere
     ) -> None:
+        self._allowance: Allowance | None = None
         for name, limit in (("requests", requests), ("rows", rows), ("bytes", bytes)):
             if limit is not None and (type(limit) is not int or limit < 0):
                 raise UsageError("expected a whole number, 0 or more, or None for no limit", **{name: limit})
@@ -93,16 +94,29 @@ class budget:  # noqa: N801 - reads as the statement it is: with budget(requests
     def __enter__(self) -> SpentBudget:
         if self._token is not None:
             raise UsageError("this budget is in use; create another one")
-        allowance = Allowance(self._limits, outer=CURRENT.get())
-        self._token = CURRENT.set(allowance)
-        return SpentBudget(allowance)
+        self._allowance = Allowance(self._limits, outer=CURRENT.get())
+        spent = SpentBudget(self._allowance)
+        try:
+            self._token = CURRENT.set(self._allowance)
+            return spent
+        except BaseException:  # interrupted: the block does not begin
+            self.__del__()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        token, self._token = self._token, None
-        assert token is not None
+        assert self._token is not None
         try:
-            CURRENT.reset(token)
+            CURRENT.reset(self._token)
         except ValueError:
             raise UsageError("a budget must end in the task or thread in which it began") from error
+        finally:
+            self._token = None
+
+    def __del__(self) -> None:
+        """An interrupt may leave the block before any line of `__exit__`: then the last reference ends it."""
+        allowance = getattr(self, "_allowance", None)  # an interrupted `__init__` has not set it
+        if allowance is not None:
+            leave(allowance)
+            self._token = None

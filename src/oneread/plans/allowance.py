@@ -104,3 +104,9 @@ class Allowance:
 
 CURRENT: Final[ContextVar[Allowance | None]] = ContextVar("oneread_allowance", default=None)
 """The innermost allowance of this thread or task."""
+
+
+def leave(allowance: Allowance) -> None:
+    """Makes the outer allowance the innermost one, where that is still this one."""
+    if CURRENT.get() is allowance:
+        CURRENT.set(allowance.outer)

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from oneread.errors import OnereadError, UsageError
-from oneread.plans.allowance import CURRENT, Allowance
+from oneread.plans.allowance import CURRENT, Allowance, leave
 
 if TYPE_CHECKING:
     from oneread.store.cache import CacheUse
@@ -139,11 +139,11 @@ class Telemetry:
         if collection is not None:
             about["db.collection.name"] = collection
         spent = Allowance(_UNLIMITED, outer=CURRENT.get())
-        token = CURRENT.set(spent)
         called = name if collection is None else f"{name} {collection}"
         started = perf_counter()
         failure: BaseException | None = None
         try:
+            CURRENT.set(spent)
             if self._tracer is None:
                 yield
             else:
@@ -167,7 +167,7 @@ class Telemetry:
             failure = error
             raise
         finally:
-            CURRENT.reset(token)
+            leave(spent)
             self._record(called, about, spent, perf_counter() - started, failure)
 
     def _record(

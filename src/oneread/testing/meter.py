@@ -14,7 +14,7 @@ import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import UsageError
-from oneread.plans.allowance import CURRENT, Allowance
+from oneread.plans.allowance import CURRENT, Allowance, leave
 from oneread.plans.trace import Cost, Trace
 from oneread.store.keys import view_part
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
@@ -126,11 +126,11 @@ class Meter:
         spent = Spent()
         with self._turn:
             self._open.append(spent)
-        token = CURRENT.set(spent.allowance)
         try:
+            CURRENT.set(spent.allowance)
             yield spent
         finally:
-            CURRENT.reset(token)
+            leave(spent.allowance)
             with self._turn:
                 self._open.remove(spent)
 
