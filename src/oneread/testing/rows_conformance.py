@@ -235,12 +235,11 @@ def seen_while_changing(change: Callable[[int], None], looks: list[Callable[[], 
 
 def changed_by_its_caller(rows: RowTransaction, row: Row) -> None:
     """Replaces row `b` by `row`, and changes the dicts that were given and read."""
-    given: dict[bytes, Row | None] = {b"b": dict(row)}
-    rows.replace("roots", given)
-    (dict_given,) = given.values()
-    given.clear()
-    for each in (dict_given, *rows.read("roots", [b"a", b"b"], "dm")):
+    given = dict(row)
+    rows.replace("roots", {b"b": given})
+    for each in (given, *rows.read("roots", [b"a", b"b"], "dm")):
         assert each == row
+        assert each is not None
         each.clear()
     for _key, seen in rows.scan("roots", ALL, 9, families="dm"):
         assert seen == row
