@@ -352,7 +352,7 @@ def test_another_number_of_values_is_another_view(url):
     for most in (2, 4):
         kept, lines, schema = line_of(most)
         with connect(url, schema, workers=0) as db:
-            db.backfill()
+            db.backfill(quiet=0)
             expected = ["w4", "w3", "w2", "w1"][:most]
             assert (db.get(kept, 1).words, db.page(lines)[0].words) == (expected, expected)
             assert db.verify().clean
