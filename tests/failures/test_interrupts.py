@@ -10,6 +10,7 @@ import ctypes
 import gc
 import itertools
 import os
+import random
 import signal
 import sys
 import threading
@@ -18,6 +19,8 @@ import pytest
 
 from oneread import Key, Model, Schema, connect
 from oneread.costs.budgets import budget
+from oneread.counters.batch import CounterBatch
+from oneread.counters.rows import CounterSettings
 from oneread.engines.lmdb import LmdbEngine, environment
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
@@ -292,6 +295,40 @@ def test_the_worker_is_woken_and_a_database_closed_however_often_they_are_interr
         assert not databases[-1]._worker._thread.is_alive()
         databases.append(opened())
     assert path not in environment._opened
+
+
+@pytest.mark.parametrize("failure", RAISED)
+def test_a_storm_of_signals_costs_a_batch_of_counters_the_interrupted_call(alarmed, failure):
+    """Signals come by themselves: Python looks for them at fewer places than there are bytecodes."""
+    counted = {}
+
+    def commit(adds, once):
+        counted[once.token] = sum([each.amount for each in adds])
+
+    def use(batch, seconds):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        for batch.begun in itertools.count(1):
+            batch.add("views")
+            batch.done += 1
+            batch.flush()
+
+    def end(batch):
+        batch.add("views")
+        batch.close()
+
+    alarmed(failure("in the middle"))
+    chance = random.Random(1)
+    for _ in range(300 if not THOROUGH else 20_000):
+        counted.clear()
+        batch = CounterBatch(commit, CounterSettings(0, 20), 60.0, 3600.0, 2)
+        batch.begun = batch.done = 0
+        with pytest.raises(failure):
+            use(batch, chance.random() * 0.001 + 1e-5)
+        thread = threading.Thread(target=end, args=(batch,), daemon=True)
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive()
+        assert batch.done < sum(counted.values()) <= batch.begun + 1
 
 
 def reading(key):

@@ -11,6 +11,7 @@ import os
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from types import TracebackType
 from typing import Final, Self
@@ -19,6 +20,7 @@ from oneread.counters.committer import ANY_COUNTER, Once
 from oneread.counters.rows import TOKEN_BYTES, CounterSettings
 from oneread.counters.wanted import Add, check_amount, check_name
 from oneread.errors import Closed, LimitExceeded, OnereadError
+from oneread.store.uninterrupted import run_uninterrupted
 
 SECONDS: Final = 1.0
 SIZE: Final = 100_000
@@ -34,6 +36,30 @@ CommitPart = Callable[[Sequence[Add], Once], object]
 
 Blocking = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs a function that blocks, beside the event loop."""
+
+
+class _Flag:
+    """Wakes the thread that waits for it.
+
+    An Event has a lock that a signal handler's exception may leave locked: here each step is one of C.
+    """
+
+    __slots__ = ("_unset",)
+
+    def __init__(self) -> None:
+        self._unset = threading.Lock()
+        self._unset.acquire()
+
+    def set(self) -> None:
+        with suppress(RuntimeError):  # it was set
+            self._unset.release()
+
+    def take(self, seconds: float = -1) -> None:
+        """Waits until it is set, or so long, and clears it."""
+        self._unset.acquire(timeout=seconds)
+
+    def clear(self) -> None:
+        self._unset.acquire(blocking=False)
 
 
 class CounterBatch:
@@ -55,8 +81,8 @@ class CounterBatch:
         self._waiting: dict[str, int] = {}
         self._adds = 0
         self._closed = False
-        self._full = threading.Event()
-        self._some = threading.Event()
+        self._full = _Flag()
+        self._some = _Flag()
         self._flushing = threading.Lock()
         self._starting = threading.Lock()
         self._taken: dict[str, int] = {}  # of what waited, what is in no part yet
@@ -119,7 +145,7 @@ class CounterBatch:
             self._store()
             with self._lock:
                 self._taken, self._waiting, self._adds = self._waiting, {}, 0
-                self._full.clear()
+                self._lower_full()
             self._split()
             self._store()
 
@@ -168,40 +194,44 @@ class CounterBatch:
         """Starts the clock of the oldest add that waits, and the thread with the first of all."""
         self._some.set()
         if self._thread is None:
-            with self._starting:
-                self._start()
+            run_uninterrupted(self._start)
 
     def _start(self) -> None:
-        if self._thread is None:
-            thread = threading.Thread(target=self._run, name="oneread-counters", daemon=True)
-            thread.start()
-            self._thread = thread
+        with self._starting:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="oneread-counters", daemon=True)
+                thread.start()
+                self._thread = thread
+
+    def _lower_full(self) -> None:
+        """Clears what a number of adds has set, and not what `close` sets; holding the lock."""
+        if not self._closed:
+            self._full.clear()
 
     def _is_closed(self) -> bool:
         return self._closed
 
     def _run(self) -> None:
         while True:
-            self._some.wait()
-            self._full.wait(self._seconds)
+            self._some.take()
+            self._full.take(self._seconds)
             if self._is_closed():
                 return
-            self._some.clear()
             try:
                 self.flush()
             except Exception as failure:  # noqa: BLE001 - the thread continues whatever a flush raises
                 self._some.set()
                 level = logging.WARNING if isinstance(failure, OnereadError) else logging.ERROR
                 _log.log(level, "could not store what counters were added; trying again", exc_info=failure)
-                if self._full.is_set():  # not at once
-                    self._full.clear()
+                with self._lock:
+                    self._lower_full()  # not at once
             if self._adds:
                 self._some.set()
 
     def forget(self) -> None:
         """Drops what waits. Done in the child of a fork: it is the parent's to store, and its thread is not here."""
         self._lock, self._flushing, self._starting = threading.Lock(), threading.Lock(), threading.Lock()
-        self._full, self._some = threading.Event(), threading.Event()
+        self._full, self._some = _Flag(), _Flag()
         self._waiting, self._taken, self._adds, self._parts, self._thread = {}, {}, 0, [], None
 
 
