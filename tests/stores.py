@@ -15,7 +15,16 @@ KINDS = ("memory", "lmdb", "row")
 """Two that change all rows of a commit at once, and one that changes a row at a time, as HBase and Bigtable do."""
 
 SERVERS = ("bigtable", "hbase")
-ON_SERVERS = {"docs/test_which_store.py", "unit/derivations/test_holds.py", "unit/derivations/test_last_values.py"}
+ON_SERVERS = {
+    "docs/test_which_store.py",
+    "unit/database/test_references.py",
+    "unit/database/test_set_aside.py",
+    "unit/database/test_variants.py",
+    "unit/derivations/test_holds.py",
+    "unit/derivations/test_last_values.py",
+    "unit/derivations/test_rollups.py",
+    "unit/derivations/test_selections.py",
+}
 """What runs on these as well, but for what is left out on "row": a request takes them a millisecond or more."""
 
 REQUESTS = "counts or names what is asked of a store whose commits span rows; tests/unit/costs counts for the others"
