@@ -59,6 +59,9 @@ _LEFT_OUT = {
             test_a_transaction_is_one_entry_and_a_large_one_several
         unit/database/test_worker.py test_the_worker_sweeps_the_tokens_of_counters
         unit/costs/test_budgets.py test_a_transaction_is_counted_with_its_body
+        unit/counters/test_cache_first.py test_what_each_verb_asks
+        unit/counters/test_counters.py test_what_each_verb_asks test_reads_ask_for_a_row_for_each_shard_that_exists
+            test_what_a_delete_asks
         unit/evolution/test_building_feeds.py test_a_feed_that_can_be_read_follows_while_another_is_built
         unit/evolution/test_rolling.py test_reads_the_schema_row_once
         unit/feeds/test_following.py test_publishing_to_a_hundred_members test_deleting_an_item_of_a_hundred_members
@@ -77,6 +80,9 @@ _LEFT_OUT = {
             test_a_batch_of_children_writes_what_shows_them_once
         unit/derivations/test_selections.py test_a_change_visits_only_the_holders_that_show_it
             test_one_selection_is_one_scan_as_ever test_bounds_know_selections
+        unit/transfer/test_bulk.py test_costs_what_save_all_costs test_costs_one_row_more_each_batch
+            test_costs_a_few_transactions_and_never_one_for_each_of_the_others
+            test_costs_the_same_however_many_are_refused
     """,
     ("row", TRANSACTIONS): """
         unit/database/test_attempts.py test_reads_outside_are_compared_at_the_commit
@@ -103,8 +109,10 @@ _LEFT_OUT = {
             test_a_transaction_sees_the_totals_of_its_own_writes
     """,
     ("row", BATCHES): """
+        unit/transfer/test_bulk.py test_is_one_transaction_however_many_changes
+            test_ends_the_work_and_what_was_given_before_it_is_stored
+            test_refuses_together_what_lies_between_two_positions test_is_one_programs_at_a_time
         unit/database/test_deleted_with_source.py test_what_is_made_again_in_its_batch_deletes_no_holder
-        unit/transfer/test_bulk.py
         unit/database/test_sequences.py test_a_batch_takes_numbers_in_its_order_or_none
         unit/feeds/test_following.py test_a_commit_of_many_changes_leaves_the_rest_to_tasks
         unit/derivations/test_rollups.py test_a_batch_shows_each_entity_as_it_is_at_the_end
@@ -114,6 +122,9 @@ _LEFT_OUT = {
             test_holders_whose_change_a_total_refuses_are_set_aside
     """,
     ("row", ROWS): """
+        unit/counters/test_counters.py test_expired_windows_are_removed_by_later_adds
+        unit/counters/test_rows.py test_the_bytes_of_every_row test_a_damaged_counter_is_refused_not_guessed
+        unit/transfer/test_bulk.py test_is_found_among_values_that_are_taken test_that_is_damaged_says_so
         unit/database/test_deleted_with_source.py test_repair_deletes_a_holder_whose_task_was_lost
         unit/database/test_log_sweep.py test_a_schema_that_changes_meanwhile_ends_the_removal_of_unknown_logs
         unit/database/test_own_version.py test_a_copy_that_follows_changes_the_rows_version_alone
@@ -136,6 +147,7 @@ _LEFT_OUT = {
             test_a_stale_copy_waits_for_a_task_only_if_the_task_is_for_it
     """,
     ("row", PARTS): """
+        unit/counters/test_copying.py test_two_workers_do_not_copy_twice
         unit/database/test_pages.py test_the_fast_path_of_page_answers_as_the_plan
         unit/database/test_sequences.py test_the_count_outlives_the_root_and_its_purge
         unit/database/test_unfinished_commits.py test_where_transactions_span_rows_there_are_none
@@ -163,11 +175,16 @@ _LEFT_OUT = {
     ("lmdb", "LMDB says how many pages a table has, not the bytes of its rows"): """
         unit/database/test_survey.py test_memory_says_bytes_of_keys_columns_and_values
     """,
+    ("memory row", "another process writes, which does not see a store in memory"): """
+        unit/transfer/test_bulk.py test_a_killed_import_resumes_and_does_every_line_once
+    """,
     ("memory lmdb", "is about what only stores do that change one row at a time"): """
         unit/database/test_portable_schemas.py
             test_a_store_that_changes_one_row_at_a_time_refuses_it_under_any_schema
         unit/database/test_drains_after_refusals.py
             test_a_drain_waits_for_a_commit_that_shares_the_marker_of_a_refused_write
+        unit/counters/test_counters_approximate.py test_an_add_is_one_request
+            test_one_that_entities_began_to_show_is_added_to_exactly_and_copied
         unit/evolution/test_building_totals.py test_what_older_programs_write_until_their_lease_is_over_counts_too
     """,
     ("row", "removed rows stay until a purge, and those that are passed over count: one-row.md"): """
@@ -210,7 +227,7 @@ BY_HAND = {
     **dict.fromkeys(("docs", "examples"), "the pages and the sites say on which stores they run"),
     **dict.fromkeys(
         (
-            "cli", "properties", "unit/costs", "unit/counters", "unit/transactions", "unit/transfer",
+            "cli", "properties", "unit/costs", "unit/transactions",
             "unit/verify", "unit/models/test_constraints.py", "unit/models/test_differences_levels.py",
             "unit/models/test_json_numbers.py", "unit/models/test_references_as_json.py",
             "unit/models/test_retyped_values.py", "unit/web/applications.py", "unit/web/posts.py",
@@ -226,7 +243,10 @@ BY_HAND = {
             "unit/database/test_purge.py", "unit/database/test_recoverer.py", "unit/database/test_repeated_checks.py",
             "unit/database/test_unfinished_commits.py", "unit/database/test_waiting.py",
             "unit/database/test_watching.py", "unit/feeds/test_row_crossing.py", "unit/feeds/test_row_ending.py",
-            "unit/feeds/test_row_following.py",
+            "unit/feeds/test_row_following.py", "unit/counters/test_counters_approximate.py::Several",
+            "unit/counters/test_row_copying.py", "unit/counters/test_row_counters.py",
+            "unit/counters/test_row_counters_lost.py", "unit/counters/test_sweep.py",
+            "unit/transfer/test_single_bulk.py", "unit/transfer/test_bulk.py",
         ),
         _ONE_KIND,
     ),

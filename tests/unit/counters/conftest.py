@@ -24,13 +24,6 @@ def asked():
     return []
 
 
-@pytest.fixture(params=["memory", "lmdb", "row"])
-def url(request, tmp_path):
-    """The store of each embedded engine, and one that changes one row at a time."""
-    urls = {"memory": "memory://", "lmdb": f"lmdb://{tmp_path}/store?durability=none", "row": "memory://?span=row"}
-    return urls[request.param]
-
-
 @pytest.fixture(params=FACES.values(), ids=FACES)
 def face(request, url, clock, asked):
     def observe(made, answer):

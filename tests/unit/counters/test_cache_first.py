@@ -119,7 +119,6 @@ def test_an_add_returns_no_number(views):
     assert views.add() is None
 
 
-@pytest.mark.parametrize("url", ["memory", "lmdb"], indirect=True)
 def test_what_each_verb_asks(face, cache, views, asked):
     def ask(call, *given, **named):
         asked.clear()
@@ -253,8 +252,8 @@ def test_a_value_that_is_stored_late_lowers_nothing(face, asked):
     assert asked
 
 
-def test_shards_are_as_the_schema_says():
-    with connect("memory://", Schema(Nothing, counters=CounterRules(shards=1)), cache="memory://") as db:
+def test_shards_are_as_the_schema_says(url):
+    with connect(url, Schema(Nothing, counters=CounterRules(shards=1)), cache="memory://") as db:
         for _ in range(30):
             db.cache_counter("views", chance_to_write=1).add()
         assert [each.value for each in db.cache_counter("views").shards()] == [30]
@@ -416,7 +415,6 @@ def test_the_bound_follows_from_the_chance(face):
         assert most <= math.log(1000) / chance < (most + 1) / (1 - chance), "the published bound"
 
 
-@pytest.mark.parametrize("url", ["memory", "lmdb"], indirect=True)
 def test_verify_finds_damaged_rows_and_leaves_whole_ones(face, views):
     views.add()
     assert is_clean(face)

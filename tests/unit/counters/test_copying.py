@@ -24,9 +24,6 @@ class ByViews(Index[Quick]):
 QUICK = Schema(Quick, ByViews)
 
 
-each_store = pytest.mark.parametrize("store", ["memory://", "memory://?span=row"])
-
-
 def marked(db):
     return len(db.run(Scan("counts", MARKED, 1000).__iter__()))
 
@@ -38,8 +35,8 @@ def copy(db):
     return steps
 
 
-def test_a_worker_copies_within_the_interval(tmp_path):
-    with connect(f"lmdb://{tmp_path}/store", QUICK) as db:
+def test_a_worker_copies_within_the_interval(url):
+    with connect(url, QUICK, workers=1) as db:
         db.save(Quick(number=1))
         for value in (3, 5):
             db.counter("views:1").add(value - db.counter("views:1").read())
@@ -50,9 +47,8 @@ def test_a_worker_copies_within_the_interval(tmp_path):
         assert [row.views for row in db.page(ByViews)] == [5]
 
 
-@each_store
-def test_a_counter_is_copied_once_in_an_interval_and_in_time(clock, store):
-    with connect(store, PAGES, workers=0, clock=clock) as db:
+def test_a_counter_is_copied_once_in_an_interval_and_in_time(clock, url):
+    with connect(url, PAGES, workers=0, clock=clock) as db:
         db.save(Page(number=1))
         assert db.operations.copies.pause == 0.5
         db.counter("views:1").add(1)
@@ -70,9 +66,8 @@ def test_a_counter_is_copied_once_in_an_interval_and_in_time(clock, store):
         assert db.get(Page, 1).views == 3
 
 
-@each_store
-def test_many_marks_are_passed_over_in_pages(clock, store):
-    with connect(store, PAGES, workers=0, clock=clock) as db:
+def test_many_marks_are_passed_over_in_pages(clock, url):
+    with connect(url, PAGES, workers=0, clock=clock) as db:
         db.save_all([Page(number=number) for number in range(7)])
         db.save(Site(name="x"))
         for number in range(7):
@@ -87,8 +82,8 @@ def test_many_marks_are_passed_over_in_pages(clock, store):
         assert [row.views for row in db.page(PagesByViews)] == [6, 5, 4, 3, 2, 1, 0]
 
 
-def test_two_workers_do_not_copy_twice():
-    with connect("memory://", PAGES, workers=0) as db:
+def test_two_workers_do_not_copy_twice(url):
+    with connect(url, PAGES, workers=0) as db:
         db.save(Page(number=1))
         db.counter("views:1").add(1)
         operations = db.operations
@@ -99,13 +94,12 @@ def test_two_workers_do_not_copy_twice():
         assert db.verify().clean
 
 
-@each_store
-def test_nothing_is_asked_where_nothing_is_shown(store):
+def test_nothing_is_asked_where_nothing_is_shown(url):
     class Plain(Model[int]):
         number: Key[int]
 
     asked = []
-    with connect(store, Schema(Plain), workers=0, observers=(lambda request, _answer: asked.append(request),)) as db:
+    with connect(url, Schema(Plain), workers=0, observers=(lambda request, _answer: asked.append(request),)) as db:
         db.counter("views:1").add(1)
         asked.clear()
         assert not db.run(db.operations.copies.step())
@@ -113,10 +107,9 @@ def test_nothing_is_asked_where_nothing_is_shown(store):
         assert db.operations.copies.pause == PAUSE_SECONDS
 
 
-@each_store
 @pytest.mark.parametrize("amount", [0, -3])
-def test_adds_of_any_sign_are_shown(amount, store):
-    with connect(store, PAGES, workers=0) as db:
+def test_adds_of_any_sign_are_shown(amount, url):
+    with connect(url, PAGES, workers=0) as db:
         db.save(Page(number=1))
         db.counter("views:1").add(amount)
         with db.counter_batch() as batch:
@@ -126,10 +119,9 @@ def test_adds_of_any_sign_are_shown(amount, store):
         assert (db.get(Page, 1).views, db.get(Page, 1).likes) == (amount + 2, 3)
 
 
-@each_store
-def test_a_drain_copies_all_while_a_worker_is_at_some(store):
+def test_a_drain_copies_all_while_a_worker_is_at_some(url):
     """The worker has looked at as many as it does at once, and copies none of them yet."""
-    with connect(store, PAGES, workers=0) as db:
+    with connect(url, PAGES, workers=0) as db:
         for number in range(3):
             db.save(Page(number=number))
             db.counter(f"views:{number}").add(number + 1)

@@ -89,7 +89,6 @@ def test_no_read_shows_less_than_one_before_it(face, exact, remembers):
     assert (exact(votes), remembered()) == (0, 0)
 
 
-@pytest.mark.parametrize("url", ["memory", "lmdb"], indirect=True)
 def test_what_each_verb_asks(face, asked):
     votes = handle(face, "votes", shards=1)
 
@@ -122,7 +121,6 @@ def test_what_each_verb_asks(face, asked):
     assert ask(by_hour.windows, "hour", until=now) == ["Read 1", "Scan 2", "Scan 1"]
 
 
-@pytest.mark.parametrize("url", ["memory", "lmdb"], indirect=True)
 def test_reads_ask_for_a_row_for_each_shard_that_exists(face, asked):
     votes = handle(face, "votes", shards=256)
     for _ in range(2000):
@@ -238,8 +236,8 @@ def rows(db):
     return db.run(Scan("counts", ALL, 10_000).__iter__())
 
 
-def test_expired_windows_are_removed_by_later_adds(clock):
-    with connect("memory://", SCHEMA, clock=clock) as db:
+def test_expired_windows_are_removed_by_later_adds(url, clock):
+    with connect(url, SCHEMA, clock=clock) as db:
         views = db.counter("views", shards=1, keep={"minute": 5})
         for _ in range(100):
             views.add()
@@ -387,7 +385,6 @@ def test_a_deleted_counter_begins_again_and_its_tokens_stay_counted(face):
     assert is_clean(face)
 
 
-@pytest.mark.parametrize("url", ["memory", "lmdb"], indirect=True)
 def test_what_a_delete_asks(face, asked):
     votes = handle(face, "votes", shards=1, keep={"hour": 4})
     votes.add(5)

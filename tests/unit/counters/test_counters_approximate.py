@@ -94,13 +94,13 @@ def test_a_batch_adds_to_it_exactly(face):
         views_of(face).windows("hour")
 
 
-def test_an_add_is_one_request():
+def test_an_add_is_one_request(url):
     asked = []
 
     def observe(made, _answer):
         asked.append(type(made).__name__)
 
-    with connect("memory://?span=row", Schema(Page), observers=(observe,), workers=0) as db:
+    with connect(url, Schema(Page), observers=(observe,), workers=0) as db:
         views = db.counter("hits", approximate=True)
         views.add()
         assert asked == ["Read", "CheckAndMutate", "Increment"]
@@ -122,7 +122,6 @@ class PagesByViews(Index[Page]):
     views: int = descending(Page.views)
 
 
-@pytest.mark.parametrize("url", ["memory://", "memory://?span=row"])
 def test_one_that_entities_show_is_refused_when_it_is_named(url):
     with connect(url, Schema(Page, PagesByViews), workers=0) as db:
         with pytest.raises(UsageError, match="entities show this counter"):
@@ -131,9 +130,9 @@ def test_one_that_entities_show_is_refused_when_it_is_named(url):
         assert (db.counter("views:7").read(), db.counter("views:of all").read()) == (0, 3)
 
 
-def test_one_that_entities_began_to_show_is_added_to_exactly_and_copied():
+def test_one_that_entities_began_to_show_is_added_to_exactly_and_copied(url):
     """As by a program that does not have the field: it marks the counter once it has read the settings again."""
-    with connect("memory://?span=row", Schema(Page, PagesByViews), workers=0) as db:
+    with connect(url, Schema(Page, PagesByViews), workers=0) as db:
         db.run(RowCounters().add([Add(name_key("views:7"), 3, APPROXIMATE)]))
         db.save(Page(number=7))
         assert db.get(Page, 7).views == 3
@@ -145,12 +144,11 @@ def test_one_that_entities_began_to_show_is_added_to_exactly_and_copied():
         assert (db.get(Page, 7).views, db.counter("views:7").read()) == (0, 0)
 
 
-@pytest.mark.parametrize("url", ["memory://", "memory://?span=row"])
-def test_a_dump_keeps_the_kind(url):
-    with connect(url, Schema(Page), workers=0) as db:
+def test_a_dump_keeps_the_kind(new_url):
+    with connect(new_url(), Schema(Page), workers=0) as db:
         db.counter("hits", approximate=True).add(6)
         lines = dumped(db)
-    with connect(url, Schema(Page), workers=0) as db:
+    with connect(new_url(), Schema(Page), workers=0) as db:
         load(db, lines)
         db.counter("hits", approximate=True).add()
         assert db.counter("hits").read() == 7

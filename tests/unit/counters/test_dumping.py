@@ -32,8 +32,8 @@ def load(db, lines):
             db.run(made.plan(db.operations.cache_counters.committer))
 
 
-def test_what_is_dumped_is_loaded(clock):
-    with connect("memory://", SCHEMA, clock=clock) as source, connect("memory://", SCHEMA, clock=clock) as target:
+def test_what_is_dumped_is_loaded(new_url, clock):
+    with connect(new_url(), SCHEMA, clock=clock) as source, connect(new_url(), SCHEMA, clock=clock) as target:
         for hour in range(5):
             source.counter("views", keep={"day": 2, "hour": 4}).add(hour + 1)
             source.counter("votes", shards=3).add(-(2**62), once=f"{hour}")
@@ -55,8 +55,8 @@ def test_what_is_dumped_is_loaded(clock):
 
 
 @pytest.mark.parametrize("cut", [None, "again"])
-def test_a_counter_that_was_deleted_is_in_no_dump(url, clock, cut):
-    with connect(url, SCHEMA, clock=clock, cache="memory://", workers=0) as db:
+def test_a_counter_that_was_deleted_is_in_no_dump(new_url, clock, cut):
+    with connect(new_url(), SCHEMA, clock=clock, cache="memory://", workers=0) as db:
         for name in ("a", "b", "c"):
             db.counter(name, keep={"hour": 3}).add(5)
             db.cache_counter(name, chance_to_write=1).add(7)
@@ -69,16 +69,16 @@ def test_a_counter_that_was_deleted_is_in_no_dump(url, clock, cut):
         counted = {each.counter: each.raised for each in counter_lines(lines)}
         assert counted == ({"c": 5} if cut is None else {"a": 1, "c": 5})
         assert db.verify().clean
-    with connect("memory://", SCHEMA, clock=clock, cache="memory://", workers=0) as target:
+    with connect(new_url(), SCHEMA, clock=clock, cache="memory://", workers=0) as target:
         load(target, lines)
         assert {each.name: target.counter(each.name).read() for each in target.counters()} == counted
         assert [each.name for each in target.cache_counters()] == ["c"]
 
 
-def test_cache_first_counters_are_dumped_as_stored_and_never_lowered_by_a_load():
+def test_cache_first_counters_are_dumped_as_stored_and_never_lowered_by_a_load(new_url):
     with (
-        connect("memory://", SCHEMA, cache="memory://") as source,
-        connect("memory://", SCHEMA, cache="memory://") as target,
+        connect(new_url(), SCHEMA, cache="memory://") as source,
+        connect(new_url(), SCHEMA, cache="memory://") as target,
     ):
         for name, chance in (("a", 1), ("b", 0.5)):
             source.cache_counter(name, chance_to_write=chance).add(7)
@@ -95,8 +95,8 @@ def test_cache_first_counters_are_dumped_as_stored_and_never_lowered_by_a_load()
         assert target.cache_counter("a").read() == 7
 
 
-def test_a_dump_without_counters_is_as_before():
-    with connect("memory://", SCHEMA) as db:
+def test_a_dump_without_counters_is_as_before(url):
+    with connect(url, SCHEMA) as db:
         lines = dumped(db)
         assert msgspec.json.decode(lines[0])["oneread"] == 1
         assert "counters" not in msgspec.json.decode(lines[-1])

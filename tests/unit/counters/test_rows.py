@@ -18,9 +18,8 @@ from oneread.counters.rows import (
 )
 from oneread.counters.wanted import check_token
 from oneread.errors import Corrupt
-from oneread.plans.effects import Atomically
-from oneread.store.requests import Scan
-from oneread.store.rows import Cell
+from oneread.store.requests import Mutate, Scan
+from oneread.store.rows import Cell, RowMutation
 from oneread.transactions.deltas import encode_amounts
 from tests.unit.counters.handles import SCHEMA
 
@@ -32,14 +31,10 @@ def stored(db):
     return {key.hex(): {column: cell.value.hex() for column, cell in row.items()} for key, row in found}
 
 
-def test_the_bytes_of_every_row():
-    with connect("memory://", SCHEMA, clock=lambda: NOW) as db:
-        votes = db.counter("ab", shards=1, keep={"hour": 48})
-        votes.add(5, once="x")
-        votes.add(-(2**63))
+def test_the_bytes_of_every_row(url):
     start = (NOW // 3_600_000 * 3600).to_bytes(6, "big").hex()
     token = check_token("x").hex()
-    with connect("memory://", SCHEMA, clock=lambda: NOW) as db:
+    with connect(url, SCHEMA, clock=lambda: NOW) as db:
         votes = db.counter("ab", shards=1, keep={"hour": 48})
         votes.add(5, once="x")
         votes.add(-(2**63))
@@ -52,8 +47,8 @@ def test_the_bytes_of_every_row():
         }
 
 
-def test_the_bytes_of_a_cache_first_counter():
-    with connect("memory://", SCHEMA, clock=lambda: NOW, cache="memory://") as db:
+def test_the_bytes_of_a_cache_first_counter(url):
+    with connect(url, SCHEMA, clock=lambda: NOW, cache="memory://") as db:
         db.cache_counter("ab", shards=1, chance_to_write=0.5).add(5)
         assert stored(db) == {
             "fffe0006" + "03616200": {b"d:b": "cb3fe0000000000000"},
@@ -75,7 +70,7 @@ def test_other_numbers_are_refused(amounts):
 
 
 def replace(db, changes):
-    db.run(Atomically(lambda store: store.replace("counts", changes)).__iter__())
+    db._driver.engine.answer(Mutate("counts", [RowMutation(key, row) for key, row in changes.items()]))
 
 
 DAMAGES = [
@@ -108,11 +103,11 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("key", "value"), DAMAGES, ids=[f"{key.hex()}-{value.hex()}" for key, value in DAMAGES])
-def test_damaged_rows_are_found_named_and_left(key, value):
-    with connect("memory://", SCHEMA) as db:
+def test_damaged_rows_are_found_named_and_left(url, key, value):
+    with connect(url, SCHEMA) as db:
         db.counter("votes", keep={"day": 3}).add(7, once="x")
         assert db.verify().clean
-        replace(db, {key: {b"d:b": Cell(value, 1)}})
+        replace(db, {key: {b"d:b": Cell(value, 1 << 50)}})
         found = db.verify()
         assert {each.table for each in found.faults} == {"counts"}
         assert "counter" in {each.view for each in found.faults}
@@ -122,11 +117,11 @@ def test_damaged_rows_are_found_named_and_left(key, value):
         assert db.counter("votes").read() == 7
 
 
-def test_a_damaged_counter_is_refused_not_guessed():
-    with connect("memory://", SCHEMA) as db:
+def test_a_damaged_counter_is_refused_not_guessed(url):
+    with connect(url, SCHEMA) as db:
         votes = db.counter("votes", shards=1)
         votes.add(7)
-        replace(db, {rows.shard_key(rows.name_key("votes"), 0): {b"d:b": Cell(b"\x92\xff\x00", 1)}})
+        replace(db, {rows.shard_key(rows.name_key("votes"), 0): {b"d:b": Cell(b"\x92\xff\x00", 1 << 50)}})
         for call in (votes.read, votes.add, votes.shards, lambda: votes.read(max_age=60)):
             with pytest.raises(Corrupt):
                 call()

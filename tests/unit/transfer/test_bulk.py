@@ -106,7 +106,10 @@ def db(url, asked):
     opened.save(Product(code="A", name="Heart"))
     asked.clear()
     yield opened
-    Audit(opened._driver.engine, opened.operations).check()
+    if opened.operations.spans_rows:
+        Audit(opened._driver.engine, opened.operations).check()
+    else:
+        assert opened.verify().clean
     opened.close()
 
 
@@ -277,9 +280,9 @@ class TestARefusedChange:
             assert [each.name for each in db.page(Named)] == ["renamed", "zero"]
 
     @pytest.mark.parametrize("batch", [1, 2, 7, 64])
-    def test_takes_only_itself_along_wherever_it_stands(self, batch):
+    def test_takes_only_itself_along_wherever_it_stands(self, new_url, batch):
         for bad in range(1, 128, 3):
-            with connect("memory://", SCHEMA) as db:
+            with connect(new_url(), SCHEMA) as db:
                 db.save(Product(code="A", name="Heart"))
                 db.save(Customer(number=1, name="Ada"))
                 seven = lines(7)
@@ -408,10 +411,9 @@ class TestACheckpoint:
             pass
 
 
-@pytest.mark.parametrize("place", ["memory://", "memory://?span=row"])
-def test_a_fan_out_too_big_for_its_commit_does_not_pile_up(place):
+def test_a_fan_out_too_big_for_its_commit_does_not_pile_up(url):
     schema = Schema(*SHOP, inline=0)
-    with connect(place, schema, workers=0) as db:
+    with connect(url, schema, workers=0) as db:
         db.save_all([Customer(number=number, name=f"n{number}") for number in range(20)])
         db.save(Product(code="A", name="Heart"))
         db.save_all([purchase(number, buyer=number, sold="A") for number in range(20)])
@@ -515,8 +517,7 @@ with connect(sys.argv[1], SCHEMA) as db:
 """
 
 
-def test_a_killed_import_resumes_and_does_every_line_once(tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none"
+def test_a_killed_import_resumes_and_does_every_line_once(url):
     with connect(url, SCHEMA, workers=0) as db:
         db.save(Customer(number=1, name="Ada"))
         db.save_all([Product(code="A", name="Heart"), Product(code="B", name="Star")])
@@ -574,7 +575,6 @@ class Counted(Aggregate[Remark]):
 
 
 TOPICS = Schema(Topic, Remark, RemarksByTime, Counted)
-PLACES = ["memory://", "memory://?span=row", "lmdb://{}/other?durability=none"]
 BEGIN = 1_600_000_000_000
 
 
@@ -583,10 +583,10 @@ def remarks(db):
 
 
 @pytest.fixture
-def written():
+def written(new_url):
     """Remarks of another store: the second was deleted, the third was changed later."""
     now = BEGIN
-    with connect("memory://", TOPICS, workers=0, clock=lambda: now) as db:
+    with connect(new_url(), TOPICS, workers=0, clock=lambda: now) as db:
         db.save(Topic(topic=1, title="old"))
         for text in "abc":
             now += 60_000
@@ -613,10 +613,9 @@ def copied(face, every, **options):
         face.runner.run(copy())
 
 
-@pytest.mark.parametrize("url", PLACES)
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
-def test_what_is_copied_from_another_store_keeps_its_numbers_and_stamps(face, url, tmp_path, written):
-    db = face(url.format(tmp_path), TOPICS, workers=0, clock=lambda: BEGIN + 10**9)
+def test_what_is_copied_from_another_store_keeps_its_numbers_and_stamps(face, url, written):
+    db = face(url, TOPICS, workers=0, clock=lambda: BEGIN + 10**9)
     try:
         db.save(Topic(topic=1, title="new"))
         with pytest.raises(InvalidKey, match="the database gives the number"):
@@ -641,10 +640,9 @@ def test_what_is_copied_from_another_store_keeps_its_numbers_and_stamps(face, ur
         db.close()
 
 
-@pytest.mark.parametrize("url", PLACES)
-def test_what_is_stored_as_it_was_is_refused_as_any_other(url, tmp_path, written):
+def test_what_is_stored_as_it_was_is_refused_as_any_other(url, written):
     refused = []
-    with connect(url.format(tmp_path), TOPICS, workers=0) as db:
+    with connect(url, TOPICS, workers=0) as db:
         with db.bulk(on_refused=refused.append) as bulk:
             for each in written:
                 bulk.save(each, as_stored=True)
@@ -654,9 +652,8 @@ def test_what_is_stored_as_it_was_is_refused_as_any_other(url, tmp_path, written
             bulk.save(Titled.of(1), as_stored=True)
 
 
-@pytest.mark.parametrize("url", PLACES)
-def test_a_copy_continues_after_a_stop(url, tmp_path, written):
-    with connect(url.format(tmp_path), TOPICS, workers=0) as db:
+def test_a_copy_continues_after_a_stop(new_url, url, written):
+    with connect(url, TOPICS, workers=0) as db:
         db.save(Topic(topic=1, title="new"))
         for _ in range(2):
             with db.bulk(batch=1, checkpoint="copy") as bulk:
@@ -666,7 +663,7 @@ def test_a_copy_continues_after_a_stop(url, tmp_path, written):
         assert [each.number for each in remarks(db)] == [1, 3]
         lines = []
         db.dump(lines.append)
-    with connect("memory://", TOPICS, workers=0) as other:
+    with connect(new_url(), TOPICS, workers=0) as other:
         reader = DumpReader(other.operations.catalog, parse_head(lines[0]))
         with other.bulk() as bulk:
             for line in lines[1:-1]:
