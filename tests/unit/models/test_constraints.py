@@ -122,11 +122,6 @@ def save_in_bulk(db, entity):
         bulk.save(entity)
 
 
-@pytest.fixture(params=["memory", "lmdb", "row"])
-def url(request, tmp_path):
-    return {"memory": "memory://", "lmdb": f"lmdb://{tmp_path / 'store'}", "row": "memory://?span=row"}[request.param]
-
-
 @pytest.mark.parametrize("name", HELD)
 def test_it_holds_for_everything_that_is_written(url, name):
     annotation, fitting, unfit = HELD[name]
@@ -151,17 +146,17 @@ def test_it_holds_for_everything_that_is_written(url, name):
             db.save(held(number=3, held=None))
 
 
-def test_an_element_is_named_by_its_place():
+def test_an_element_is_named_by_its_place(url):
     held = declare(list[Annotated[Decimal, Gt(0)]])
-    with connect("memory://", Schema(held)) as db, pytest.raises(InvalidValue) as caught:
+    with connect(url, Schema(held)) as db, pytest.raises(InvalidValue) as caught:
         db.save(held(number=1, held=[Decimal(1), Decimal(0)]))
     assert caught.value.facts["field"] == "held[1]"
     assert caught.value.facts["reason"] == "Expected `Decimal` > 0"
 
 
-def test_what_a_validator_says_is_the_reason():
+def test_what_a_validator_says_is_the_reason(url):
     held = declare(Annotated[str, AfterValidator(require_a)])
-    with connect("memory://", Schema(held)) as db, pytest.raises(InvalidValue, match="it has no a"):
+    with connect(url, Schema(held)) as db, pytest.raises(InvalidValue, match="it has no a"):
         db.save(held(number=1, held="b"))
 
 
@@ -234,9 +229,9 @@ def test_copies_and_rows_have_the_constraints_of_msgspec_alone():
 @pytest.mark.parametrize(
     "metadata", [OfAnother(), Doc("a name"), Unit("m"), Field(description="a name")], ids=map(str, itertools.count())
 )
-def test_what_is_for_readers_and_others_is_left_alone(metadata):
+def test_what_is_for_readers_and_others_is_left_alone(url, metadata):
     held = declare(Annotated[str, metadata])
-    with connect("memory://", Schema(held)) as db:
+    with connect(url, Schema(held)) as db:
         db.save(held(number=1, held="anything"))
 
 

@@ -48,9 +48,8 @@ def at_depth(frames, call):
     return call() if frames == 0 else at_depth(frames - 1, call)
 
 
-@pytest.fixture(params=["memory://", "lmdb", "memory://?span=row"])
-def db(request, tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none" if request.param == "lmdb" else request.param
+@pytest.fixture
+def db(url):
     with connect(url, SCHEMA, workers=0) as opened:
         opened.save(Event(number=0))
         yield opened

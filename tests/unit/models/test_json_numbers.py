@@ -62,9 +62,8 @@ SCHEMA = Schema(Level, ByHeight, Heights, Mark, Pin)
 INF, NAN = math.inf, math.nan
 
 
-@pytest.fixture(params=["memory://", "lmdb", "memory://?span=row"])
-def db(request, tmp_path):
-    url = f"lmdb://{tmp_path}/store?durability=none" if request.param == "lmdb" else request.param
+@pytest.fixture
+def db(url):
     with connect(url, SCHEMA, workers=0) as opened:
         yield opened
 

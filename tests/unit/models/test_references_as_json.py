@@ -101,8 +101,8 @@ def test_what_is_none_of_them_is_refused(reader, name):
     assert getattr(READERS[reader](name, None), name) is None
 
 
-def test_what_was_read_is_taken_for_either():
-    with connect("memory://", SCHEMA) as db:
+def test_what_was_read_is_taken_for_either(url):
+    with connect(url, SCHEMA) as db:
         db.save(Author(number=7, name="Ada"))
         post = db.save(Post(number=1, author=SEVEN, shown=AuthorCopy.of(7)))
         read = json.loads(to_json(post))

@@ -19,7 +19,7 @@ def wrong(value):
 
 
 @pytest.fixture
-def url(url):
+def sold(url):
     sale = made("Sale", Model, {"number": Key[int], "cents": int})
     with connect(url, Schema(sale), workers=0) as db:
         db.save(sale(number=1, cents=250))
@@ -39,12 +39,12 @@ def url(url):
     ids=["Decimal", "optional", "list", "constraint", "nothing storable"],
 )
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_value_of_another_type_names_field_value_and_function(url, kind, function, number):
+def test_a_value_of_another_type_names_field_value_and_function(sold, kind, function, number):
     sale = made(
         "Sale", Model, {"number": Key[int], "cents": kind},
         evolution=(retyped("cents", was=int, by=function),),
     )  # fmt: skip
-    with connect(url, Schema(sale), workers=0) as db:
+    with connect(sold, Schema(sale), workers=0) as db:
         with pytest.raises(InvalidValue, match="of the declared type") as failure:
             db.get(sale, number)
         facts = failure.value.facts
@@ -54,11 +54,11 @@ def test_a_value_of_another_type_names_field_value_and_function(url, kind, funct
         assert db.verify().found["entity"] == {"unreadable": 2}
 
 
-def test_a_value_that_fits_is_taken_through_every_step(url):
+def test_a_value_that_fits_is_taken_through_every_step(sold):
     sale = made(
         "Sale", Model, {"number": Key[int], "cents": Decimal}, evolution=(retyped("cents", was=int, by=Decimal),)
     )
-    with connect(url, Schema(sale), workers=0) as db:
+    with connect(sold, Schema(sale), workers=0) as db:
         assert db.get(sale, 1).cents == Decimal(250)
         assert db.get(sale, 2).cents == Decimal(2**70)
         assert db.verify().clean
