@@ -1305,7 +1305,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
     async def close(self) -> None:
         """Waits for running operations and closes the store; closing twice does nothing."""
         if self._worker is not None:
-            await self._driver.in_thread(self._worker.stop)  # async only
+            await self._driver.end_in_thread(self._worker.stop)  # async only
             # sync only: self._worker.stop()
         with suppress(OnereadError):  # the store is gone, or a newer program has it: the leases end by themselves
             await self.run(self.operations.free_leases())

@@ -107,6 +107,11 @@ class AsyncDriver(Performer):
         self._check_open()
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
+    async def end_in_thread(self, work: Callable[[], object]) -> None:
+        """Runs what ends something in one of the driver's threads, also after a close that failed or was cancelled."""
+        if not self._ended:
+            await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the database was closed before this call")

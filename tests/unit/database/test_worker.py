@@ -9,7 +9,7 @@ import pytest
 from oneread import Schema, connect, connect_async
 from oneread.counters.rows import GENERATIONS_ROW
 from oneread.database.worker import Worker
-from oneread.errors import StaleCopies, Unavailable
+from oneread.errors import Closed, StaleCopies, Unavailable
 from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate, Read
 from oneread.store.rows import Cell, RowMutation
@@ -201,6 +201,57 @@ def test_a_refusal_is_written_down_and_tried_again(url, caplog, monkeypatch):
         worker.stop()
     assert operations.steps >= 2
     assert "a batch of a task failed" in caplog.text
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_asynchronous_close_that_failed_is_done_by_the_next_one(url, workers, monkeypatch):
+    async def scenario():
+        db = await connect_async(url, FEW, workers=workers)
+        await db.save(Customer(number=1, name="Cy"))
+        close, outcomes = db._driver.engine.close, iter([Unavailable("a transaction takes too long")])
+
+        def failing():
+            for failure in outcomes:
+                raise failure
+            close()
+
+        monkeypatch.setattr(db._driver.engine, "close", failing)
+        with pytest.raises(Unavailable):
+            await db.close()
+        await db.close()
+        await db.close()
+        with pytest.raises(Closed):
+            db._driver.engine.answer(Read("roots", [b"a"]))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_asynchronous_close_that_was_cancelled_is_done_by_the_next_one(url, workers, monkeypatch):
+    async def scenario():
+        db = await connect_async(url, FEW, workers=workers)
+        await db.save(Customer(number=1, name="Cy"))
+        close, inside, go = db._driver.engine.close, threading.Event(), threading.Event()
+
+        def slow():
+            inside.set()
+            assert go.wait(30)
+            close()
+
+        monkeypatch.setattr(db._driver.engine, "close", slow)
+        closing = asyncio.create_task(db.close())
+        assert await asyncio.to_thread(inside.wait, 30)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        again = asyncio.create_task(db.close())
+        go.set()
+        await again
+        await db.close()
+        with pytest.raises(Closed):
+            db._driver.engine.answer(Read("roots", [b"a"]))
+
+    asyncio.run(scenario())
 
 
 def test_a_worker_ends_when_its_store_is_closed(url):
