@@ -28,10 +28,14 @@ from oneread.engines.memory import MemoryEngine
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import Closed
 from oneread.plans.allowance import CURRENT
-from oneread.plans.effects import Together
+from oneread.plans.cache_numbers import Depth, NumberNames
+from oneread.plans.effects import Random, Together
+from oneread.plans.read_cache import ReadCache
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.requests import Read
+from oneread.store.cache import CacheReplace
+from oneread.store.requests import Mutate, Read
+from oneread.store.rows import RowMutation
 from tests.failures.stores import child, keys, put, row, until
 
 THOROUGH = "ONEREAD_SIM_SEEDS" in os.environ
@@ -329,6 +333,42 @@ def test_a_storm_of_signals_costs_a_batch_of_counters_the_interrupted_call(alarm
         thread.join(20)
         assert not thread.is_alive()
         assert batch.done < sum(counted.values()) <= batch.begun + 1
+
+
+def test_a_cached_write_interrupted_at_any_bytecode_owes_the_numbers_that_it_did_not_give():
+    """What is answered after the write, or is owed, makes readers look again; so does what was owed before."""
+    numbers = NumberNames(lambda _table, _prefix: Depth(1))
+    names = numbers.of_written("roots", b"prefix of a key")
+    owed, answered = {f"owed {number}" for number in range(3)}, []
+
+    def write():
+        plan = cache.write(iter(Mutate("roots", [RowMutation(b"prefix of a key")])))
+        answer = None
+        try:
+            while True:
+                asked = plan.send(answer)
+                answer = 0.5 if isinstance(asked, Random) else None
+                answered.append(asked)
+        except StopIteration:
+            pass
+        finally:
+            plan.close()
+
+    tried = 0
+    caches = [ReadCache(numbers._depth_of, bytes(32), 60.0, lambda: 0.0) for _ in range(3_000)]
+    for cache in caches:
+        cache._owe(owed)
+        answered.clear()
+        if interrupted(write, tried + 1, KeyboardInterrupt) is None:
+            break
+        tried += 1
+        places = [place for place, asked in enumerate(answered) if isinstance(asked, Mutate)]
+        given = {each for asked in answered if isinstance(asked, CacheReplace) for each in asked.values}
+        assert owed <= given | {*cache._owed}
+        if places:
+            after = [asked.values for asked in answered[places[0] :] if isinstance(asked, CacheReplace)]
+            assert {*names} <= {each for values in after for each in values} | {*cache._owed}
+    assert 100 < tried < len(caches) - 1
 
 
 def reading(key):

@@ -12,8 +12,10 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from hmac import compare_digest
+from itertools import repeat, starmap
 from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
 
 import msgspec
@@ -119,6 +121,23 @@ class ReadCache:
         """A plan, with new numbers for what it writes: before each request that writes, and at the end."""
         given: set[str] = set()
         try:
+            try:
+                result = yield from self._prepared(plan, given)
+            except Exception:
+                yield from self._give(given)
+                given.clear()
+                raise
+            yield from self._give(given)
+            return result
+        except BaseException:  # interrupted, where names are left: a plan that is closed may not ask anything
+            self._owe(given)
+            raise
+        finally:
+            plan.close()
+
+    def _prepared(self, plan: Plan[R], given: set[str]) -> Plan[R]:
+        """The plan, with new numbers before each request that writes."""
+        try:
             asked = next(plan)
             while True:
                 try:
@@ -129,17 +148,8 @@ class ReadCache:
                 else:
                     asked = plan.send(answer)
         except StopIteration as stop:
-            yield from self._give(given)
             result: R = stop.value
             return result
-        except Exception:
-            yield from self._give(given)
-            raise
-        except BaseException:  # interrupted: a plan that is closed may not ask anything
-            self._owe(given)
-            raise
-        finally:
-            plan.close()
 
     def _prepare(self, asked: Any, given: set[str]) -> Plan[None]:
         """Gives new numbers to what a request is about to write, unless this plan has done so."""
@@ -165,19 +175,17 @@ class ReadCache:
             while True:
                 if self._owed:
                     self._giving[this_call] = None
-                    waiting += self._take_owed()
+                    self._take_owed(waiting)
                 if not waiting:
                     self._giving.pop(this_call, None)
                     return self._clock() >= self._paused_until and not self._giving
-                try:
-                    is_given = yield from self._replace(waiting[:MOST_GIVEN])
-                except BaseException:
-                    self._owe(waiting)
-                    raise
-                if not is_given:
+                if not (yield from self._replace(waiting[:MOST_GIVEN])):
                     self._owe(waiting)
                     return False
-                waiting = waiting[MOST_GIVEN:]
+                del waiting[:MOST_GIVEN]
+        except BaseException:
+            self._owe(waiting)
+            raise
         finally:
             self._giving.pop(this_call, None)
 
@@ -193,14 +201,10 @@ class ReadCache:
             self._paused_until = max(self._paused_until, self._clock() + self.max_age)
             self._owed.clear()
 
-    def _take_owed(self) -> list[str]:
-        names: list[str] = []
-        while len(names) < MOST_GIVEN:
-            try:
-                names.append(self._owed.popleft())
-            except IndexError:  # all, or another thread has taken the others
-                break
-        return names
+    def _take_owed(self, waiting: list[str]) -> None:
+        """Moves names to `waiting`, in one step of C: an interrupt finds each of them here or there."""
+        with suppress(IndexError):  # all, or another thread has taken the others
+            waiting.extend(starmap(self._owed.popleft, repeat((), MOST_GIVEN)))
 
     def _new_number(self) -> Plan[bytes]:
         """A number that no answer in the cache has: one that starts again would bring an old answer back."""
