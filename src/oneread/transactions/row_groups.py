@@ -15,6 +15,7 @@ from oneread.errors import Conflict, NotUnique, Unsupported, UsageError
 from oneread.plans.effects import Now, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
+from oneread.store.keys import source_part
 from oneread.store.requests import Read, Request
 from oneread.store.rows import Cell, EntityRow, Row
 from oneread.transactions import outbox
@@ -66,6 +67,8 @@ class GroupDraft:
         self.made: dict[bytes, Root] = {}
         self.counts: Row = {}
         self.decided: list[tuple[bytes, Decision]] = []
+        self._places: dict[bytes, tuple[int, int]] = {}
+        """Of each row, which decision on it was the first and which the last."""
         self._found: dict[bytes, Row | None] = {}
         self._add(seen, root_row(row))
 
@@ -119,12 +122,18 @@ class GroupDraft:
         self._note(key, Decision(root), root)
 
     def _note(self, key: bytes, decision: Decision, root: Root) -> None:
+        place = len(self.decided)
+        self._places[key] = (self._places.get(key, (place, place))[0], place)
         self.decided.append((key, decision))
         self.rows.changed.add(key)
         row, before = encode_root(root), self.rows[key]
         self.made[key] = root
         self.rows[key] = row if before is None else keep_sequences(row, before)
         self.rows.made.pop(key, None)
+
+    def is_decided_since(self, key: bytes, other: bytes) -> bool:
+        """Whether another row was decided after the first decision on this one; it itself was, too."""
+        return key in self._places and other in self._places and self._places[key][0] <= self._places[other][1]
 
     def over(self, marked: SeenRow, now: int) -> GroupDraft:
         """The group's rows with nothing decided, over the root as a delete that begins has marked it.
@@ -380,14 +389,28 @@ class GroupCommitter(FollowingCommitter):
         children: list[ChildRow] = []
         for key in dict.fromkeys(key for key, _decision in draft.decided if key != group):
             held = draft.made[key]
-            used = self._used(draft.stored[key], held, draft.rows, takes)
+            used = self._used_by(draft, key, held, takes)
             children.append(ChildRow(key, held.body, held.emitted or b"", held.own, used, key in fanning))
         operations = draft.operations()
         pointers = {key: value for key, value in operations.puts.items() if _is_own(key, group)}
         shown = list(dict.fromkeys(each for _key, decision in draft.decided for each in decision.groups))
         decision = Decision(root, operations, group in fanning, groups=shown)
-        used = self._used(draft.seen, root, draft.rows, takes)
+        used = self._used_by(draft, group, root, takes)
         return Ready(draft.seen, decision, used, markers, {}, GroupPart(children, pointers, draft.counts))
+
+    def _used_by(
+        self, draft: GroupDraft, key: bytes, root: Root, takes: Callable[[bytes, Row], bool]
+    ) -> dict[bytes, int]:
+        """As `_used`; of a source that was decided later, and of the entity itself, the version that it had before.
+
+        Values of another version than the newest are taken when the entity follows its source, as after any commit.
+        """
+        used = self._used(draft.stored[key], root, draft.rows, takes)
+        for each, version in used.items():
+            source = source_part(each)
+            if draft.is_decided_since(key, source):
+                used[each] = min(version, draft.stored[source].version)
+        return used
 
 
 def _first_of_each(changes: Iterable[Change]) -> list[Change]:
