@@ -241,12 +241,13 @@ class Oracle:
             raise
 
     def _apply(self, place: Place, entity: AnyModel | None, *, is_patch: bool) -> None:
-        before = self.held.pop(place, None)
+        before = self.held.get(place)
+        is_living = before is not None and not (self.is_expired if is_patch else self.is_absent)(before.entity)
+        self.held.pop(place, None)
         if entity is None:
             self._refuse_referenced(place)
             return
-        if before is not None and (self.is_expired if is_patch else self.is_absent)(before.entity):
-            before = None
+        before = before if is_living else None
         if before is not None and type(before.entity) is not type(entity):
             raise AlreadyExists("an entity of another variant has this key", owner=place_name(place))
         self.ever.add(place)
