@@ -183,8 +183,8 @@ async def in_a_struct(db: Db, query: Query, request: Request) -> Response:
     return respond(request, ListedStruct(3, page, await db.get(User, 1)))
 
 
-def fastapi():
-    app = FastAPI(lifespan=lifespan(connect_async("memory://", SCHEMA)))
+def fastapi(url="memory://"):
+    app = FastAPI(lifespan=lifespan(connect_async(url, SCHEMA)))
     app.include_router(routes)
     use_problems(app)
     return app
@@ -239,7 +239,7 @@ async def handle_in_a_struct(request):
     return respond(request, ListedStruct(3, page, await db.get(User, 1)))
 
 
-def starlette():
+def starlette(url="memory://"):
     routes = [
         Route("/posts", handle_create, methods=["POST"]),
         Route("/posts", handle_posts),
@@ -252,5 +252,5 @@ def starlette():
         Route("/listed", handle_listed),
         Route("/struct", handle_in_a_struct),
     ]
-    opening = lifespan(connect_async("memory://", SCHEMA))
+    opening = lifespan(connect_async(url, SCHEMA))
     return Starlette(routes=routes, lifespan=opening, exception_handlers=exception_handlers)

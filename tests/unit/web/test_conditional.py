@@ -25,8 +25,8 @@ WITH_A_COPY = ["/notes/1", "/notes", "/notes?limit=1", "/several"]
 
 
 @pytest.fixture(params=[starlette, fastapi], ids=["starlette", "fastapi"])
-def client(request):
-    with TestClient(request.param()) as client:
+def client(request, url):
+    with TestClient(request.param(url)) as client:
         call, db = client.portal.call, client.app_state["db"]
         call(db.save, Maker(number=1, name="Ada"))
         for number in (1, 2):
@@ -113,8 +113,8 @@ def test_tags_may_stand_in_several_lines(client):
     assert (written.status_code, written.json()["field"]) == (422, "If-Match")
 
 
-def test_a_head_is_answered_as_a_get_is():
-    with TestClient(starlette()) as client:
+def test_a_head_is_answered_as_a_get_is(url):
+    with TestClient(starlette(url)) as client:
         save(client, Maker(number=1, name="Ada"))
         save(client, Note(number=1, maker=MadeBy.of(1)))
         first = client.head("/notes/1")

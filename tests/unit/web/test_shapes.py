@@ -29,8 +29,8 @@ from tests.unit.web.posts import (
 
 
 @pytest.fixture(params=[starlette, fastapi], ids=["starlette", "fastapi"])
-def client(request):
-    with TestClient(request.param()) as client:
+def client(request, url):
+    with TestClient(request.param(url)) as client:
         call, db = client.portal.call, client.app_state["db"]
         for name in ("a", "b"):
             call(db.save, Tag(name=name))
@@ -118,8 +118,8 @@ def test_a_public_shape_has_the_tag_of_its_entity_for_conditions(url):
         assert etag(PublicUser(user)) != etag(user)
 
 
-def test_a_rename_is_a_new_representation_of_what_shows_the_name():
-    with TestClient(starlette()) as client:
+def test_a_rename_is_a_new_representation_of_what_shows_the_name(url):
+    with TestClient(starlette(url)) as client:
         call, db = client.portal.call, client.app_state["db"]
         call(db.save, Tag(name="a"))
         call(db.save, User(number=1, name="Ada"))
