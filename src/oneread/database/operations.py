@@ -105,7 +105,7 @@ class Operations:
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
         if spans_rows:
-            parts = native_parts(catalog, fence, self.inline)
+            parts = native_parts(catalog, fence, self.inline, portable=schema.portable)
         else:
             from oneread.database.row_parts import row_parts  # noqa: PLC0415 - only stores of one row need it
 

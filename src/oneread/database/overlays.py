@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol, TypeAlias, TypeVar
 
 from oneread.derivations.catalog import Catalog
+from oneread.errors import NotUnique
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Separately
 from oneread.plans.plan import Plan
@@ -17,7 +18,7 @@ from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change
 from oneread.transactions.loading import check_unchanged
 from oneread.transactions.native import NativeCommitter
-from oneread.transactions.unit_of_work import UnitOfWork
+from oneread.transactions.unit_of_work import TAKEN, UnitOfWork
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ class Overlay(Protocol):
         ...
 
     def basis(self, now: int) -> Basis:
-        """What the commit compares."""
+        """What the commit compares. Raises NotUnique for a value that may not pass on, or leaves that to the commit."""
         ...
 
     def check(self, now: int) -> Plan[None]:
@@ -56,9 +57,10 @@ class SpanningOverlay:
 
     is_lost = False
 
-    def __init__(self, committer: NativeCommitter, catalog: Catalog) -> None:
+    def __init__(self, committer: NativeCommitter, catalog: Catalog, *, portable: bool = False) -> None:
         self._committer = committer
-        self._name_of = catalog.name_of
+        self._portable = portable
+        self._name_of, self._claim_facts = catalog.name_of, catalog.claim_facts
         self._unit = UnitOfWork(None, catalog.name_of, catalog.claim_facts)
 
     def _over(self, store: CountedStore) -> UnitOfWork:
@@ -86,6 +88,8 @@ class SpanningOverlay:
             raise
 
     def basis(self, now: int) -> Basis:
+        for value, owner in self._unit.passed_values() if self._portable else ():
+            raise NotUnique(TAKEN, **self._claim_facts(value), owner=self._name_of(owner))
         return Basis(now, self._unit.loaded, self._unit.only_followed)
 
     def check(self, now: int) -> Plan[None]:

@@ -58,8 +58,8 @@ class StoreParts(NamedTuple):
     """The lease by which one worker looks for what other programs left; None where each of them looks."""
 
 
-def native_parts(catalog: Catalog, fence: Fence, inline: int) -> StoreParts:
-    """The parts for a store whose transactions span rows; `inline` is the schema's."""
+def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool) -> StoreParts:
+    """The parts for a store whose transactions span rows; `inline` and `portable` are the schema's."""
     feeds = follower_of(catalog, inline)
     new_unit = partial(
         UnitOfWork,
@@ -78,7 +78,7 @@ def native_parts(catalog: Catalog, fence: Fence, inline: int) -> StoreParts:
     return StoreParts(
         committer,
         TaskRunner(committer, handlers, standing=fence.standing),
-        partial(SpanningOverlay, committer, catalog),
+        partial(SpanningOverlay, committer, catalog, portable=portable),
         OwnWrites(committer, feeds),
         counters,
         TokenSweeper(committer, counters),

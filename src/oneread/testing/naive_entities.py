@@ -5,7 +5,7 @@ See "Semantics" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from oneread.errors import NotUnique
 from oneread.models.expiry import Expiry
 from oneread.models.fields import CREATED, GENERATED, UPDATED, Marker, defaults_of, is_counter, is_rollup
 from oneread.models.model import Model, key_names
@@ -107,6 +108,15 @@ def place_order(place: Place) -> tuple[Any, ...]:
 
 def place_name(place: Place) -> str:
     return f"{place[0].__name__}({', '.join(map(repr, place[1]))})"
+
+
+def owners_of(taken: Iterable[tuple[tuple[Any, tuple[Any, ...]], Place]]) -> dict[Any, Place]:
+    """Who has each unique value, by view and value; one with None is none. Raises NotUnique where two have one."""
+    owners: dict[Any, Place] = {}
+    for value, place in taken:
+        if None not in value[1] and owners.setdefault(value, place) != place:
+            raise NotUnique("taken", owner=place_name(owners[value]))
+    return owners
 
 
 def targets_of(field: OracleField, entity: AnyModel) -> list[Place]:

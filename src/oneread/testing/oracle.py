@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -42,6 +43,7 @@ from oneread.testing.naive_entities import (
     empty_totals_of,
     has_ended,
     numbered_part,
+    owners_of,
     place_name,
     place_of,
     place_order,
@@ -190,14 +192,18 @@ class Oracle:
         return self.is_expired(entity) or self._goes(entity, entity)
 
     def together(self, changes: Iterable[Callable[[], object]]) -> None:
-        """Does several changes as one commit: all or none; unique values are looked at behind the last."""
+        """Does several changes as one commit: all or none; unique values are looked at behind the last.
+
+        Of a portable schema, a value does not pass from one entity to another.
+        """
+        before = self._owners() if self.one_by_one else {}
         held, ever, given = dict(self.held), set(self.ever), dict(self._given)
         self._is_within = True
         try:
             for each in changes:
                 each()
             self._is_within = False
-            self._refuse_taken()
+            self._refuse_taken(before)
         except Exception:
             self.held, self.ever, self._given = held, ever, given
             raise
@@ -321,15 +327,17 @@ class Oracle:
         for holder in self._holders(place):
             raise StillReferenced("others refer to it", owner=place_name(holder))
 
-    def _refuse_taken(self) -> None:
-        if self._is_within:
-            return
-        for view in self.views:
-            if getattr(view, "unique", False):
-                taken: dict[Any, Place] = {}
-                for values, place, _row in self._living(view):
-                    if None not in values and taken.setdefault(values, place) != place:
-                        raise NotUnique("taken", owner=place_name(taken[values]))
+    def _refuse_taken(self, before: Mapping[Any, Place] = MappingProxyType({})) -> None:
+        """Raises NotUnique for a value that two entities have, or that another one had before."""
+        if not self._is_within:
+            for value, place in self._owners().items():
+                if before.get(value, place) != place:
+                    raise NotUnique("taken", owner=place_name(before[value]))
+
+    def _owners(self) -> dict[Any, Place]:
+        """Who has each unique value. Raises NotUnique where two have one."""
+        unique = [view for view in self.views if getattr(view, "unique", False)]
+        return owners_of([((view, each[0]), each[1]) for view in unique for each in self._living(view)])
 
     # What entities see of their sources.
 

@@ -133,7 +133,7 @@ def no_claim_facts(_key: bytes) -> Mapping[str, object]:
     return {}
 
 
-_TAKEN: Final = "this value is declared unique, and another entity has it"
+TAKEN: Final = "this value is declared unique, and another entity has it"
 
 _ABSENT: Final = object()
 """What the log keeps of a key that a mapping did not have."""
@@ -645,17 +645,19 @@ class UnitOfWork:
 
     def _new_owner(self, key: bytes, refused: dict[bytes, Exception]) -> bytes | None:
         """Who of those that claim a value gets it: the entity that has it, else the first; the others are refused."""
-        claimers, row = self._claimed.get(key, ()), self.get("counts", key)
-        held = None if row is None else row[VALUE].value
-        if held is not None and held == self._released.get(key) and held not in claimers:
-            held = None
-        owner = held if held is not None else next(iter(claimers), None)
+        claimers, held = self._claimed.get(key, ()), _value_of(self.get("counts", key))
+        has_left = held == self._released.get(key) and held not in claimers
+        owner = next(iter(claimers), None) if held is None or has_left else held
         for claimer in claimers:
             if claimer != owner and owner is not None:
-                error = NotUnique(_TAKEN, **self._claim_facts(key), owner=self.name_of(owner))
+                error = NotUnique(TAKEN, **self._claim_facts(key), owner=self.name_of(owner))
                 error.holder = owner
                 self._refuse(error, (claimer,), refused)
         return owner if owner in claimers else None
+
+    def passed_values(self) -> list[tuple[bytes, bytes]]:
+        """The unique values that pass from one entity to another, each with the one that had it."""
+        return [each for each in self._released.items() if each[1] not in (self._claimed.get(each[0]) or each)]
 
     def _refuse(self, error: Exception, owners: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
         """Refuses the holders among the owners that caused an error; raises it when none of them is a holder."""

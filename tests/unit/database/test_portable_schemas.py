@@ -2,8 +2,8 @@
 
 import pytest
 
-from oneread import GENERATED, Key, Model, Schema
-from oneread.errors import InvalidDeclaration, InvalidValue, UsageError
+from oneread import GENERATED, Index, Key, Model, Schema, by, connect
+from oneread.errors import InvalidDeclaration, InvalidValue, NotUnique, UsageError
 from tests.unit.database.faces import FACES
 
 
@@ -95,3 +95,41 @@ def test_a_store_that_changes_one_row_at_a_time_refuses_it_under_any_schema(url)
 def test_portable_is_a_bool(given):
     with pytest.raises(InvalidDeclaration, match="True or False"):
         Schema(User, portable=given)
+
+
+class Shelf(Model[int]):
+    shelf: Key[int]
+
+
+class Slot(Model[int, int]):
+    child_of = Shelf
+    shelf: Key[int]
+    slot: Key[int]
+    label: str | None = None
+
+
+class SlotOf(Index[Slot]):
+    unique = True
+    label: str | None = by(Slot.label)
+
+
+@pytest.mark.parametrize("gives_up", ["save", "patch", "delete"])
+def test_a_unique_value_does_not_pass_on_within_a_transaction(url, gives_up):
+    def swap(tx):
+        if gives_up == "save":
+            tx.save(Slot(shelf=1, slot=1, label="b"))
+        elif gives_up == "patch":
+            tx.patch(Slot, 1, 1, label="b")
+        else:
+            tx.delete(Slot, 1, 1)
+        tx.save(Slot(shelf=1, slot=2, label="a"))
+
+    with connect(url, Schema(Shelf, Slot, SlotOf, portable=True), workers=0) as db:
+        db.save(Shelf(shelf=1))
+        db.save(Slot(shelf=1, slot=1, label="a"))
+        with pytest.raises(NotUnique) as refused:
+            db.transact(swap)
+        assert refused.value.facts["owner"] == "Slot(1, 1)"
+        assert [slot.label for slot in db.page(Slot)] == ["a"]
+        db.transact(lambda tx: (tx.patch(Slot, 1, 1, label="b"), tx.patch(Slot, 1, 1, label="a")))
+        assert db.get(SlotOf, "a").source.key == (1, 1)
