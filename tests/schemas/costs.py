@@ -30,9 +30,6 @@ class PricedProof(Proof):
         self._written = -1
         self._refused = 0
         views = self.database.operations.catalog.views.values()
-        self._rows_expire = any(
-            each.has_expiring_rows for each in self.database.operations.catalog.entity_types.values()
-        )
         self._trimmed = [each for each in views if getattr(each, "at_most", None)]
 
     def _call(self, step):
@@ -71,7 +68,7 @@ class PricedProof(Proof):
             return getattr(costs, VERBS[step.mode])(type(step.entity))
         if isinstance(step, UpsertStep):
             return costs.upsert(type(step.entity))
-        if isinstance(step, PatchStep) and not self._rows_expire:  # a patch also removes what has: not in its bound
+        if isinstance(step, PatchStep):
             return costs.patch(step.model, *step.changes)
         if isinstance(step, DeleteStep):
             return costs.delete(step.model)

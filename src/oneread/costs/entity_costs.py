@@ -67,6 +67,8 @@ class ViewCost(NamedTuple):
     """There is one such row for all entities together."""
     undeclared: frozenset[str] = frozenset()
     """The list without a declared maximum, if each of its elements is a row."""
+    expires: bool = False
+    """Whether rows expire: the next change of the entity removes them, whatever it changes."""
 
     @property
     def row(self) -> Size:
@@ -115,7 +117,7 @@ def touched_rows(cost: ViewCost, change: ChangedFields | FollowedFields) -> int:
     if any(map(change.touches, cost.form.place)):
         return 2 * cost.rows
     is_touched = any(map(change.touches_shown, cost.form.value)) or any(map(change.touches, cost.where))
-    return cost.rows if is_touched else 0
+    return cost.rows if is_touched or cost.expires else 0
 
 
 class EntityCost(NamedTuple):
@@ -265,6 +267,7 @@ class EntityCosts:
             place.plus(recorded),
             is_shared=form.holds == "numbers" and not view.key.parts,
             undeclared=undeclared,
+            expires=view.has_expiries,
         )
 
     def _value_sizes(self, view: CompiledView, form: RowForm) -> tuple[Size, Size]:

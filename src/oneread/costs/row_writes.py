@@ -78,7 +78,7 @@ class OneRowWrites(Writes):
         levels = self._levels(write)
         add_parts(total, "", self._own_parts(write, has_task=bool(levels)), write.entities, is_own=True)
         if write.verb != "delete":
-            self._add_expired(total, write.cls, self._own_rows(write), write.entities)
+            self._add_expired(total, write.cls, self._freed(self._changes(write), write.entities))
         if write.verb not in ("patch", "delete"):
             self._add_own(total, write)
         touched = self._groups_of(self._own_rows(write), write.entities)
@@ -89,11 +89,10 @@ class OneRowWrites(Writes):
             total.note_undeclared(each.cost.undeclared)
         return total.bound(name, write.cls.__name__)
 
-    def _add_expired(self, total: BoundBuilder, cls: type, own: Sequence[ViewRows], times: int) -> None:
+    def _add_expired(self, total: BoundBuilder, cls: type, freed: int) -> None:
         """An entity that has expired gives up each unique value that another one wants: at most, it is deleted."""
-        found = self._freed(cls, own, times)
-        if found:
-            total.add_bound(self._deletion(cls), found)
+        if freed:
+            total.add_bound(self._deletion(cls), freed)
 
     def _deletion(self, cls: type) -> Bound:
         root = self._catalog.kinds[cls].cls
@@ -110,7 +109,7 @@ class OneRowWrites(Writes):
     def _freed_by_delete(self, root: type) -> set[type]:
         """The models whose expired entities give up what the holders of a deleted entity want when they follow."""
         steps = [step for level in self._levels(WriteCall("delete", root)) for step in level]
-        wanting = [step for step in steps if not step[1].is_deleted and self._freed(step[0], self._touched(step), 1)]
+        wanting = [step for step in steps if not step[1].is_deleted and self._freed([step], 1)]
         return {self._catalog.kinds[cls].cls for cls, _fields in wanting}
 
     def is_bounded(self, write: WriteCall) -> bool:
@@ -300,7 +299,7 @@ class OneRowWrites(Writes):
             found_here: Counter[ShownAggregate] = Counter()
             for step in steps:
                 if not step[1].is_deleted:
-                    self._add_expired(total, step[0], self._touched(step), following)
+                    self._add_expired(total, step[0], self._freed([step], following))
                 found_here |= self._groups_of(self._touched(step), following)
             touched.update(found_here)
             sources = following

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from oneread.costs import counter_costs, log_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
-from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
+from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, FollowedFields, ViewCost, touched_rows
 from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
 from oneread.costs.feed_costs import TASK, FeedCosts
 from oneread.costs.sizes import Size, greatest
@@ -112,17 +112,26 @@ class Writes:
 
         All attempts are one transaction of the store.
         """
-        found = self._freed(write.cls, self._own_rows(write), write.entities)
+        found = self._freed(self._changes(write), write.entities)
         if found:
             read = [each for each in total.terms if each.act != "write"]
             for term in read:
                 total.add_term(term.scaled(found))
             total.add_bound(self._deletion(write.cls), found * (found + 1) // 2)
 
-    def _freed(self, cls: type, own: Sequence[ViewRows], times: int) -> int:
-        """How many entities that have expired may have unique values that others want."""
-        claims = sum(cost.rows for cost, rows in own if rows and cost.form.sort == "claim")
-        return claims * times if claims and self._expires(cls) else 0
+    def _changes(self, write: WriteCall) -> list[tuple[type, ChangedFields | FollowedFields]]:
+        """What a write changes, by each model that it may be of."""
+        fields = write.fields if write.verb == "patch" else None
+        return [(each, self._changed(each, fields)) for each in self._models(write)]
+
+    def _freed(self, changes: Iterable[tuple[type, ChangedFields | FollowedFields]], times: int) -> int:
+        """How many entities that have expired may have unique values that one of these changes wants."""
+        return times * max((self._wanted(cls, change) for cls, change in changes if self._expires(cls)), default=0)
+
+    def _wanted(self, cls: type, change: ChangedFields | FollowedFields) -> int:
+        """The unique values that a change may want; what only expires gives values up."""
+        claims = [cost._replace(expires=False) for cost in self._costs.of[cls].views if cost.form.sort == "claim"]
+        return sum(cost.rows for cost in claims if touched_rows(cost, change))
 
     def _deletion(self, cls: type) -> Bound:
         return self.bound(WriteCall("delete", self._catalog.kinds[cls].cls), "delete")
