@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from oneread.database.operations import Operations
 from oneread.derivations import changes, emitted_record
 from oneread.derivations.changes import Delete, FollowSource, Patch
-from oneread.derivations.copies import CopiedValues, Reference
+from oneread.derivations.copies import CopiedValues, Reference, keys_of
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.plain_commits import PlainHolders
 from oneread.plans.effects import Atomically, Now, Separately
@@ -372,7 +372,7 @@ def a_patch_asks_for_what_no_field_referred_to(patch):
         before = self._catalog.state(self.key, seen)
         if before.entity is None:
             return []
-        known = changes._flat(self._catalog.type_of(before.entity).refs(before.entity))
+        known = keys_of(self._catalog.type_of(before.entity).refs(before.entity))
         return [key for key in links(self, seen) if key not in known]
 
     patch.setattr(Patch, "links", unknown)
