@@ -114,9 +114,9 @@ class Writes:
         """
         found = self._freed(self._changes(write), write.entities)
         if found:
-            read = [each for each in total.terms if each.act != "write"]
-            for term in read:
-                total.add_term(term.scaled(found))
+            for term in total.terms:
+                if term.act != "write":
+                    total.add_term(term.scaled(found))
             total.add_bound(self._deletion(write.cls), found * (found + 1) // 2)
 
     def _changes(self, write: WriteCall) -> list[tuple[type, ChangedFields | FollowedFields]]:

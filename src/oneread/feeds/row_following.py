@@ -89,10 +89,11 @@ class RowFeeds:
         """Makes the entries of a row right before its commit returns; False where its task has to.
 
         An item with more than so many partners is left to its task; of a membership the first ones follow, and, in a
-        feed with large groups, of an item as well: where there are as many, or one, the task looks for more.
+        feed with large groups, of an item as well. Where as many are found the task looks for more.
         """
         feed = self._of_items.get(view_part(key))
         if feed is None or feed.prefix in self._large:
+            # With 0 one is asked for as well: where there is none, no task is left.
             return (yield from self.follow(key, b"", max(1, most))) is None
         within = RowRange.under(feed.members + feed.group_of(key))
         found = yield from self.give_to(feed, key, Scan("views", within, most + 1, families="dm").__iter__(), most=most)
