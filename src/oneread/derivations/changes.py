@@ -259,7 +259,7 @@ class Save(_Writing):
         entity_type = self._entity_type
         if not entity_type.rollups:
             return ()
-        if _is_other(self._catalog, self.key, seen, entity_type):
+        if not entity_type.is_in(seen):
             return entity_type.groups(self.key, None)
         return super().groups(seen)
 
@@ -336,7 +336,7 @@ class Patch(_Writing):
     def groups(self, seen: Root) -> Sequence[Group]:
         if self._otherwise is not None:
             entity_type = self._catalog.type_of(self._otherwise)
-            if entity_type.rollups and _is_other(self._catalog, self.key, seen, entity_type):
+            if entity_type.rollups and not entity_type.is_in(seen):
                 return entity_type.groups(self.key, None)
         return super().groups(seen)
 
@@ -498,13 +498,15 @@ class FollowSource(_Following):
         through = tuple([name for name, keys in refs.items() if self._source in keys])
         if not through:
             return NO_CHANGE
-        if entity_type.going:
-            source = SourceCache(self._catalog, sources)[self._source]
-            if entity_type.goes_with(refs, self._source, source):
-                if sources.going is not None:
-                    sources.going.setdefault(self._source, {})[self.key] = None
-                    return NO_CHANGE
+        source = SourceCache(self._catalog, sources)[self._source]
+        if entity_type.going and entity_type.goes_with(refs, self._source, source):
+            if sources.going is None:
                 return deletion(self._catalog, self.key, attempt, sources)
+            sources.going.setdefault(self._source, {})[self.key] = None
+            return NO_CHANGE
+        is_newer = seen.own >= sources.root(self._source).version
+        if source.entity is None and is_newer and entity_type.shows_deleted(entity, through):
+            return NO_CHANGE  # the holder was made behind the delete: it has nothing of the source
         return self._follow(attempt, sources, refs, through, (self._source,))
 
 
@@ -610,11 +612,6 @@ def _stale_sources(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
     before = catalog.state(key, seen)
     entity_type = catalog.type_of(before.entity)
     return entity_type.stale_sources(before, entity_type.refs(before.entity))
-
-
-def _is_other(catalog: Catalog, key: bytes, seen: Root, entity_type: EntityType) -> bool:
-    """Whether a root row has no entity of this class, so that one that is stored there needs all of its totals."""
-    return seen.body is None or catalog.kind_of(key).layouts.class_of(seen.body) is not entity_type.cls
 
 
 def followers(catalog: Catalog) -> FollowChanges:

@@ -5,7 +5,7 @@ See rules 3, 4, 13 and 14 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol
 
@@ -525,6 +525,15 @@ class EntityType:
     def goes_with(self, refs: Refs, key: bytes, source: Source) -> bool:
         """Whether an entity is to be deleted because this source of it was (`on_delete="delete"`)."""
         return any(key in refs[each.name] and each.goes_with(source) for each in self.going)
+
+    def is_in(self, seen: Root) -> bool:
+        """Whether a root row has an entity of this class: one that is stored where it has not needs all its totals."""
+        return seen.body is not None and self.kind.layouts.class_of(seen.body) is self.cls
+
+    def shows_deleted(self, entity: object, names: Collection[str]) -> bool:
+        """Whether these references are all copies that say that their source was deleted."""
+        held: list[Any] = [getattr(entity, each.name) for each in self.references if each.name in names]
+        return all(isinstance(each, Copy) and each.deleted for each in held)
 
     def held_sources(self, refs: Refs) -> list[bytes]:
         """The sources that must not be deleted while an entity with these references refers to them."""

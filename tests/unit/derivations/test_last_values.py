@@ -17,6 +17,16 @@ class Lives(Copy[Town]):
     name: str
 
 
+class MayLive(Copy[Town]):
+    missing_ok = True
+    name: str | None
+
+
+class Visitor(Model[int]):
+    number: Key[int]
+    lives: MayLive
+
+
 class Person(Model[int]):
     number: Key[int]
     lives: Lives
@@ -89,3 +99,14 @@ def test_a_reference_that_is_new_takes_nothing_from_a_tombstone(url) -> None:
         db.delete(Town, 1)
         db.save(Guest(number=2, born=Town.at(1)))
         assert [row.source.key for row in db.page(Guests)] == [(1,)]
+
+
+def test_a_copy_that_is_made_behind_a_delete_takes_nothing_from_its_task(url) -> None:
+    with connect(url, Schema(Town, Visitor, inline=0)) as db:
+        db.save(Town(number=1, name="old"))
+        db.save(Visitor(number=1, lives=MayLive.of(1)))
+        db.delete(Town, 1)
+        db.save(Visitor(number=2, lives=MayLive.of(1)))
+        db.drain()
+        assert db.get(Visitor, 1).lives == MayLive(ref=Town.at(1), deleted=True, name="old")
+        assert db.get(Visitor, 2).lives == MayLive(ref=Town.at(1), deleted=True, name=None)
