@@ -86,9 +86,13 @@ class Catalog:
     """Compiles declarations; raises InvalidDeclaration for those that cannot work."""
 
     def __init__(
-        self, models: tuple[type[Model[Any]], ...], views: tuple[type[View[Any]], ...], numbers: SchemaNumbers
+        self,
+        models: tuple[type[Model[Any]], ...],
+        views: tuple[type[View[Any]], ...],
+        numbers: SchemaNumbers,
+        names: Named,
     ) -> None:
-        self.names: Mapping[str, Any] = Named((*models, *views))
+        self.names = names
         """The declared classes by name."""
         self.models = models
         self._numbers = numbers
@@ -143,7 +147,8 @@ class Catalog:
 
     def by_row(self) -> Catalog:
         """The same declarations, compiled for a store that changes one row at a time."""
-        return Catalog(self.models, tuple(self.views), msgspec.structs.replace(self._numbers, changes_one_row=True))
+        numbers = msgspec.structs.replace(self._numbers, changes_one_row=True)
+        return Catalog(self.models, tuple(self.views), numbers, self.names)
 
     def _number_kinds(self) -> dict[type, EntityKind]:
         roots = sorted({root_model(cls) for cls in self.models}, key=stored_name)

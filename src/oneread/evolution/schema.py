@@ -68,6 +68,7 @@ class Schema:
         self._check_classes(declarations)
         self.models += self._added_models()
         self.views += self._added_views()
+        self._all_names = Named((*self.models, *self.views))
         self._compiled = self.catalog(self._unstored_numbers())
         if portable:
             refuse_unportable(self._compiled)
@@ -137,7 +138,7 @@ class Schema:
 
     def catalog(self, numbers: SchemaNumbers) -> Catalog:
         """The schema compiled with the numbers of one store."""
-        return Catalog(self.models, self.views, numbers)
+        return Catalog(self.models, self.views, numbers, self._all_names)
 
     def declared(self) -> DeclaredSchema:
         """The schema as it is stored."""

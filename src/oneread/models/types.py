@@ -68,6 +68,7 @@ class Named(dict[str, Any]):
 
     def __init__(self, classes: Iterable[type]) -> None:
         super().__init__((each.__name__, each) for each in classes)
+        self.annotations: dict[Any, Mapping[str, Any]] = {}
         self.trees: dict[Any, Mapping[str, FieldType]] = {}
 
 
@@ -113,10 +114,17 @@ def resolved(annotation: Annotation, written_in: type, names: Names, field: str)
 
 def field_types(cls: Any, names: Names) -> Mapping[str, Any]:
     """The resolved type of every field of a class, in the order of declaration; empty for a class without fields."""
+    known = names.annotations.get(cls) if isinstance(names, Named) else None
+    if known is None:
+        known = _resolve_fields(cls, names)
+        if isinstance(names, Named):
+            names.annotations[cls] = known
+    return known
+
+
+def _resolve_fields(cls: Any, names: Names) -> Mapping[str, Any]:
     fields = field_names(cls)
-    if not fields:
-        return {}
-    written = written_annotations(cls)
+    written = written_annotations(cls) if fields else {}
     scopes = {base: _Scope(base, names) for base in {written[name][1] for name in fields}}
     return {name: scopes[written[name][1]].resolve(written[name][0], name) for name in fields}
 
