@@ -17,6 +17,7 @@ from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import CompiledView, RowForm
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.entity_type import EntityType
+from oneread.derivations.expiry import has_expiring_rows
 from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
 from oneread.models.expiry import EXPIRY_BYTES
@@ -267,7 +268,7 @@ class EntityCosts:
             place.plus(recorded),
             is_shared=form.holds == "numbers" and not view.key.parts,
             undeclared=undeclared,
-            expires=view.has_expiries,
+            expires=has_expiring_rows(view.cls, view.model),
         )
 
     def _value_sizes(self, view: CompiledView, form: RowForm) -> tuple[Size, Size]:

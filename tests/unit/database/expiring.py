@@ -83,6 +83,7 @@ class Trace(Model[int]):
 class Post(Model[int]):
     number: Key[int]
     made_at: datetime = CREATED
+    text: str = ""
 
 
 class RecentPosts(Index[Post]):

@@ -589,6 +589,17 @@ def test_bounds_hold_for_what_expires(url):
             assert not exceeded(spent.cost, costs.page(given[0], limit=10))
 
 
+def test_the_bound_of_any_patch_covers_rows_that_have_expired(url):
+    clock = Clock()
+    with connect(url, SCHEMA, workers=0, clock=clock) as db:
+        db.save(Post(number=1))
+        clock.tick(8 * 24 * 3600)
+        with budget() as spent:
+            db.patch(Post, 1, text="edited")
+        assert not exceeded(spent.cost, db.explain.costs.patch(Post, "text"))
+        assert db.verify().clean
+
+
 def exceeded(cost, bound):
     return [name for name in ("requests", "rows", "bytes") if getattr(cost, name) > getattr(bound, name)]
 
