@@ -102,3 +102,23 @@ def test_an_interrupt_waits_for_an_import_of_a_running_command(folder):
     done = run(folder, "", "-u", "-c", LATE)
     assert done.stdout == "whole\ninterrupted True\n"
     assert (done.stderr, done.returncode) == ("stopped\n", 130)
+
+
+LOST = """
+import ctypes, itertools, operator, os, signal
+from oneread.cli import interrupts
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+interrupts.install()
+waits, _end = os.pipe()
+kill = ctypes.CDLL(None).kill
+try:
+    # Both calls within a loop of C, and not by `os.kill`: so Python does not look for signals between them.
+    list(itertools.starmap(operator.call, [(kill, os.getpid(), 2), (os.read, waits, 1)]))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_just_before_a_system_call_that_waits_ends_it(folder):
+    assert run(folder, "", "-c", LOST).stdout == "interrupted\n"
