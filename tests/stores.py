@@ -229,8 +229,6 @@ BY_HAND = {
         (
             "cli", "properties", "unit/costs", "unit/transactions",
             "unit/verify",
-            "unit/web/applications.py", "unit/web/posts.py",
-            "unit/web/questions.py", "unit/web/test_bodies.py", "unit/web/test_streams.py", "unit/web/test_web.py",
         ),
         _NOT_YET,
     ),
@@ -249,6 +247,13 @@ BY_HAND = {
         ),
         _ONE_KIND,
     ),
+    **dict.fromkeys(
+        ("unit/web/applications.py", "unit/web/posts.py", "unit/web/questions.py"), "the store of whoever gives no URL"
+    ),
+    "unit/web/test_bodies.py": "bodies are refused before a store is asked",
+    "unit/web/test_web.py::test_a_database_that_cannot_be_opened_leaves_none_open": "the second one has no folder",
+    "unit/web/test_web.py::test_a_lifespan_without_a_database_is_refused": "a URL is no database",
+    "unit/web/test_streams.py": "a server in a process of its own",
     "unit/evolution/test_backfill.py": "counts, kills and damages requests; its programs share an engine in memory",
     "unit/evolution/test_leased_fence.py": "is about the leases that only stores have which change one row at a time",
     "unit/models/test_references_as_json.py::record_form": "only the catalog of a schema is asked for",

@@ -143,8 +143,8 @@ async def edit_answer(db: Db, number: int, changes: PatchShape[Answer]) -> Answe
     return await db.patch(changes.model, number, **changes)
 
 
-def fastapi():
-    app = FastAPI(lifespan=lifespan(connect_async("memory://", SCHEMA)))
+def fastapi(url="memory://"):
+    app = FastAPI(lifespan=lifespan(connect_async(url, SCHEMA)))
     app.include_router(routes)
     use_problems(app)
     return app
@@ -194,7 +194,7 @@ async def handle_post(request):
     return respond(request, await database(request).get(Post, int(request.path_params["number"])))
 
 
-def starlette():
+def starlette(url="memory://"):
     routes = [
         Route("/posts", saving(Post), methods=["PUT"]),
         Route("/questions", saving(Question), methods=["PUT"]),
@@ -209,5 +209,5 @@ def starlette():
         Route("/answers/{number}", patching(Answer), methods=["PATCH"]),
         Route("/changes/{number}", handle_changes, methods=["PATCH"]),
     ]
-    opening = lifespan(connect_async("memory://", SCHEMA))
+    opening = lifespan(connect_async(url, SCHEMA))
     return Starlette(routes=routes, lifespan=opening, exception_handlers=exception_handlers)

@@ -40,8 +40,8 @@ ANY = "expected 'Post', 'Question', 'vote' or 'Answer'"
 
 
 @pytest.fixture(params=[starlette, fastapi], ids=["starlette", "fastapi"])
-def client(request):
-    with TestClient(request.param()) as client:
+def client(request, url):
+    with TestClient(request.param(url)) as client:
         client.portal.call(client.app_state["db"].save, User(number=1, name="Ada"))
         yield client
 
@@ -172,8 +172,8 @@ def test_a_patch_of_a_concrete_class_refuses_another(filled):
     assert filled.patch("/answers/1", json={"draft": "f"}).status_code == 404
 
 
-def test_changes_of_the_model_are_of_its_own_fields():
-    with TestClient(starlette()) as client:
+def test_changes_of_the_model_are_of_its_own_fields(url):
+    with TestClient(starlette(url)) as client:
         client.portal.call(client.app_state["db"].save, User(number=1, name="Ada"))
         assert client.put("/posts", json=ASKED).status_code == 200
         assert client.patch("/changes/1", json={"text": "y"}).json()["text"] == "y"

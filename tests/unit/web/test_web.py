@@ -32,6 +32,7 @@ from oneread.web import (
     lifespan,
 )
 from oneread.web.problems import PROBLEM_TYPES, problem_type
+from tests.unit.evolution.stores import end_lease
 from tests.unit.web.applications import (
     SCHEMA,
     Made,
@@ -52,8 +53,8 @@ class Event(Model[datetime]):
 
 
 @pytest.fixture(params=[starlette, fastapi], ids=["starlette", "fastapi"])
-def client(request):
-    with TestClient(request.param()) as client:
+def client(request, url):
+    with TestClient(request.param(url)) as client:
         db = client.app_state["db"]
         client.portal.call(db.save, Maker(number=1, name="Ada"))
         yield client
@@ -122,8 +123,8 @@ def test_fields_that_are_sent_are_patched(client):
     assert (refused.status_code, refused.json()["field"]) == (422, "code")
 
 
-def test_a_page_links_to_the_pages_around_it_relatively():
-    with TestClient(starlette()) as client:
+def test_a_page_links_to_the_pages_around_it_relatively(url):
+    with TestClient(starlette(url)) as client:
         client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
         for code in "abc":
             put(client, code)
@@ -136,8 +137,8 @@ def test_a_page_links_to_the_pages_around_it_relatively():
         assert [row["whole"] for row in second.json()["rows"]] == ["b"]
 
 
-def test_fastapi_answers_by_a_return_type_as_by_respond():
-    with TestClient(fastapi()) as client:
+def test_fastapi_answers_by_a_return_type_as_by_respond(url):
+    with TestClient(fastapi(url)) as client:
         client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
         put(client)
         assert client.get("/typed/a").json() == client.get("/things/a").json()
@@ -202,11 +203,11 @@ def test_every_error_of_the_tree_has_a_status():
     assert problem_type(errors.LimitExceeded("no")).status == 507
 
 
-def test_faults_of_the_server_are_logged_in_full_and_say_when_to_come_back(caplog):
+def test_faults_of_the_server_are_logged_in_full_and_say_when_to_come_back(caplog, url):
     async def fails(_request):
         raise errors.Unavailable("not now", path="/a/secret/path")
 
-    from_route = starlette()
+    from_route = starlette(url)
     from_route.routes.append(Route("/fails", fails))
     with TestClient(from_route) as client, caplog.at_level(logging.ERROR, logger="oneread.web"):
         answer = client.get("/fails")
@@ -215,18 +216,19 @@ def test_faults_of_the_server_are_logged_in_full_and_say_when_to_come_back(caplo
     assert "secret" in caplog.text
 
 
-def test_a_process_that_a_newer_program_has_cut_off_is_unavailable(tmp_path):
+def test_a_process_that_a_newer_program_has_cut_off_is_unavailable(new_url):
     """The same request is answered by the newer program's process, so a proxy or client may try again."""
-    url, later = f"lmdb://{tmp_path}/store?durability=none", made("Maker", {"number": Key[int], "title": str})
+    url, later = new_url(), made("Maker", {"number": Key[int], "title": str})
 
     async def write(_request):
         return PlainTextResponse(old.save(Maker(number=2, name="Bea")).name)
 
-    from_route = starlette()
+    from_route = starlette(new_url())
     from_route.routes.append(Route("/write", write))
     with connect(url, Schema(Maker), workers=0) as old, TestClient(from_route) as client:
         assert client.get("/write").status_code == 200
         connect(url, Schema(later), workers=0).close()
+        end_lease(old)
         answer = client.get("/write")
     assert (answer.status_code, answer.headers["retry-after"], answer.json()["retryable"]) == (503, "10", True)
     assert answer.json()["type"] == "urn:oneread:error:SchemaMismatch"
@@ -251,8 +253,8 @@ def test_a_hostile_query_is_the_clients_fault(client, query):
 
 
 @pytest.mark.parametrize("query", ["limit=1&limit=2", "limt=1", "cursor=a&cursor=b", "%00=1"])
-def test_a_parameter_twice_or_unknown_is_refused(query):
-    with TestClient(starlette()) as client:
+def test_a_parameter_twice_or_unknown_is_refused(query, url):
+    with TestClient(starlette(url)) as client:
         assert client.get(f"/things?{query}").status_code == 400
 
 
@@ -287,16 +289,16 @@ def test_a_bound_behind_the_last_key_field_is_refused(url):
         (b'{"code": "a", "maker": {"ref": [1]}, "size": 99999999999999999999999999.5}', "size"),
     ],
 )  # fmt: skip
-def test_a_hostile_body_is_refused_and_names_its_field(body, field):
-    with TestClient(starlette()) as client:
+def test_a_hostile_body_is_refused_and_names_its_field(body, field, url):
+    with TestClient(starlette(url)) as client:
         answer = client.put("/things/a", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 422
         assert answer.json().get("field") == field
 
 
-def test_every_wrong_field_is_named_with_its_place():
+def test_every_wrong_field_is_named_with_its_place(url):
     wrong = {"code": 1, "maker": {"ref": [1, 2]}, "size": "x", "colour": 1}
-    with TestClient(starlette()) as client:
+    with TestClient(starlette(url)) as client:
         found = client.put("/things/a", json=wrong).json()["errors"]
         assert found == [
             {"loc": ["body", "code"], "msg": "Expected `str`, got `int`"},
@@ -322,9 +324,9 @@ def test_every_wrong_field_is_named_with_its_place():
         ]  # fmt: skip
 
 
-def test_fastapi_names_every_wrong_field_as_for_its_own_models():
+def test_fastapi_names_every_wrong_field_as_for_its_own_models(url):
     wrong = {"maker": {"ref": "x"}, "size": "x", "colour": 1}
-    with TestClient(fastapi()) as client:
+    with TestClient(fastapi(url)) as client:
         found = client.put("/things/a", json=wrong).json()["detail"]
     assert [(each["type"], each["loc"]) for each in found] == [
         ("missing", ["body", "code"]), ("value_error", ["body", "maker"]), ("value_error", ["body", "size"]),
@@ -347,7 +349,7 @@ def test_other_content_than_json_is_refused(client):
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_body_that_is_too_large_is_not_read_to_its_end(announced):
+def test_a_body_that_is_too_large_is_not_read_to_its_end(announced, url):
     sent = []
 
     def body():
@@ -355,7 +357,7 @@ def test_a_body_that_is_too_large_is_not_read_to_its_end(announced):
             sent.append(1)
             yield b" " * 100
 
-    with TestClient(starlette()) as client:
+    with TestClient(starlette(url)) as client:
         content = b" " * 10_000 if announced else body()
         answer = client.put("/things/a", content=content, headers={"Content-Type": "application/json"})
         assert answer.status_code == 413
@@ -432,8 +434,8 @@ def test_a_request_without_conditions_has_no_version():
 # --- Budgets ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_reports_its_cost_and_ends_beyond_its_budget():
-    with TestClient(starlette()) as client:
+def test_a_request_reports_its_cost_and_ends_beyond_its_budget(url):
+    with TestClient(starlette(url)) as client:
         client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
         found = client.get("/summary")
         assert found.headers["x-oneread-cost"].startswith("requests=2, rows=2, bytes=")
