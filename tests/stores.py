@@ -32,6 +32,7 @@ TRANSACTIONS = "one transaction changes entities of no group, or a counter, whic
 BATCHES = "`save_all` and a batch of `bulk` are one commit: which-store.md says what they are elsewhere"
 CONSTRAINTS = "a total with a constraint is refused when the schema is declared: which-store.md"
 ROWS = "reads or changes rows behind the library's back, and they look otherwise on such a store"
+PROCESSES = "is about files of LMDB, or a process of its own opens the store"
 PARTS = "is about a part that only stores have whose commits span rows"
 
 _LEFT_OUT = {
@@ -124,6 +125,18 @@ _LEFT_OUT = {
     ("row", ROWS): """
         unit/counters/test_counters.py test_expired_windows_are_removed_by_later_adds
         unit/counters/test_rows.py test_the_bytes_of_every_row test_a_damaged_counter_is_refused_not_guessed
+        cli/test_failures.py test_a_torn_schema_row_is_code_3
+        cli/test_tasks.py test_nothing_waits_in_a_store_at_rest test_is_listed_with_its_source_and_error
+            test_is_tried_again_on_request
+            test_a_task_of_a_dead_worker_is_waited_for_and_taken_over
+            test_a_task_that_another_worker_has_begun_is_shown_with_it test_a_task_that_cannot_be_read_is_listed
+        cli/test_verify.py test_a_view_alone_may_be_verified test_every_fault_is_written_to_a_new_file
+            test_faults_are_counted_shown_and_code_1 test_faults_as_json_are_bounded_and_counted
+            test_nothing_is_dropped_without_a_yes test_repair_mends_and_a_second_verify_is_clean
+            test_what_cannot_be_mended_is_dropped_and_the_store_is_clean test_what_cannot_be_mended_is_said_in_words
+            test_a_timeout_is_reported_with_how_to_resume
+            test_a_verification_that_is_stopped_says_its_cursor_as_json test_repair_of_what_took_too_long_is_code_1
+            test_what_cannot_be_mended_is_left_and_code_1
         unit/transfer/test_bulk.py test_is_found_among_values_that_are_taken test_that_is_damaged_says_so
         unit/database/test_deleted_with_source.py test_repair_deletes_a_holder_whose_task_was_lost
         unit/database/test_log_sweep.py test_a_schema_that_changes_meanwhile_ends_the_removal_of_unknown_logs
@@ -187,6 +200,31 @@ _LEFT_OUT = {
             test_one_that_entities_began_to_show_is_added_to_exactly_and_copied
         unit/evolution/test_building_totals.py test_what_older_programs_write_until_their_lease_is_over_counts_too
     """,
+    ("memory row", PROCESSES): """
+        cli/test_backup.py
+        cli/test_dump_and_load.py test_a_load_that_was_stopped_says_how_to_go_on
+            test_what_is_written_is_for_its_owner_alone test_a_killed_load_loads_or_rejects_each_record_once
+        cli/test_failures.py test_ctrl_c_is_code_130 test_ctrl_c_is_not_lost_in_a_finalizer
+            test_ctrl_c_that_arrives_twice_counts_once test_ctrl_c_again_ends_what_the_first_one_waits_for
+            test_a_command_whose_stream_is_closed_succeeds test_a_store_that_is_damaged_is_code_3
+            test_a_document_that_a_full_disk_does_not_take_is_code_3_or_that_of_its_failure
+            test_a_pipe_that_is_closed_early_does_not_change_the_exit_code
+            test_a_write_in_a_shell_for_reading_names_the_option
+            test_how_urls_are_written_is_hinted_where_that_is_at_fault
+        cli/test_options.py test_who_only_looks_does_not_write test_who_only_looks_may_say_so_in_the_url
+        cli/test_stat.py test_a_person_sees_tables_parts_and_facts test_the_engines_counts_are_the_sums_of_the_parts
+            test_the_room_of_other_tenants_is_not_called_free
+        cli/test_tasks.py test_a_worker_does_the_tasks_until_it_is_stopped
+            test_a_worker_that_waits_for_another_stops_in_order test_ctrl_c_stops_a_worker_in_order
+            test_a_shell_asks_until_there_is_no_more test_a_quiet_shell_says_nothing_first
+            test_a_shell_only_reads_without_the_option_to_write test_tasks_are_done_here_and_now
+            test_a_worker_that_runs_once_ends_when_nothing_is_left
+        cli/test_terminal.py
+        cli/test_verify.py test_on_a_terminal_it_is_shown_and_asked_for
+    """,
+    ("memory row", "the command line opens stores in memory for writing, too: no other process has them"): """
+        cli/test_backfill.py test_who_mends_brings_no_new_schema_in
+    """,
     ("row", "removed rows stay until a purge, and those that are passed over count: one-row.md"): """
         unit/database/test_marking.py test_items_that_expired_and_were_not_swept_are_not_counted
         unit/derivations/test_group_indexes.py test_explain_and_survey_and_dump
@@ -227,8 +265,7 @@ BY_HAND = {
     **dict.fromkeys(("docs", "examples"), "the pages and the sites say on which stores they run"),
     **dict.fromkeys(
         (
-            "cli", "properties", "unit/costs", "unit/transactions",
-            "unit/verify",
+            "properties", "unit/costs", "unit/transactions", "unit/verify",
         ),
         _NOT_YET,
     ),
@@ -249,6 +286,22 @@ BY_HAND = {
     ),
     **dict.fromkeys(
         ("unit/web/applications.py", "unit/web/posts.py", "unit/web/questions.py"), "the store of whoever gives no URL"
+    ),
+    "cli/test_sweep.py": "an empty store of the kind that the fixtures name",
+    "cli/conftest.py": "a store in a folder that tests name, beside those of other kinds",
+    **dict.fromkeys(
+        (
+            "cli/test_on_one_row.py", "cli/test_verify_totals_of_one_row.py", "cli/test_options.py",
+            "cli/test_cost.py", "cli/test_stat.py::test_a_store_that_lives_in_memory_is_counted",
+        ),
+        _ONE_KIND,
+    ),
+    **dict.fromkeys(
+        (
+            "cli/test_documents.py", "cli/test_interrupted_start.py", "cli/test_streams.py",
+            "cli/test_migrate.py::test_a_store_that_is_not_there_is_not_made",
+        ),
+        "a process of its own, or a folder that is not there",
     ),
     "unit/web/test_bodies.py": "bodies are refused before a store is asked",
     "unit/web/test_web.py::test_a_database_that_cannot_be_opened_leaves_none_open": "the second one has no folder",

@@ -62,9 +62,10 @@ def bare():
 
 
 @pytest.fixture
-def url(tmp_path):
+def url(kind_of_store, url, tmp_path):
     """The URL of a store that `notes.fill` filled."""
-    url = f"lmdb://{tmp_path}/notes"
+    if kind_of_store == "lmdb":
+        url = f"lmdb://{tmp_path}/notes"
     notes.fill(url)
     return url
 

@@ -26,9 +26,9 @@ class Built(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @pytest.fixture
-def older(tmp_path):
+def older(new_url):
     """The URL of a store under a schema that lacks People and PersonByEmail."""
-    url = f"lmdb://{tmp_path}/older"
+    url = new_url()
     notes.fill(url, notes.BEFORE)
     return url
 
@@ -61,7 +61,7 @@ def test_who_mends_brings_no_new_schema_in(run, older, arguments):
     ran = run(*arguments)
     assert ran.code == 1
     assert "hint: `oneread migrate plan` shows what differs and what to do\n" in ran.err
-    with connect(f"{older}?read_only=true", notes.BEFORE) as db:
+    with connect(f"{older}&read_only=true", notes.BEFORE) as db:
         assert db.survey().schema_version == 1
 
 

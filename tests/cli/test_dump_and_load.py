@@ -34,8 +34,8 @@ def dump(oneread, tmp_path):
 
 
 @pytest.fixture
-def other(tmp_path):
-    return f"lmdb://{tmp_path}/other?durability=none"
+def other(new_url):
+    return new_url()
 
 
 @pytest.fixture

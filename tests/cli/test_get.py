@@ -110,8 +110,8 @@ def test_a_list_that_is_not_unique_is_refused_before_its_values_are_counted(oner
         )
 
 
-def test_an_entity_of_a_model_with_variants_says_which_it_is(bare, tmp_path):
-    url = f"lmdb://{tmp_path}/posts"
+def test_an_entity_of_a_model_with_variants_says_which_it_is(bare, new_url):
+    url = new_url()
     with connect(url, questions.SCHEMA) as db:
         db.save(questions.User(number=1, name="Ada"))
         db.save(questions.Question(number=1, author=questions.Author.of(1), title="t"))

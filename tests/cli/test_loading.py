@@ -57,8 +57,8 @@ def rejected(path):
 
 
 @pytest.fixture
-def db():
-    with connect("memory://", SCHEMA) as opened:
+def db(new_url):
+    with connect(new_url(), SCHEMA) as opened:
         yield opened
 
 
@@ -158,10 +158,10 @@ LINES = b"""{"number": 1, "name": "Ada", "email": "a"}
 
 
 @pytest.mark.parametrize("name", ["people.jsonl", "people.jsonl.gz"])
-def test_blank_lines_are_skipped_and_refusals_name_the_field(bare, tmp_path, name):
+def test_blank_lines_are_skipped_and_refusals_name_the_field(bare, tmp_path, new_url, name):
     path = tmp_path / name
     path.write_bytes(gzip.compress(LINES) if name.endswith(".gz") else LINES)
-    options = ["--model", "Person", "--schema", NOTES, "--db", f"lmdb://{tmp_path}/new", "--make"]
+    options = ["--model", "Person", "--schema", NOTES, "--db", new_url(), "--make"]
     ran = bare("load", path, *options)
     assert (ran.code, ran.out) == (1, "2 stored, 4 refused\n")
     kept = [msgspec.json.decode(line, type=Rejected) for line in Path(f"{path}.rejects").read_bytes().splitlines()]

@@ -11,8 +11,8 @@ OLD, NEW, ADDED = (f"tests.cli.changing:{name}" for name in ("BEFORE", "AFTER", 
 
 
 @pytest.fixture
-def store(tmp_path):
-    url = f"lmdb://{tmp_path}/store"
+def store(new_url):
+    url = new_url()
     note = BEFORE.named()["Note"]
     with connect(url, BEFORE, workers=0) as db:
         db.save_all([note(number=number, text=f"t{number}") for number in range(3)])

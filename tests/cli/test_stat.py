@@ -49,7 +49,7 @@ class Survey(msgspec.Struct, forbid_unknown_fields=True):
     lag: dict[str, Lag]
     unswept: dict[str, float]
     feeds: dict[str, Lag]
-    commits: None
+    commits: dict[str, Any] | None
     cache: None
     behind: float
     are_all: bool
@@ -137,8 +137,8 @@ def test_bytes_are_shown_in_their_largest_unit(amount, text):
     assert size(amount) == text
 
 
-def test_what_waits_for_feeds_is_shown(oneread, tmp_path):
-    url = f"lmdb://{tmp_path}/site"
+def test_what_waits_for_feeds_is_shown(oneread, new_url):
+    url = new_url()
     with connect(url, SITE, workers=0) as db:
         fill(db)
         db.drain()
@@ -165,8 +165,8 @@ class Wide(Feed[Post]):
 WIDE = Schema(Member, Group, Membership, Post, Wide)
 
 
-def test_each_range_of_rows_of_a_feed_is_explained(oneread, tmp_path):
-    url = f"lmdb://{tmp_path}/site"
+def test_each_range_of_rows_of_a_feed_is_explained(oneread, new_url):
+    url = new_url()
     with connect(url, WIDE, workers=0) as db:
         db.save_all([Member(number=1), Group(number=1)])
         db.save(Membership(in_group=1, of_member=1, group=Group.at(1), member=Member.at(1)))

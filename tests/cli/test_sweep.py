@@ -15,8 +15,8 @@ PAST = datetime.now(UTC) - timedelta(hours=1)
 
 
 @pytest.fixture
-def url(tmp_path):
-    return f"lmdb://{tmp_path}/sessions"
+def url(new_url):
+    return new_url()
 
 
 @pytest.fixture

@@ -279,10 +279,10 @@ def test_an_error_of_the_shells_code_is_reported_like_any_other(oneread):
     assert (ran.code, ran.err) == (1, "error: there is no such entity (model=Person, key=(9,))\n")
 
 
-def test_a_worker_that_runs_once_does_the_tasks_that_its_sweep_leaves(tmp_path):
+def test_a_worker_that_runs_once_does_the_tasks_that_its_sweep_leaves(new_url):
     clock = Clock()
     schema = Schema(*COMMUNITY.models, *[view for view in COMMUNITY.views if not view.is_added], inline=0)
-    with connect(f"lmdb://{tmp_path}/store?durability=none", schema, workers=0, clock=clock) as db:
+    with connect(new_url(), schema, workers=0, clock=clock) as db:
         fill(db)
         db.save(post(1))
         db.drain()

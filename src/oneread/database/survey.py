@@ -23,7 +23,7 @@ from oneread.store.cache import CacheUse
 from oneread.store.engine import Statistics
 from oneread.store.keys import KIND_BYTES, PREFIX_BYTES, pointer_part
 from oneread.store.requests import Found
-from oneread.store.rows import TABLES, RowRange, Table
+from oneread.store.rows import REMOVED, TABLES, RowRange, Table
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, is_group_root
 from oneread.transactions.root import BODY
 
@@ -178,7 +178,7 @@ def _count_rows(table: Table, names: PrefixNames, progress: Reporter, total: int
             count.bytes += sum([len(key) for key, _row in several])
             count.bytes += sum([len(column) + len(cell.value) for _key, row in several for column, cell in row.items()])
             if table == "roots":
-                count.deleted += sum([BODY not in row for _key, row in several])
+                count.deleted += sum([BODY not in row or row[BODY].value == REMOVED for _key, row in several])
         done += len(rows)
         progress(Progress(f"counting rows of {table}", done, total))
 
