@@ -1,11 +1,12 @@
 """What changes for a program between the kinds of store: each row of the page's table, on each kind."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
 import pytest
 
-from oneread import Aggregate, Index, Key, Model, Ref, Schema, by, connect, reference, rollup, total
+from oneread import Aggregate, Index, Key, Model, Ref, Schema, by, connect, expires, reference, rollup, total
 from oneread.errors import InvalidValue, Unsupported, UsageError
 from tools.docs import stores
 
@@ -30,6 +31,13 @@ class Book(Model[int]):
     writer: Ref[Writer] = reference(on_delete="delete")
 
 
+class Pass(Model[int]):
+    ttl = expires("until")
+    number: Key[int]
+    of: Ref["Pass"] = reference(missing_ok=True, on_delete="refuse")
+    until: datetime
+
+
 class Item(Model[int]):
     number: Key[int]
     cart: int
@@ -47,6 +55,7 @@ class Cart(Model[int]):
 
 
 SCHEMA = Schema(User, Names)
+PAST = datetime(2000, 1, 1, tzinfo=UTC)
 WRONG = [User(number=1), User(number=2, name=3)]  # type: ignore[arg-type]
 
 
@@ -94,6 +103,13 @@ def page_right_behind(url, *, spans):
         assert len(db.page(Names, "b", includes=saved)) == 1
 
 
+def held_in_a_circle(url, *, spans):
+    with connect(url, Schema(Pass), workers=0) as db:
+        db.save_all([Pass(number=number, of=Pass.at(3 - number), until=PAST) for number in (1, 2)])
+        swept = db.sweep()
+        assert (swept.deleted, swept.held, len(swept.refused)) == ((2, 0, 0) if spans else (0, 2, 2))
+
+
 def constrained_total(url, *, spans):
     schema = Schema(Item, Items, Cart)
     if not spans:
@@ -120,6 +136,7 @@ SHOWN = {
     "`save_all`": save_all,
     "a batch of `bulk`": batch,
     "a page right behind a save": page_right_behind,
+    "a sweep of expired entities that refuse the delete of one another": held_in_a_circle,
     "a total with a constraint": constrained_total,
     "the row of an entry that went": removed_rows,
 }

@@ -58,7 +58,7 @@ class Trial:
         outcomes = {store: named(store, proof.do, step) for store, proof in self.proofs.items()}
         first = next(iter(outcomes))
         waits = any(proof.has_tasks() for proof in self.proofs.values())
-        for store, outcome in {} if is_held_back(step, outcomes.values()) else outcomes.items():
+        for store, outcome in {} if is_held_back(step, outcomes) else outcomes.items():
             what = f"{step!r}, compared with {first}"
             named(store, check_same, what, shown(outcomes[first], waits), shown(outcome, waits))
         if isinstance(step, LookStep):
@@ -69,9 +69,10 @@ class Trial:
 
 
 def is_held_back(step, outcomes):
-    """Whether a transaction deletes what others refer to: stores of one row look at that behind other refusals."""
-    is_refused = all(isinstance(each, OnereadError) for each in outcomes)
-    return is_refused and type(step) is TogetherStep and any(type(each) is StillReferenced for each in outcomes)
+    """Whether a transaction deletes what others refer to, and stores of one row name another refusal before that."""
+    *spanning, by_row = [type(each) for each in outcomes.values()]
+    is_late = set(spanning) == {StillReferenced} and issubclass(by_row, OnereadError) and by_row is not StillReferenced
+    return type(step) is TogetherStep and "row" in outcomes and is_late
 
 
 def verify(proof):

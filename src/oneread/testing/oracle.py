@@ -90,6 +90,7 @@ class Oracle:
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
         self._is_within = False
         """Whether what is changed is not a commit yet."""
+        self._leaving: set[Place] = set()  # deleted by one sweep: none of them holds another
         self.one_by_one = False
         """Whether each entity of several is a commit of its own, as of a portable schema."""
         self.waits: Callable[[Place], bool] = lambda _place: False
@@ -217,11 +218,10 @@ class Oracle:
     def drop_swept(self, is_stored: Callable[[Place], bool]) -> None:
         """Deletes the expired entities that a sweep has deleted from the store."""
         swept = [place for place, held in self.held.items() if self.is_expired(held.entity) and not is_stored(place)]
-        while swept:  # what forbids the delete of another first
-            place = next((each for each in swept if not self._holders(each)), swept[0])
-            swept.remove(place)
-            if place in self.held:
-                self._change([(place, None)])
+        if swept:
+            self._leaving = set(swept)
+            self._change([(place, None) for place in swept])
+            self._leaving = set()
 
     def _present(self, place: Place) -> AnyModel | None:
         held = self.held.get(place)
@@ -324,7 +324,7 @@ class Oracle:
         return {held_at for held_at, held in self.held.items() if place in self._wanted.holds_on(held.entity)}
 
     def _refuse_referenced(self, place: Place) -> None:
-        for holder in self._holders(place):
+        for holder in self._holders(place) - self._leaving:
             raise StillReferenced("others refer to it", owner=place_name(holder))
 
     def _refuse_taken(self, before: Mapping[Any, Place] = MappingProxyType({})) -> None:
