@@ -7,16 +7,20 @@ import pytest
 from oneread import connect, connect_async
 from oneread.errors import UsageError
 from oneread.testing.audit import Audit
+from oneread.testing.row_simulator import LogicalRows
 from oneread.transactions.root import BODY
 from tests.simulation.schema import Customer, Product, Purchase
 from tests.unit.database import shop
 from tests.unit.verify.damaged import Damaged
+from tests.unit.verify.damaged_rows import DamagedRows
 from tests.unit.verify.faults import LEFT, PLANTED
+from tests.unit.verify.hands import url_of
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+@pytest.fixture(params=["memory", "lmdb", "one row"])
 def store(request, tmp_path):
-    store = Damaged("memory://" if request.param == "memory" else f"lmdb://{tmp_path}/store?durability=none")
+    url = url_of(request.param, tmp_path)
+    store = DamagedRows(url) if request.param == "one row" else Damaged(url)
     yield store
     store.close()
 
@@ -30,7 +34,8 @@ def test_what_repair_leaves_is_dropped_and_the_store_is_right(store, plant):
     store.db.drain()
     assert store.db.repair().clean
     assert store.db.drop(*left) == ()
-    Audit(store.engine, store.db.operations).check()
+    rows = store.engine if store.db.operations.spans_rows else LogicalRows(store.engine, store.catalog)
+    Audit(rows, store.db.operations).check()
 
 
 def test_nothing_else_is_touched(store):
