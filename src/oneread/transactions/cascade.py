@@ -232,7 +232,7 @@ class Cascade:
             return False
         try:
             seen = rows.root(holder)
-            decision = plain.decide(holder, seen, next_version(self._now, seen.version))
+            decision = plain.decide(holder, seen, next_version(self._now, seen.version, holder))
         except OnereadError:
             return False
         except MemoryError:
@@ -303,7 +303,7 @@ class Cascade:
 
     def _decide(self, change: Change, seen: Root) -> Decision:
         """Decides a change of this root row and applies the decision to the unit."""
-        decision = change.decide(seen, next_version(self._now, seen.version), self._unit.roots)
+        decision = change.decide(seen, next_version(self._now, seen.version, change.key), self._unit.roots)
         self._apply(change.key, decision)
         return decision
 

@@ -131,7 +131,9 @@ class NativeCommitter(NativeSystem):
         now = store.now()
         commit.is_deciding = True
         seen, rows = load_alone(store, change, now)
-        decision = None if change.groups(seen) else change.decide(seen, next_version(now, seen.version), rows)
+        decision = (
+            None if change.groups(seen) else change.decide(seen, next_version(now, seen.version, change.key), rows)
+        )
         if decision is not None and self._is_plain and is_alone(decision):
             writes = writes_alone(store, change.key, decision, rows)
             commit.is_deciding = False

@@ -51,12 +51,13 @@ encode_root: Final = cells_of_entity
 """The cells of a root row."""
 
 
-def next_version(now: int, seen: int) -> int:
-    """The version of the commit that follows `seen`: v' = max(now, v + 1), milliseconds (commit protocol, rule 1).
+def next_version(now: int, seen: int, key: bytes = b"") -> int:
+    """The version of the commit of a root row that follows `seen`: v' = max(now, v + 1), milliseconds (rule 1).
 
     However far `seen` is ahead of this clock: else one write under a wrong clock would refuse all later ones until the
     clock has caught up.
     """
     if seen >= LAST_VERSION:
-        raise Corrupt("the version of this row cannot grow any more; no correct clock gives it", version=seen)
+        named = {"table": "roots", "key": key} if key else {}
+        raise Corrupt("the version of this row cannot grow any more; no correct clock gives it", **named, version=seen)
     return max(now, seen + 1)

@@ -140,7 +140,7 @@ class RowApplier(RowSystem):
     def fence(self, seen: SeenRow, stamp: int) -> Plan[bool]:
         """Ends every attempt to commit a row at a version of at most `stamp`; whether the row was as it was seen."""
         assert seen.intents is None, "what is not applied yet is applied before"
-        version = max(next_version((yield from Now()), seen.version), stamp)
+        version = max(next_version((yield from Now()), seen.version, seen.key), stamp)
         commit = yield from new_commit()
         return (yield from self._swap_root(seen, fence_cells(seen, version, commit), commit))
 

@@ -254,7 +254,7 @@ class RowCommitter(HeldRows):
             raise Finished
         if follows is None and was_made(change, seen):
             return None
-        version = next_version(now, seen.version)
+        version = next_version(now, seen.version, key)
         put = {*self._recorded.pointers(key, seen.root), *(pointers if version == now else ())}
         if follows is not None and not refers(put, follows):
             return None
@@ -269,7 +269,7 @@ class RowCommitter(HeldRows):
         if decision.unreferenced:
             assert decision.root is not None, "only a delete has holds on it"
             seen = yield from self._mark_going(seen, decision, {key: decision.root})
-            version = next_version(now, seen.version)
+            version = next_version(now, seen.version, key)
             decision = change.decide(seen.root, version, sources)
         if decision.root is None:
             if follows is None or seen.root.body is None:

@@ -240,7 +240,7 @@ class FollowingCommitter(RowCommitter):
         sources[seen.key] = root_row(holder.row)
         if self._has_followed(holder.change, source, seen, sources):
             return None
-        version = next_version(now, seen.version)
+        version = next_version(now, seen.version, seen.key)
         decision = holder.change.decide(seen.root, version, sources)
         if decision.unreferenced or decision.operations.claimed:
             raise _Alone
@@ -391,7 +391,7 @@ class FollowingCommitter(RowCommitter):
         """
         (row,) = yield from Read("roots", [source], "dm")
         if row is not None and VERSION in row:
-            version = next_version((yield from Now()), row[VERSION].stamp)
+            version = next_version((yield from Now()), row[VERSION].stamp, source)
             cell = Cell(outbox.encode_task(outbox.Task(source)), version)
             yield from Mutate("system", [RowMutation(outbox.version_key(source, version), {VALUE: cell})])
 

@@ -60,7 +60,7 @@ class GroupDraft:
 
     def __init__(self, seen: SeenRow, row: Row | None, clock: int, now: int) -> None:
         self.seen = seen
-        self.version = next_version(now, seen.version)
+        self.version = next_version(now, seen.version, seen.key)
         self.rows = RowsAndGroups()
         self.rows.now = clock
         self.stored: dict[bytes, SeenRow] = {}

@@ -174,7 +174,7 @@ class PagesCommitter(TotalsCommitter):
             wanted = [key for key in wanted if key != change.key]
             if seen.intents is not None or any(self._recorded.group(each) != each for each in wanted):
                 break
-            version = next_version(now, seen.version)
+            version = next_version(now, seen.version, change.key)
             put = {*self._recorded.pointers(change.key, seen.root), *(pointers[change.key] if version == now else ())}
             lacking += [put_cell(each, VALUE, outbox.PRESENT, version) for each in places if each not in put]
             items.append(_Item(change, seen, row, version, wanted, RowsAndGroups()))

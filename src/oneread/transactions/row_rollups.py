@@ -266,7 +266,7 @@ class TotalsCommitter(GroupCommitter):
             return None
         puts = {place: shown[place] for place in shown if writes_all or before.get(place) != now[place]}
         derived = DerivedWrites(puts, [place for place in before if place not in now])
-        version = next_version((yield from Now()), seen.version)
+        version = next_version((yield from Now()), seen.version, key)
         root = Root(version, None, encode_listed(now))
         return (yield from self._write(Ready(seen, Decision(root, derived), writes, (), {})))
 

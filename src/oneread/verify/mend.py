@@ -106,7 +106,7 @@ class Mender:
         if not any(fault.what == "entity" and not fault.mendable for fault in expected.faults):
             return False
         now = store.now()
-        version, entity_type = next_version(now, _newest_stamp(row, now)), self._catalog.any_type_of(key)
+        version, entity_type = next_version(now, _newest_stamp(row, now), key), self._catalog.any_type_of(key)
         record = deleted_record(entity_type, row.get(EMITTED))
         unit = self._new_unit(store)
         root = Root(version, None, emitted_record.encode_record(record))
@@ -167,7 +167,7 @@ class Mender:
             given = StoredEntity(entity_type, expected.entity, expected.refs, expected.hidden)
             record = emit_again(self._keyspaces, key, given, row.get(EMITTED)).record
         now = store.now()
-        version = next_version(now, _newest_stamp(row, now))
+        version = next_version(now, _newest_stamp(row, now), key)
         emitted = emitted_record.encode_record(record)
         stored, own = (None, 0) if body is None else (body.value, min(body.stamp, version))
         unit = self._new_unit(store)

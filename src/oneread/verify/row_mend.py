@@ -148,7 +148,7 @@ class RowMender(RowRewriter):
             taken = NO_DERIVED_WRITES
         stamps = [cell.stamp for row in (held.stored, held.own) for cell in written_by_commits(row)]
         version, groups = (
-            next_version((yield from Now()), max(stamps)),
+            next_version((yield from Now()), max(stamps), key),
             entity_type.touched(recorded_in(record), deleted),
         )
         seen, emitted = seen_row(held.group, held.stored), emitted_record.encode_record(deleted)
@@ -212,7 +212,7 @@ class RowMender(RowRewriter):
         """One commit of an entity, at a version above a stamp; False where another one came first."""
         there = yield from self._scanner.read_stored("views", places)
         stamps = [cell.stamp for row in (held.stored, held.own, *there) for cell in written_by_commits(row)]
-        version = next_version((yield from Now()), max(above, *stamps))
+        version = next_version((yield from Now()), max(above, *stamps), owner)
         yield from self._strip(places, there)
         seen = seen_row(held.group, held.stored)
         root, intents = self._again(owner, held, places, replace(seen.root, version=version))

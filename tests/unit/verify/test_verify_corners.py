@@ -34,6 +34,7 @@ from tests.simulation.schema import (
     SalesOfTown,
 )
 from tests.unit.verify.damaged import Damaged
+from tests.unit.verify.damaged_rows import DamagedRows
 
 LATER = (CustomersOfOrigin, PurchasesOfTown, SalesOfTown, CustomersOfEmail)
 BEFORE = Compiled(*WORLD.models, *(view for view in WORLD.views if view not in LATER))
@@ -133,6 +134,23 @@ def test_each_of_two_kinds_that_copy_one_answers_for_its_own_back_references(vie
     assert [each.key for each in sorted(found.faults, key=lambda each: each.key)] == sorted(
         [BACK_REFERENCES + person + carrier, short]
     )
+    assert store.db.repair().clean
+    store.close()
+
+
+@pytest.mark.parametrize("made", [lambda: Damaged("memory://"), DamagedRows], ids=["rows", "row"])
+def test_who_writes_an_entity_whose_version_cannot_grow_is_told_its_name(made):
+    store = made()
+    key, row = store.root(Purchase, 3)
+    store.put("roots", key, {**row, VERSION: Cell(b"\xff" * 8, row[VERSION].stamp)})
+    for write in (
+        lambda: store.db.patch(Purchase, 3, quantity=9),
+        lambda: store.db.delete(Purchase, 3),
+        lambda: store.db.save(store.db.get(Purchase, 3)),
+    ):
+        with pytest.raises(Corrupt, match="cannot grow any more") as refused:
+            write()
+        assert refused.value.facts["row"] == "Purchase(3)"
     assert store.db.repair().clean
     store.close()
 
