@@ -504,9 +504,8 @@ class FollowSource(_Following):
                 return deletion(self._catalog, self.key, attempt, sources)
             sources.going.setdefault(self._source, {})[self.key] = None
             return NO_CHANGE
-        is_newer = seen.own >= sources.root(self._source).version
-        if source.entity is None and is_newer and entity_type.shows_deleted(entity, through):
-            return NO_CHANGE  # the holder was made behind the delete: it has nothing of the source
+        if source.entity is None and entity_type.never_had(entity, through):
+            return NO_CHANGE
         return self._follow(attempt, sources, refs, through, (self._source,))
 
 

@@ -32,7 +32,7 @@ from oneread.derivations.rollups import Rollups
 from oneread.models.fields import CREATED, GENERATED, KEY, UPDATED, Marker, defaults_of, is_rollup
 from oneread.models.layout import Layout
 from oneread.models.model import Model
-from oneread.models.references import Copy
+from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import revive
@@ -530,10 +530,12 @@ class EntityType:
         """Whether a root row has an entity of this class: one that is stored where it has not needs all its totals."""
         return seen.body is not None and self.kind.layouts.class_of(seen.body) is self.cls
 
-    def shows_deleted(self, entity: object, names: Collection[str]) -> bool:
-        """Whether these references are all copies that say that their source was deleted."""
-        held: list[Any] = [getattr(entity, each.name) for each in self.references if each.name in names]
-        return all(isinstance(each, Copy) and each.deleted for each in held)
+    def never_had(self, entity: object, names: Collection[str]) -> bool:
+        """Whether these references are all copies that were made behind the delete of their source: without values."""
+        held = [getattr(entity, each.name) for each in self.references if each.name in names]
+        if not all(isinstance(each, Copy) and each.deleted for each in held):
+            return False
+        return all(getattr(each, name) is None for each in held for name in copied_names(type(each)))
 
     def held_sources(self, refs: Refs) -> list[bytes]:
         """The sources that must not be deleted while an entity with these references refers to them."""
