@@ -3,18 +3,24 @@
 What a list has was compared with the oracle before; here each other way to read it must show the same rows.
 """
 
-from operator import ge, gt, le, lt
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from operator import eq, ge, gt, le, lt, ne
 
-from oneread import Aggregate, Feed, Index
+from oneread import Aggregate, Feed, Index, any_of, field
 from oneread.costs.budgets import budget
 from oneread.derivations.rules import rules_of
 from oneread.errors import MissingReference
 from oneread.models.model import Model, key_of
 from oneread.models.references import Copy, Ref
+from oneread.store.limits import BUDGET
 from oneread.testing.comparison import Disagreement, check_same
 from oneread.testing.naive import comparable, listed, look
 
 BOUNDS = {"since": ge, "after": gt, "through": le, "until": lt}
+RELATIONS = (eq, ne, ge, gt, le, lt)
+ORDERED = {int, float, str, Decimal, datetime, date, timedelta}
+"""Types of values of which one is before another."""
 COSTS = ("requests", "rows", "bytes", "rounds")
 
 
@@ -41,6 +47,7 @@ class Reader:
         limit = self.chance.randint(1, 3)
         self.check(view, "pages forwards", rows, self.pages(view, equal, limit))
         self.check(view, "pages backwards", rows, self.pages(view, equal, limit, backward=True))
+        self.filter(view, equal, rows)
         if not issubclass(view, Feed):
             self.narrow(view, rows)
             self.get(view, rows)
@@ -59,12 +66,14 @@ class Reader:
                 raise Disagreement(f"{what} costs more {name} than {bound}: {spent.cost}")
         return found
 
-    def pages(self, view, equal, limit, *, backward=False, **options):
+    def pages(self, view, equal, limit, *, backward=False, any_of=1, **options):
         """All rows of a list, a page at a time."""
         found, cursor = [], None
         while True:
             given = {"cursor": cursor} if cursor else {"backward": backward}
-            bound = self.costs.page(view, limit=limit)
+            bound = self.costs.page(
+                view, limit=limit, any_of=any_of, where="where" in options, budget=options.get("budget", BUDGET)
+            )
             page = self.spent(
                 f"a page of {view.__name__}",
                 bound,
@@ -117,6 +126,7 @@ class Reader:
         if size == len(keys):
             return
         name, rule = list(keys.items())[size]
+        self.merge(view, equal, name, wanted)
         value = getattr(row, name)
         if (rule is not None and rule.hashed) or value is None or isinstance(value, (Ref, Copy)):
             return
@@ -127,6 +137,34 @@ class Reader:
             if getattr(each, name) is not None and BOUNDS[option](comparable(getattr(each, name)), comparable(value))
         ]
         self.check(view, f"page of {equal} {option} {value!r}", within, self.pages(view, equal, 2, **{option: value}))
+
+    def merge(self, view, equal, name, rows):
+        """Pages of several values of a key field, which show the rows of each value in their order."""
+        values = list({repr(key(each, name)): key(each, name) for each in rows}.values())[:3]
+        found = self.pages(view, [*equal, any_of(*values)], self.chance.choice([1, 2, 50]), any_of=len(values))
+        for value in values:
+            self.check(
+                view, f"page of {equal} any of {values!r}: {value!r}", of(rows, name, value), of(found, name, value)
+            )
+
+    def filter(self, view, equal, rows):
+        """Pages of the rows for which a condition on one of their values holds."""
+        row = self.chance.choice(rows) if rows else None
+        fields = getattr(row, "__struct_fields__", ())  # of a variant, perhaps more than those of the model
+        names = [name for name in fields if type(getattr(row, name)) in ORDERED and hasattr(view, name)]
+        if not names:
+            return
+        name = self.chance.choice(names)
+        value, relation = getattr(row, name), self.chance.choice(RELATIONS)
+        wanted = [
+            each
+            for each in rows
+            if getattr(each, name, None) is not None and relation(comparable(getattr(each, name)), comparable(value))
+        ]
+        where = relation(field(getattr(view, name)), value)
+        limit, budget = self.chance.choice([1, 2, 50]), self.chance.choice([1, 100])
+        found = self.pages(view, equal, limit, where=where, budget=budget)
+        self.check(view, f"page where {name} {relation.__name__} {value!r}", wanted, found)
 
     def key_rules(self, view):
         if issubclass(view, Model):
@@ -172,6 +210,11 @@ def first_seen(marks, rows):
 def given(value):
     """A value of a key, as a page takes it."""
     return value.ref if isinstance(value, Copy) else value
+
+
+def of(rows, name, value):
+    """The rows with a value."""
+    return [each for each in rows if key(each, name) == value]
 
 
 def key(row, name):
