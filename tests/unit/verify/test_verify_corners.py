@@ -139,7 +139,7 @@ def test_each_of_two_kinds_that_copy_one_answers_for_its_own_back_references(vie
 
 
 @pytest.mark.parametrize("made", [lambda: Damaged("memory://"), DamagedRows], ids=["rows", "row"])
-def test_who_writes_an_entity_whose_version_cannot_grow_is_told_its_name(made):
+def test_who_writes_an_entity_whose_version_cannot_grow_reads_its_name(made):
     store = made()
     key, row = store.root(Purchase, 3)
     store.put("roots", key, {**row, VERSION: Cell(b"\xff" * 8, row[VERSION].stamp)})
