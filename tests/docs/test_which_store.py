@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from oneread import Aggregate, Index, Key, Model, Ref, Schema, by, connect, expires, reference, rollup, total
-from oneread.errors import InvalidValue, Unsupported, UsageError
+from oneread import GENERATED, Aggregate, Index, Key, Model, Ref, Schema, by, connect, expires, reference, rollup, total
+from oneread.errors import InvalidValue, StillReferenced, Unsupported, UsageError
 from tools.docs import stores
 
 PAGE = stores.PAGE.parent.parent / "explanation" / "which-store.md"
@@ -36,6 +36,16 @@ class Pass(Model[int]):
     number: Key[int]
     of: Ref["Pass"] = reference(missing_ok=True, on_delete="refuse")
     until: datetime
+
+
+class Thread(Model[int]):
+    thread: Key[int]
+
+
+class Answer(Model[int, int]):
+    child_of = Thread
+    thread: Key[int]
+    number: Key[int] = GENERATED
 
 
 class Item(Model[int]):
@@ -73,6 +83,26 @@ def transact(url, *, spans):
                 db.transact(both)
             assert refused.value.facts == {"group": "User(1)", "given": "User(2)"}
         assert [row.number for row in db.page(User)] == ([1, 2] if spans else [])
+
+
+def held_first(url, *, spans):
+    with connect(url, Schema(Thread, Answer, portable=True), workers=0) as db:
+        db.save(Thread(thread=1))
+        db.save(Answer(thread=1))
+
+        def both(tx):
+            tx.delete(Thread, 1)
+            tx.delete(Answer, 1, 1)
+
+        if spans:
+            with pytest.raises(StillReferenced):
+                db.transact(both)
+        else:
+            db.transact(both)
+        assert len(db.page(Thread)) == len(db.page(Answer)) == spans
+        if spans:
+            db.transact(lambda tx: (tx.delete(Answer, 1, 1), tx.delete(Thread, 1)))
+            assert len(db.page(Thread)) == 0
 
 
 def save_all(url, *, spans):
@@ -133,6 +163,7 @@ def removed_rows(url, *, spans):
 
 SHOWN = {
     "`transact` over two entities that are in no group": transact,
+    "a transaction that deletes what others refer to, and then these": held_first,
     "`save_all`": save_all,
     "a batch of `bulk`": batch,
     "a page right behind a save": page_right_behind,

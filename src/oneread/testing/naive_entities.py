@@ -195,3 +195,14 @@ def totals_of(cls: type) -> dict[str, tuple[type[Any], str]]:
     given = {name: one.group for name, one in defaults_of(cls).items() if is_rollup(one) and not is_counter(one)}
     fields = {name: each if hasattr(each, "__objclass__") else each() for name, each in given.items()}
     return {name: (each.__objclass__, each.__name__) for name, each in fields.items()}
+
+
+def with_copies(fields: Iterable[OracleField], entity: AnyModel, seen: Mapping[tuple[str, Route], Any]) -> AnyModel:
+    """An entity with copies of the values that it has seen, by the field and the route from its source."""
+    copies: dict[str, Any] = {}
+    for field in fields:
+        if field.copy is not None and getattr(entity, field.name) is not None:
+            values = {name: seen[field.name, source_route(field, (name,))] for name in copied_names(field.copy)}
+            ref = getattr(entity, field.name).ref
+            copies[field.name] = field.copy(ref=ref, deleted=seen[field.name, ("deleted",)], **values)
+    return msgspec.structs.replace(entity, **copies)

@@ -23,7 +23,7 @@ from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFou
 from oneread.models.fields import GENERATED
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
-from oneread.models.references import Copy, Ref, copied_names
+from oneread.models.references import Copy, Ref
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
 from oneread.testing.naive import comparable, fold, in_buckets, key_value, look, sort_by_keys
@@ -52,6 +52,7 @@ from oneread.testing.naive_entities import (
     stamped,
     targets_of,
     totals_of,
+    with_copies,
     written_at,
 )
 from oneread.testing.naive_feeds import EverListed, FeedSides, Subjects, has_left, sides_of
@@ -93,6 +94,8 @@ class Oracle:
         self._leaving: set[Place] = set()  # deleted by one sweep: none of them holds another
         self.one_by_one = False
         """Whether each entity of several is a commit of its own, as of a portable schema."""
+        self.holds_last: list[Place] | None = None
+        """Of a store that changes one row at a time: what a transaction has deleted; holds are looked at behind all."""
         self.waits: Callable[[Place], bool] = lambda _place: False
         """Whether an entity that is to be deleted with its source is still there, waiting for its task."""
         self._given: dict[tuple[type, Place], int] = {}  # how many numbers each group gave to children of a model
@@ -200,11 +203,14 @@ class Oracle:
         before = self._owners() if self.one_by_one else {}
         held, ever, given = dict(self.held), set(self.ever), dict(self._given)
         self._is_within = True
+        self.holds_last = None if self.holds_last is None else []
         try:
             for each in changes:
                 each()
             self._is_within = False
             self._refuse_taken(before)
+            for deleted in self.holds_last or ():
+                self._refuse_referenced(deleted)
         except Exception:
             self.held, self.ever, self._given = held, ever, given
             raise
@@ -324,6 +330,9 @@ class Oracle:
         return {held_at for held_at, held in self.held.items() if place in self._wanted.holds_on(held.entity)}
 
     def _refuse_referenced(self, place: Place) -> None:
+        if self._is_within and self.holds_last is not None:
+            self.holds_last.append(place)
+            return
         for holder in self._holders(place) - self._leaving:
             raise StillReferenced("others refer to it", owner=place_name(holder))
 
@@ -365,7 +374,7 @@ class Oracle:
                 else:
                     seen.setdefault((name, route), None)
             changed = changed or seen != held.seen
-            self.held[place] = Held(self._fill(held.entity, seen), seen)
+            self.held[place] = Held(with_copies(self._fields[type(held.entity)].values(), held.entity, seen), seen)
         return self._refresh_totals() or changed
 
     def _refresh_totals(self) -> bool:
@@ -404,15 +413,6 @@ class Oracle:
                 source = self._source(field, targets_of(field, held.entity)[0])
                 return held.seen.get((name, far)) if source is None else as_held(self.value(source, far))
         return value
-
-    def _fill(self, entity: AnyModel, seen: Mapping[tuple[str, Route], Any]) -> AnyModel:
-        copies: dict[str, Any] = {}
-        for field in self._fields[type(entity)].values():
-            if field.copy is not None and getattr(entity, field.name) is not None:
-                values = {name: seen[field.name, source_route(field, (name,))] for name in copied_names(field.copy)}
-                ref = getattr(entity, field.name).ref
-                copies[field.name] = field.copy(ref=ref, deleted=seen[field.name, ("deleted",)], **values)
-        return msgspec.structs.replace(entity, **copies)
 
     def all(self, model: type) -> list[Any]:
         """The entities of a model, its variants included, in the order of their keys."""

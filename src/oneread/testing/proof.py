@@ -71,6 +71,7 @@ class Proof:
         self.oracle.waits = self._is_stored
         self.oracle.clock_of = self._written_at
         self.oracle.one_by_one = self.database.operations.portable
+        self.oracle.holds_last = None if self.database.operations.spans_rows else []
         self.refused: Counter[str] = Counter()
         """How often a step was refused, by the name of the error."""
         engine = self.database._driver.engine  # noqa: SLF001 - reads past everything that is under test
