@@ -120,7 +120,7 @@ class Oracle:
         try:
             numbered = [(self._numbered(each), version) for each, version in entities]
             changes = [
-                (place, self._stamped(each, before, version or self.clock_of(place)))
+                (place, stamped(each, before, version or self.clock_of(place), self._empty_totals[type(each)]))
                 for each, version in numbered
                 for place in [place_of(each)]
                 for before in [self._present(place) if place == patched else self._written(place)]
@@ -130,9 +130,6 @@ class Oracle:
             self._given = given
             raise
         return [self.held[place].entity for place, _entity in changes]
-
-    def _stamped(self, entity: M, before: AnyModel | None, version: int) -> M:
-        return stamped(entity, before, version, self._empty_totals[type(entity)])
 
     def _numbered(self, entity: Any) -> Any:
         """The entity with the next number of its group, where it has none."""
@@ -182,7 +179,8 @@ class Oracle:
     def replace(self, entity: M) -> M:
         """Deletes what has the key of an entity, of whichever variant, and stores the entity, as one commit."""
         place = place_of(entity)
-        self._change([(place, None), (place, self._stamped(entity, None, self.clock_of(place)))])
+        made = stamped(entity, None, self.clock_of(place), self._empty_totals[type(entity)])
+        self._change([(place, None), (place, made)])
         replaced: M = self.held[place].entity
         return replaced
 
