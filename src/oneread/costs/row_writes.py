@@ -46,11 +46,6 @@ from oneread.store.limits import KEY_BYTES, ROW_HOLDERS
 
 _WHOLE: Final = ("save", "create", "get_or_create")
 
-_ENDLESS: Final = (
-    "this write has no bound on a store that changes one row at a time: an entity that has expired gives up its unique"
-    " value, what copies it follows and may want the value of another one that has expired, without end"
-)
-
 _PAGE: Final = 100
 """Holds of one request."""
 
@@ -78,39 +73,22 @@ class OneRowWrites(Writes):
         levels = self._levels(write)
         add_parts(total, "", self._own_parts(write, has_task=bool(levels)), write.entities, is_own=True)
         if write.verb != "delete":
-            self._add_expired(total, write.cls, self._freed(self._changes(write), write.entities))
+            freed = self._freed(self._changes(write), write.entities)
+            self._add_expired(total, write.cls, freed, write.within)
         if write.verb not in ("patch", "delete"):
             self._add_own(total, write)
         touched = self._groups_of(self._own_rows(write), write.entities)
         if levels:
             touched.update(self._add_followers(total, levels, write))
-        self._add_totals(total, touched)
+        self._add_totals(total, touched, write.within)
         for each in self._own_rows(write):
             total.note_undeclared(each.cost.undeclared)
         return total.bound(name, write.cls.__name__)
 
-    def _add_expired(self, total: BoundBuilder, cls: type, freed: int) -> None:
+    def _add_expired(self, total: BoundBuilder, cls: type, freed: int, within: tuple[type, ...]) -> None:
         """An entity that has expired gives up each unique value that another one wants: at most, it is deleted."""
         if freed:
-            total.add_bound(self._deletion(cls), freed)
-
-    def _deletion(self, cls: type) -> Bound:
-        root = self._catalog.kinds[cls].cls
-        looked, rest = set[type](), [root]
-        while rest:
-            each = rest.pop()
-            if each not in looked:
-                looked.add(each)
-                rest += self._freed_by_delete(each)
-                if root in rest:
-                    raise Unsupported(_ENDLESS, model=root, holders=[each.__name__])
-        return super()._deletion(cls)
-
-    def _freed_by_delete(self, root: type) -> set[type]:
-        """The models whose expired entities give up what the holders of a deleted entity want when they follow."""
-        steps = [step for level in self._levels(WriteCall("delete", root)) for step in level]
-        wanting = [step for step in steps if not step[1].is_deleted and self._freed([step], 1)]
-        return {self._catalog.kinds[cls].cls for cls, _fields in wanting}
+            total.add_bound(self._deletion(cls, within), freed)
 
     def is_bounded(self, write: WriteCall) -> bool:
         try:
@@ -299,7 +277,7 @@ class OneRowWrites(Writes):
             found_here: Counter[ShownAggregate] = Counter()
             for step in steps:
                 if not step[1].is_deleted:
-                    self._add_expired(total, step[0], self._freed([step], following))
+                    self._add_expired(total, step[0], self._freed([step], following), write.within)
                 found_here |= self._groups_of(self._touched(step), following)
             touched.update(found_here)
             sources = following
@@ -340,7 +318,7 @@ class OneRowWrites(Writes):
         models = self._models_of(self._catalog.kinds[cls])
         return max(len(self._shown_by(each)) + len(self._counters_of(each)) for each in models)
 
-    def _add_totals(self, total: BoundBuilder, touched: Counter[ShownAggregate]) -> None:
+    def _add_totals(self, total: BoundBuilder, touched: Counter[ShownAggregate], within: tuple[type, ...] = ()) -> None:
         """Entities and indexes that show changed groups are committed one after the other, those of low rank first."""
         if not touched or not self._inline:
             return
@@ -353,7 +331,7 @@ class OneRowWrites(Writes):
             done += groups
             for kind in shown.kinds:
                 label = f"{step} {kind.cls.__name__} "
-                write = WriteCall("patch", kind.cls, self._fields_showing(kind, shown), groups)
+                write = WriteCall("patch", kind.cls, self._fields_showing(kind, shown), groups, within=within)
                 levels = self._levels(write)
                 self._add_read_groups(total, f"groups {label}", shown, groups)
                 add_parts(total, f"shown {label}", self._own_parts(write, has_task=bool(levels)), groups)

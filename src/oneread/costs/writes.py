@@ -20,6 +20,7 @@ from oneread.costs.sizes import Size, greatest
 from oneread.derivations.counter_fields import ShownCounter
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.rollups import ShownAggregate
+from oneread.errors import Unsupported
 from oneread.models.registry import EntityKind, root_model
 from oneread.store.limits import KEY_BYTES, PROBES
 from oneread.store.rows import Table
@@ -34,6 +35,12 @@ USUAL_HOLDERS: Final = 3
 """Holders of an entity's copies that are expected where it is not said how many there are."""
 
 
+_ENDLESS: Final = (
+    "this write has no bound on a store that changes one row at a time: an entity that has expired gives up its unique"
+    " value, what copies it follows and may want the value of another one that has expired, without end"
+)
+
+
 class WriteCall(NamedTuple):
     """Changes of one kind in one transaction."""
 
@@ -44,6 +51,8 @@ class WriteCall(NamedTuple):
     entities: int = 1
     holders: int | None = None
     """Of each entity, when it is known how many there are."""
+    within: tuple[type, ...] = ()
+    """The models of whose expired entities this is the delete, or follows from it."""
 
     @property
     def usual_holders(self) -> int | None:
@@ -133,8 +142,12 @@ class Writes:
         claims = [cost._replace(expires=False) for cost in self._costs.of[cls].views if cost.form.sort == "claim"]
         return sum(cost.rows for cost in claims if touched_rows(cost, change))
 
-    def _deletion(self, cls: type) -> Bound:
-        return self.bound(WriteCall("delete", self._catalog.kinds[cls].cls), "delete")
+    def _deletion(self, cls: type, within: tuple[type, ...] = ()) -> Bound:
+        """The bound of the delete of an entity that has expired."""
+        root = self._catalog.kinds[cls].cls
+        if root in within:
+            raise Unsupported(_ENDLESS, model=root, holders=[each.__name__ for each in within])
+        return self.bound(WriteCall("delete", root, within=(*within, root)), "delete")
 
     def _expires(self, cls: type) -> bool:
         """Whether entities expire, or rows of them."""

@@ -106,10 +106,10 @@ class Proof:
         return row is not None and BODY in row
 
     def _written_at(self, place: Place) -> int:
-        """The clock of what is stored at a place, which a step wrote before it was refused."""
+        """The clock of what a step that is refused writes at a place: it may have been written before the refusal."""
         model: Any = place[0]
         stored: Any = self.database.find(model, *place[1])
-        return self.clock() if stored is None else written_at(stored, self.database.version(stored))
+        return max(self.clock(), 0 if stored is None else written_at(stored, self.database.version(stored)))
 
     def _write(self, step: WriteStep) -> StepOutcome:
         if isinstance(step, DeleteStep):

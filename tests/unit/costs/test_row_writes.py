@@ -9,6 +9,8 @@ from msgspec import Meta
 
 from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
 from oneread import (
+    UPDATED,
+    Aggregate,
     Copy,
     Feed,
     Index,
@@ -20,8 +22,11 @@ from oneread import (
     descending,
     expires,
     field,
+    greatest,
+    least,
     newest,
     on,
+    rollup,
     shown,
     within,
 )
@@ -217,3 +222,38 @@ def test_values_that_are_freed_one_after_the_other_have_a_bound_unless_they_may_
     assert len(costs.save(Leaf).terms) < 100
     with pytest.raises(Unsupported, match="without end"):
         declared.of(Schema(Leaf, Names), span="row").save(Leaf)
+
+
+class Shelf(Model[int]):
+    shelf: Key[int]
+    label: str | None = None
+    changed_at: datetime = UPDATED
+    first: int | None = rollup(lambda: Boxes.first)
+
+
+class Shelved(Copy[Shelf]):
+    label: str | None
+
+
+class Box(Model[int]):
+    ttl = expires("until")
+    number: Key[int]
+    shelf: Shelved
+    until: datetime
+
+
+class Unlabelled(Index[Box]):
+    unique = True
+    where = field(within(Box.shelf, Shelved.label)).is_none()
+    until: datetime = by(Box.until)
+
+
+class Boxes(Aggregate[Box]):
+    shelf: Shelved = by(Box.shelf)
+    changed_at: datetime | None = greatest(within(Box.shelf, Shelf.changed_at))
+    first: int | None = least(Box.number)
+
+
+def test_a_value_that_is_freed_over_a_total_may_be_without_end_too():
+    with pytest.raises(Unsupported, match="without end"):
+        declared.of(Schema(Shelf, Box, Unlabelled, Boxes), span="row").patch(Shelf, "label")
