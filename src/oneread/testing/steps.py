@@ -6,7 +6,7 @@ See "Semantics" of the decisions page and "The simulator" of the commit protocol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -268,8 +268,17 @@ class BulkStep(WriteStep, frozen=True):
         self.refused[next(place for place in places if place not in self.refused)] = refusal.error
 
     def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - dated by the oracle
-        for place, each in enumerate(self.steps):
-            refused = self.refused.get(place)
+        for start in range(0, len(self.steps), self.batch):
+            places = range(start, min(start + self.batch, len(self.steps)))
+            if oracle.holds_last is None and self.refused.keys().isdisjoint(places):  # one commit, as of a transaction
+                oracle.together([partial(self.steps[place].expect, oracle) for place in places])
+            else:
+                self._expect_each(oracle, places)
+        return []
+
+    def _expect_each(self, oracle: Oracle, places: Iterable[int]) -> None:
+        for place in places:
+            each, refused = self.steps[place], self.refused.get(place)
             if isinstance(refused, NOT_TAKEN):
                 continue
             try:
@@ -280,7 +289,6 @@ class BulkStep(WriteStep, frozen=True):
             else:
                 if refused is not None:
                     raise UsageError("refused without a reason", place=place, error=refused)
-        return []
 
 
 def _is_given(step: Any, given: Sequence[Any]) -> bool:
