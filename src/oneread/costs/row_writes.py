@@ -200,21 +200,23 @@ class OneRowWrites(Writes):
     def _likely(self, cls: type) -> frozenset[str]:
         """Aggregates whose groups are known before sources are read: they take nothing from behind a reference.
 
+        What a reference itself says is taken for that, too, but in a key: `inputs_of` says the same.
         None is where a view takes a total: the entity is not emitted before its totals are known.
         """
         cost, references = self._costs.of[cls], self._costs.of[cls].references
         routes = [
-            (each.form.name.partition(".")[0], route)
+            (each.form.name.partition(".")[0], route, is_place and len(route) == 1)
             for each in cost.views
-            for route in (*each.form.place, *each.form.value, *each.where)
+            for is_place, several in ((True, each.form.place), (False, (*each.form.value, *each.where)))
+            for route in several
         ]
         unknown = {
             name
-            for name, route in routes
-            if (len(route) > 1 and references.keys() & {*route[:1]}) or cost.updated_fields & {*route[:1]}
+            for name, route, is_own in routes
+            if (references.keys() & {*route[:1]} and not is_own) or cost.updated_fields & {*route[:1]}
         }
         totals = {each.field for each in self._catalog.entity_types[cls].rollups}
-        if any(totals & {*route[:1]} for name, route in routes if name not in unknown):
+        if any(totals & {*route[:1]} for name, route, _is_own in routes if name not in unknown):
             return frozenset()
         return frozenset({each.form.name for each in cost.views if each.form.sort == "group"} - unknown)
 

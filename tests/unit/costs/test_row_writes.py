@@ -16,9 +16,11 @@ from oneread import (
     Index,
     Key,
     Model,
+    Ref,
     Schema,
     by,
     connect,
+    count,
     descending,
     expires,
     field,
@@ -26,12 +28,14 @@ from oneread import (
     least,
     newest,
     on,
+    reference,
     rollup,
     shown,
     within,
 )
 from oneread import each as every
 from oneread.costs import declared
+from oneread.costs.budgets import budget
 from oneread.costs.writes import Writes
 from oneread.errors import Unsupported
 from oneread.testing.clock import START, Clock
@@ -257,3 +261,19 @@ class Boxes(Aggregate[Box]):
 def test_a_value_that_is_freed_over_a_total_may_be_without_end_too():
     with pytest.raises(Unsupported, match="without end"):
         declared.of(Schema(Shelf, Box, Unlabelled, Boxes), span="row").patch(Shelf, "label")
+
+
+class Card(Model[int]):
+    number: Key[int]
+    back: Ref["Card"] | None = reference(missing_ok=True)
+
+
+class Backs(Aggregate[Card]):
+    backs: int = count(Card.back)
+
+
+def test_a_group_that_counts_references_is_read_behind_their_sources():
+    with connect("memory://?span=row", Schema(Card, Backs), workers=0) as db:
+        with budget() as spent:
+            db.save(Card(number=1, back=Card.at(2)))
+        assert spent.cost.rounds <= db.explain.costs.save(Card).rounds
