@@ -293,7 +293,7 @@ def a_lease_is_on_a_key_that_comes_again(patch):
 
 
 def a_version_is_the_clock(patch):
-    patch.setattr(row_commits, "next_version", lambda now, _seen: now)
+    patch.setattr(row_commits, "next_version", lambda now, _seen, _key: now)
 
 
 def a_task_is_put_before_its_rows(patch):

@@ -170,7 +170,7 @@ def what_followed_stays_set_aside(patch):
 
 
 def a_version_ahead_of_the_clock_is_refused(patch):
-    def refusing(now, seen):
+    def refusing(now, seen, _key):
         if seen > now + 60_000:
             raise native.OnereadError("the row's version lies too far ahead of this machine's clock")
         return max(now, seen + 1)
