@@ -303,7 +303,7 @@ BY_HAND = {
     "unit/web/test_bodies.py": "bodies are refused before a store is asked",
     "unit/web/test_web.py::test_a_database_that_cannot_be_opened_leaves_none_open": "the second one has no folder",
     "unit/web/test_web.py::test_a_lifespan_without_a_database_is_refused": "a URL is no database",
-    "unit/web/test_streams.py": "a server in a process of its own",
+    "unit/web/test_streams.py::test_a_real_server_streams_and_stops": "a server in a process of its own",
     "unit/evolution/test_backfill.py": "counts, kills and damages requests; its programs share an engine in memory",
     "unit/evolution/test_leased_fence.py": "is about the leases that only stores have which change one row at a time",
     "unit/models/test_references_as_json.py::record_form": "only the catalog of a schema is asked for",

@@ -16,7 +16,7 @@ from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.testing import strategies
 from oneread.testing.audit import Audit, Offence
-from oneread.testing.row_simulator import LogicalRows
+from oneread.testing.row_simulator import meant_rows
 from oneread.transactions.row_recovery import RowRecovery
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 from tests.properties import schema_of_feeds as of_feeds
@@ -76,7 +76,7 @@ def built(history, engine, older=OLDER, newer=WORLD):
     result = driver.plan(operations.backfill(BackfillOptions(fence=True)).run())
     while driver.plan(operations.drain_step(50)):
         pass
-    rows = engine if spans_rows else LogicalRows(engine, operations.catalog)
+    rows = meant_rows(engine, operations.catalog)
     Audit(rows, operations).check()
     found = {
         (table, key if table == "counts" else without_cells(key, operations.catalog), row[b"d:b"].value)

@@ -25,7 +25,7 @@ from oneread.evolution.schema import Schema
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.clock import Clock
 from oneread.testing.meter import Meter
-from oneread.testing.row_simulator import LogicalRows
+from oneread.testing.row_simulator import meant_rows
 
 T = TypeVar("T")
 
@@ -186,8 +186,7 @@ def _audit(database: Database | AsyncDatabase) -> None:
     __tracebackhide__ = True
     engine = database._driver.engine  # noqa: SLF001 - the audit reads past everything that is under test
     try:
-        rows = engine if engine.capabilities.spans_rows else LogicalRows(engine, database.operations.catalog)
-        Audit(rows, database.operations).check()
+        Audit(meant_rows(engine, database.operations.catalog), database.operations).check()
     except Closed:  # the test closed its store, so there is nothing to audit
         return
     except Offence as offence:

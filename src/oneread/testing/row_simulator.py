@@ -28,7 +28,7 @@ from oneread.store.engine import Engine
 from oneread.store.keys import VIEW_BYTES, pointer_part, view_part
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
 from oneread.store.rows import REMOVED, Row, RowRange
-from oneread.testing.audit import Audit
+from oneread.testing.audit import Audit, TableReads
 from oneread.testing.row_groups_audit import hidden_of, shown_entries
 from oneread.testing.schedules import Fates, Policy
 from oneread.testing.simulator import Simulation, _Process, _Strand
@@ -99,6 +99,11 @@ class LogicalRows:
             return key, cell
         owner = cell.value[8:]
         return key, type(cell)(owner, cell.stamp) if key in self._recorded.claims(self._root(owner)) else None
+
+
+def meant_rows(engine: Engine, catalog: Catalog) -> TableReads:
+    """The rows of any store as one whose transactions span rows holds them."""
+    return engine if engine.capabilities.spans_rows else LogicalRows(engine, catalog)
 
 
 def _kept_rows(feed: Entries, stored: Sequence[tuple[bytes, Row]]) -> Iterable[tuple[bytes, Row]]:
