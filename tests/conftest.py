@@ -57,8 +57,9 @@ def forget_what_the_parent_ran():
 
 
 os.register_at_fork(after_in_child=forget_what_the_parent_ran)
-# What earlier tests of a parent left is not collected in its child: gRPC's objects crash there.
-os.register_at_fork(after_in_child=gc.freeze)
+# What earlier tests of a parent left is not collected in its child, from the first line on that runs there: gRPC's
+# objects crash there, or wait for ever.
+os.register_at_fork(before=gc.freeze)
 
 
 def is_measured(item):

@@ -438,8 +438,12 @@ class Held:
 
 @pytest.fixture
 def alarmed():
-    """Makes the next SIGALRM raise what it is given, in the main thread."""
+    """Makes the next SIGALRM raise what it is given, in the main thread; the collector is off, as in `interrupted`.
+
+    Python would drop what is raised while it ends something that an earlier test left, and nothing would stop.
+    """
     before = signal.getsignal(signal.SIGALRM)
+    gc.disable()
 
     def raises(failure):
         def handle(*_arguments):
@@ -450,6 +454,7 @@ def alarmed():
     yield raises
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
+    gc.enable()
 
 
 @pytest.mark.parametrize("failure", RAISED)
