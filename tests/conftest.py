@@ -21,11 +21,18 @@ from tools.servers.hbase import shared_hbase
 HERE = Path(__file__).parent
 UNMEASURED = {
     "benchmarks", "docs", "examples", "power", "properties", "schemas", "simulation", "soak", "tidy", "tools", "typing",
-    "test_interrupts.py", "test_damaged_files.py", "test_any_sequence_of_requests_answers_as_a_plain_dict_does",
+    "test_interrupts.py", "test_damaged_files.py", "test_damaged_rows.py",
+    "test_any_sequence_of_requests_answers_as_a_plain_dict_does",
     "test_any_damage_to_an_entry_is_found_and_mended",
     "test_an_entity_that_is_committed_between_all_reads_makes_no_sum_wrong",
     "test_every_change_of_two_ttls_is_built_and_swept",
     "test_no_flipped_bit_of_a_page_header_loses_rows_of_a_clean_store",
+    "test_the_suite_finds_each_engine_that_breaks_a_promise",
+    "test_a_backfill_is_killed_again_and_again_beside_live_writes",
+    "test_takes_only_itself_along_wherever_it_stands", "test_they_equal_what_the_oracle_folds",
+    "test_every_copy_is_what_its_source_says_in_any_history", "test_a_group_turns_round_after_some_steps",
+    "test_items_change_while_memberships_go_over",
+    "test_a_bulk_writer_that_is_killed_behind_any_write_makes_every_change_once",
 }  # fmt: skip
 """Folders, files and tests that search, that trace for themselves, or that are not about lines of the library."""
 CHILDREN = "COVERAGE_PROCESS_CONFIG"

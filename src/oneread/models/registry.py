@@ -129,13 +129,19 @@ def key_codec(cls: type[Model[Any]], names: Names) -> Codec:
     return Codec(elements, max_length=KEY_BYTES)
 
 
+_ROOT_MODELS: dict[type, type[Model[Any]]] = {}
+
+
 def root_model(cls: type) -> type[Model[Any]]:
     """The model of an entity class: its base that declares the key."""
-    bases = [base for base in cls.__mro__ if issubclass(base, Model) and base is not Model]
-    declaring = [base for base in bases if key_names(base)]
-    if not declaring:
-        raise InvalidDeclaration("a model needs at least one Key[...] field", model=cls)
-    return declaring[-1]
+    known = _ROOT_MODELS.get(cls)
+    if known is None:
+        bases = [base for base in cls.__mro__ if issubclass(base, Model) and base is not Model]
+        declaring = [base for base in bases if key_names(base)]
+        if not declaring:
+            raise InvalidDeclaration("a model needs at least one Key[...] field", model=cls)
+        known = _ROOT_MODELS[cls] = declaring[-1]
+    return known
 
 
 def child_of(cls: type, names: Mapping[str, Any]) -> type[Model[Any]] | None:

@@ -14,6 +14,7 @@ class NaiveCounters:
     def __init__(self) -> None:
         self.values: dict[str, int] = {}
         self._tokens: set[tuple[str, str]] = set()
+        self._markers: dict[type, dict[str, Any]] = {}
 
     def add(self, name: str, amount: int, once: str | None) -> None:
         """Adds, once for each token."""
@@ -29,7 +30,12 @@ class NaiveCounters:
 
     def shown_by(self, cls: type, key: tuple[Any, ...]) -> dict[str, int]:
         """What the fields of an entity with this key show that show counters."""
+        markers = self._markers.get(cls)
+        if markers is None:
+            markers = {name: default for name, default in defaults_of(cls).items() if is_counter(default)}
+            self._markers[cls] = markers
+        if not markers:
+            return {}
         parts = dict(zip(key_names(cls), key, strict=True))
-        markers = {name: default for name, default in defaults_of(cls).items() if is_counter(default)}
         names = {name: each.group.text.format(**parts) for name, each in markers.items()}
         return {field: self.values.get(name, 0) for field, name in names.items()}
