@@ -60,7 +60,6 @@ _LEFT_OUT = {
             test_a_transaction_is_one_entry_and_a_large_one_several
         unit/database/test_worker.py test_the_worker_sweeps_the_tokens_of_counters
         unit/costs/test_budgets.py test_a_transaction_is_counted_with_its_body
-        unit/counters/test_cache_first.py test_what_each_verb_asks
         unit/counters/test_counters.py test_what_each_verb_asks test_reads_ask_for_a_row_for_each_shard_that_exists
             test_what_a_delete_asks
         unit/evolution/test_building_feeds.py test_a_feed_that_can_be_read_follows_while_another_is_built

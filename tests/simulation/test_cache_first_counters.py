@@ -12,7 +12,7 @@ import pytest
 from oneread import Key, Model, Schema
 from oneread.caches.memory import MemoryCache
 from oneread.counters import cache_first
-from oneread.counters.cache_committer import CacheFirstRules, NativeCacheFirst
+from oneread.counters.cache_committer import CacheFirstCommitter, CacheFirstRules
 from oneread.counters.cache_first import CacheFirstPlans, cache_key, expected_loss
 from oneread.database.open import opened
 from oneread.engines.memory import MemoryEngine
@@ -105,7 +105,7 @@ class Process:
     """One process: its own memory, and what it is doing."""
 
     def __init__(self, world):
-        self.plans = CacheFirstPlans(NativeCacheFirst(world.system), 2)
+        self.plans = CacheFirstPlans(CacheFirstCommitter(world.system), 2)
         self.plan = self.asked = self.verb = None
         self.shown = 0
 
@@ -119,7 +119,7 @@ class World:
         self.driver = SyncDriver(MemoryEngine(), lambda: 1_700_000_000_000, self.chance.random, cache=self.cache)
         self.system = self.driver.run(opened(SCHEMA, read_only=False), Trace()).committer
         self.plans = plans
-        self.observer = CacheFirstPlans(NativeCacheFirst(self.system), 2)
+        self.observer = CacheFirstPlans(CacheFirstCommitter(self.system), 2)
         self.parked = self.chance.choice((0, 0.9))  # the chance that a process sleeps before it fills the cache
         self.begun = self.ended = self.stored = 0
         self.processes = [Process(self) for _ in range(3)]

@@ -92,7 +92,8 @@ def cache_first_bound(shards: int) -> Bound:
     total.add("fill", Rows("scan", "counts", "shards, when the cache has lost it", "cache_counter", 0), rows, ROW)
     total.add("settings", Rows("read", "counts", "settings, when stored", "chance_to_write", 0), 1, ROW)
     total.add("stored", Rows("scan", "counts", "shards, when stored", "chance_to_write", 0), rows, ROW)
-    total.add("write", Rows("write", "counts", "a shard and settings, when stored", "chance_to_write", 0), 2, ROW)
+    total.add("chance", Rows("write", "counts", "settings, when stored", "chance_to_write", 0), 1, ROW)
+    total.add("write", Rows("write", "counts", "a shard, when stored", "chance_to_write", 0), 1, ROW)
     return total.bound("add", "cache_counter")
 
 

@@ -226,10 +226,7 @@ class Costs:
         Arguments:
             shards: the most that any program has declared.
         """
-        most = _check_whole("shards", shards)
-        if self.span == "row":
-            return row_counter_costs.cache_first_bound(most)
-        return counter_costs.cache_first_bound(most)
+        return counter_costs.cache_first_bound(_check_whole("shards", shards))
 
     def cache_counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`read` of a cache-first counter: all of it after a loss of the cache, mostly nothing of the store."""

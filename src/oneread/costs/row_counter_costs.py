@@ -1,8 +1,7 @@
 """Bounds of named counters on a store that changes one row at a time: each shard has its windows and tokens.
 
-The arithmetic is that of `counters.row_counters`, `counters.row_copying` and `counters.row_cache_first`. What tokens
-add to a shard is not counted, nor what an add with one looks up while the number of shards has just been changed. See
-docs/explanation/counters.md.
+The arithmetic is that of `counters.row_counters` and `counters.row_copying`. What tokens add to a shard is not counted,
+nor what an add with one looks up while the number of shards has just been changed. See docs/explanation/counters.md.
 """
 
 from __future__ import annotations
@@ -54,19 +53,6 @@ def windows_bound(last: int, *, until: bool = False) -> Bound:
         total.add("newest", Rows("scan", "counts", "shards, for the newest window", "until"), MOST_SHARDS, shard)
     total.add("windows", Rows("scan", "counts", "shards", "keep"), MOST_SHARDS, shard)
     return total.bound(f"windows(last={last}, until)" if until else f"windows(last={last})", "counter")
-
-
-def cache_first_bound(shards: int) -> Bound:
-    """`add` to a cache-first counter that never had more shards, when it puts a lost counter back and stores it."""
-    rows = min(shards, MOST_SHARDS)
-    total = BoundBuilder()
-    total.add("fill", Rows("scan", "counts", "shards, when the cache has lost it", "cache_counter", 0), rows, ROW)
-    total.add("settings", Rows("read", "counts", "settings, when stored", "chance_to_write", 0), 1, ROW)
-    total.add("chance", Rows("write", "counts", "settings, when stored", "chance_to_write", 0), 1, ROW)
-    total.add("stored", Rows("scan", "counts", "shards, when stored", "chance_to_write", 0), rows, ROW)
-    total.add("shard", Rows("read", "counts", "a shard, when stored", "chance_to_write", 0), 1, ROW)
-    total.add("write", Rows("write", "counts", "a shard, when stored", "chance_to_write", 0), 1, ROW)
-    return total.bound("add", "cache_counter")
 
 
 def add_shown(total: BoundBuilder, name: str, entities: int) -> None:

@@ -5,7 +5,9 @@ See docs/decisions/0054-cache-first-counters.md.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 from oneread.counters.rows import (
     CHANCES,
@@ -17,14 +19,18 @@ from oneread.counters.rows import (
     greatest_key,
     greatest_of,
 )
-from oneread.plans.counted import CountedStore
-from oneread.plans.inside import run_plan
+from oneread.errors import Conflict, OutcomeUnknown
+from oneread.plans.effects import Now, Random, Sleep
 from oneread.plans.plan import Plan
+from oneread.plans.retry import ATTEMPTS, backoff
 from oneread.plans.scans import check_ascending
-from oneread.store.requests import Scan
-from oneread.store.rows import Cell, Row
+from oneread.store.requests import ABSENT, CheckAndMutate, Read, Scan
+from oneread.store.rows import REMOVED, VALUE, Cell, Families, Row, RowMutation, living
 from oneread.transactions.commit import SystemCommitter
-from oneread.transactions.unit_of_work import VALUE, later
+from oneread.transactions.unit_of_work import later
+
+_NewValue = Callable[[Row | None], bytes | None]
+"""From a row, the value that it is to have; None to leave it."""
 
 
 class CacheFirstRules(NamedTuple):
@@ -34,72 +40,81 @@ class CacheFirstRules(NamedTuple):
     shards: int
 
 
-class CacheFirstCommitter(Protocol):
-    """What changes the rows of cache-first counters."""
+class CacheFirstCommitter:
+    """What changes the rows of cache-first counters.
 
-    def keep(self, name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
-        """Stores a value unless one as great is stored; returns the greatest that is.
-
-        So what is stored never falls, and storing a value late or twice does no harm. On a store that changes one row
-        at a time: a scan, and a check-and-mutate of one shard.
-        """
-        ...
-
-    def delete(self, name: bytes) -> Plan[None]:
-        """Removes what is stored of a counter, while none adds to it."""
-        ...
-
-
-class NativeCacheFirst:
-    """The rows of cache-first counters where a transaction spans rows: see `CacheFirstCommitter`."""
+    Each change is a compare-and-set of one row. A value that comes back does no harm: what a row holds is only ever
+    replaced by a greater number, or by nothing when the counter is deleted.
+    """
 
     def __init__(self, system: SystemCommitter) -> None:
         self._system = system
 
     def keep(self, name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
-        """One transaction of two or three requests: a read of the settings, a scan of the shards, and a write.
+        """Stores a value unless one as great is stored; returns the greatest that is.
 
-        Nothing is written when a greater value is stored, and the settings only when the counter is new, or this
-        program stores adds with less chance than any before.
+        So what is stored never falls, and storing a value late or twice does no harm. A read of the settings and a scan
+        of the shards; a compare-and-set of a shard unless a greater value is stored, and one of the settings where the
+        counter is new, or this program stores adds with less chance than any before.
         """
-        return self._system.together(lambda store: self._attempt(store, name, value, rules))
+        return self._system.run(partial(_keep, name, value, rules))
 
     def delete(self, name: bytes) -> Plan[None]:
-        """One transaction: a read of the settings, a scan of the shards, and a write unless nothing is stored."""
+        """Removes what is stored of a counter, while none adds to it.
 
-        def attempt(store: CountedStore) -> None:
-            settings = CHANCES + name
-            (row,) = store.read("counts", [settings])
-            keys = list(run_plan(store, scan_greatest(name)))
-            if row is not None:
-                keys.append(settings)
-            if keys:
-                store.replace("counts", dict.fromkeys(keys))
-
-        return self._system.together(attempt)
-
-    def _attempt(self, store: CountedStore, name: bytes, value: int, rules: CacheFirstRules) -> int:
-        now = store.now()
-        shard = greatest_key(name, int(store.chance() * rules.shards))
-        settings = CHANCES + name
-        (row,) = store.read("counts", [settings])
-        chance = chance_of(row)
-        rows = run_plan(store, scan_greatest(name))
-        greatest = greatest_among(rows)
-        written: dict[bytes, Row | None] = {}
-        if chance is None or rules.chance < chance:
-            written[settings] = {VALUE: Cell(encode_struct(rules.chance), later(row, now))}
-        if value > greatest:
-            written[shard] = {VALUE: Cell(encode_greatest(value), later(rows.get(shard), now))}
-        if written:
-            store.replace("counts", written)
-        return max(value, greatest)
+        A read of the settings, a scan of the shards, and a compare-and-set of each row.
+        """
+        return self._system.run(partial(_delete, name))
 
 
-def scan_greatest(name: bytes) -> Plan[dict[bytes, Row]]:
+def _keep(name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
+    settings = CHANCES + name
+    (row,) = yield from Read("counts", [settings], "dm")
+    yield from _change(settings, row, lambda row: _less(chance_of(row), rules.chance))
+    rows = yield from scan_greatest(name, "dm")
+    greatest = greatest_among({key: row for key, each in rows.items() if (row := living(each)) is not None})
+    if value > greatest:
+        shard = greatest_key(name, int((yield from Random()) * rules.shards))
+        yield from _change(
+            shard, rows.get(shard), lambda row: encode_greatest(value) if greatest_in(row) < value else None
+        )
+    return max(value, greatest)
+
+
+def _delete(name: bytes) -> Plan[None]:
+    settings = CHANCES + name
+    (row,) = yield from Read("counts", [settings], "dm")
+    rows = {settings: row, **(yield from scan_greatest(name, "dm"))}
+    for key, each in rows.items():
+        yield from _change(key, each, lambda row: None if row is None else REMOVED)
+
+
+def _less(stored: float | None, wanted: float) -> bytes | None:
+    return encode_struct(wanted) if stored is None or wanted < stored else None
+
+
+def _change(key: bytes, row: Row | None, new_value: _NewValue) -> Plan[None]:
+    """Gives a row, which was read, the value that a function says; again while others change it."""
+    for number in range(ATTEMPTS):
+        value = new_value(None if row is None else living(row))
+        if value is None:
+            return
+        cell = Cell(value, later(row, (yield from Now())))
+        expected = ABSENT if row is None else row[VALUE].value
+        try:
+            if (yield from CheckAndMutate("counts", VALUE, expected, RowMutation(key, {VALUE: cell}))):
+                return
+        except OutcomeUnknown:
+            pass
+        yield from Sleep(backoff(number, (yield from Random())))
+        (row,) = yield from Read("counts", [key], "dm")
+    raise Conflict("others change this cache-first counter all the time; try again", row=key)
+
+
+def scan_greatest(name: bytes, families: Families = "d") -> Plan[dict[bytes, Row]]:
     """The rows that hold a cache-first counter, in order. One request, a row each."""
     within = greatest_of(name)
-    rows = yield from Scan("counts", within, MOST_SHARDS + 1)
+    rows = yield from Scan("counts", within, MOST_SHARDS + 1, families=families)
     check_ascending("counts", within, rows)
     return dict(rows)
 

@@ -20,7 +20,7 @@ from oneread.counters.shard_rows import ShardChange, ShardRow, read_shard_row
 from oneread.errors import Conflict, OnereadError
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.plans.plan import Plan
-from oneread.plans.retry import backoff
+from oneread.plans.retry import ATTEMPTS, backoff
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import Row
@@ -29,7 +29,6 @@ from oneread.transactions.lost_answers import surely
 from oneread.transactions.refusals import ENDING, PartRefused
 from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.row_rollups import TotalsCommitter
-from oneread.transactions.row_system import ATTEMPTS
 from oneread.transactions.unit_of_work import CounterRows
 
 _STATE_BYTES: Final = 7

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from oneread.counters.row_cache_first import RowCacheFirst
+from oneread.counters.cache_committer import CacheFirstCommitter
 from oneread.counters.row_copying import RowCounterCopier, show_counter
 from oneread.counters.row_counters import RowCounters
 from oneread.counters.row_sweep import RowTokenSweeper
@@ -52,7 +52,7 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int | None) ->
         feeds,
         RowCounters(),
         RowTokenSweeper(),
-        RowCacheFirst(),
+        CacheFirstCommitter(committer),
         RowCounterCopier(committer, catalog.counters),
         cells,
         None if grace is None else partial(Purge, catalog, RecordedPointers(), grace),

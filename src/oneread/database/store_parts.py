@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from oneread.counters.cache_committer import CacheFirstCommitter, NativeCacheFirst
+from oneread.counters.cache_committer import CacheFirstCommitter
 from oneread.counters.committer import CounterCommitter, NativeCounters
 from oneread.counters.copying import CounterCopier
 from oneread.counters.sweep import TokenSweeper
@@ -82,6 +82,6 @@ def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool)
         OwnWrites(committer, feeds),
         counters,
         TokenSweeper(committer, counters),
-        NativeCacheFirst(committer),
+        CacheFirstCommitter(committer),
         CounterCopier(committer, catalog.counters),
     )

@@ -18,7 +18,17 @@ from typing import Any, Final
 from oneread.errors import InvalidKey, InvalidValue, LimitExceeded
 from oneread.store.engine import Capabilities
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Request
-from oneread.store.rows import MAX_STAMP, Cell, Families, Row, RowMutation, RowRange, Table
+from oneread.store.rows import (
+    MAX_STAMP,
+    Cell,
+    Families,
+    Row,
+    RowMutation,
+    RowRange,
+    Table,
+    changed,
+    holds_expected,
+)
 
 NEEDS_TRANSACTION: Final = "Replace needs a transaction: call replace inside Atomically"
 READ_ONLY: Final = "the store was opened with read_only"
@@ -87,29 +97,6 @@ def check_column(table: Table, column: bytes) -> None:
         raise LimitExceeded(
             "the column's name is too long", table=table, column=column, bytes=len(column), limit=MAX_COLUMN
         )
-
-
-def changed(row: Row | None, mutation: RowMutation) -> Row | None:
-    """The row after `mutation`: deletes first, then puts; a newer stamp wins, an equal one is overwritten."""
-    cells = dict(row) if row else {}
-    if mutation.delete_row is not None:
-        last = mutation.delete_row
-        cells = {column: cell for column, cell in cells.items() if cell.stamp > last}
-    for column, last in mutation.deletes.items():
-        current = cells.get(column)
-        if current is not None and current.stamp <= last:
-            del cells[column]
-    for column, cell in mutation.puts.items():
-        current = cells.get(column)
-        if current is None or current.stamp <= cell.stamp:
-            cells[column] = cell
-    return cells or None
-
-
-def holds_expected(row: Row | None, column: bytes, expected: bytes | None) -> bool:
-    """Whether `column` holds exactly `expected`, or is absent when that is None."""
-    cell = row.get(column) if row else None
-    return cell is None if expected is None else cell is not None and cell.value == expected
 
 
 def increased(row: Row | None, asked: Increment) -> tuple[int, Cell]:

@@ -10,15 +10,19 @@ from typing import Final
 
 from oneread.plans.trace import Trace, bytes_of, bytes_of_found
 from oneread.store.engine import Engine, RowTransaction
-from oneread.store.requests import Found, Read, Replace, Scan
+from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Replace, Scan
 from oneread.store.rows import (
     VALUE,
     Cell,
     EntityRow,
     Families,
     Row,
+    RowMutation,
     RowRange,
     Table,
+    changed,
+    holds_expected,
+    living,
     row_of_root,
     rows_of_values,
 )
@@ -106,6 +110,26 @@ class CountedStore:
         if trace.observers:
             trace.show(Replace(table, rows), None)
         trace.count(len(rows), bytes_of_found(rows.items()))
+
+    def mutate(self, asked: Mutate) -> None:
+        """What `Mutate` does; a removed cell is absent then, and so is a row that has no other."""
+        for each in asked.rows:
+            (row,) = self._rows.read(asked.table, [each.key], "dm")
+            self._change(asked.table, each, row)
+        self._trace.note(asked, None)
+
+    def check_and_mutate(self, asked: CheckAndMutate) -> bool:
+        """What `CheckAndMutate` does and answers; a removed cell is absent then, and so is a row that has no other."""
+        (row,) = self._rows.read(asked.table, [asked.mutation.key], "dm")
+        holds = holds_expected(row, asked.column, asked.expected)
+        if holds:
+            self._change(asked.table, asked.mutation, row)
+        self._trace.note(asked, holds)
+        return holds
+
+    def _change(self, table: Table, mutation: RowMutation, row: Row | None) -> None:
+        after = changed(row, mutation)
+        self._rows.replace(table, {mutation.key: None if after is None else living(after)})
 
     def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
         """`Replace` of rows that have `VALUE` alone, all with this stamp; None removes a row."""

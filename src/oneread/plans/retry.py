@@ -15,6 +15,9 @@ from oneread.plans.plan import Plan
 
 T = TypeVar("T")
 
+ATTEMPTS: Final = 30
+"""Times that a change of one row is tried while others change the row."""
+
 FIRST_SECONDS: Final = 0.002
 LONGEST_SECONDS: Final = 1.0
 

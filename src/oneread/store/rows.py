@@ -155,3 +155,26 @@ class RowMutation(msgspec.Struct, frozen=True, gc=False):
     puts: Row = {}
     deletes: dict[bytes, int] = {}
     delete_row: int | None = None
+
+
+def changed(row: Row | None, mutation: RowMutation) -> Row | None:
+    """The row after `mutation`: deletes first, then puts; a newer stamp wins, an equal one is overwritten."""
+    cells = dict(row) if row else {}
+    if mutation.delete_row is not None:
+        last = mutation.delete_row
+        cells = {column: cell for column, cell in cells.items() if cell.stamp > last}
+    for column, last in mutation.deletes.items():
+        current = cells.get(column)
+        if current is not None and current.stamp <= last:
+            del cells[column]
+    for column, cell in mutation.puts.items():
+        current = cells.get(column)
+        if current is None or current.stamp <= cell.stamp:
+            cells[column] = cell
+    return cells or None
+
+
+def holds_expected(row: Row | None, column: bytes, expected: bytes | None) -> bool:
+    """Whether `column` holds exactly `expected`, or is absent when that is None."""
+    cell = row.get(column) if row else None
+    return cell is None if expected is None else cell is not None and cell.value == expected

@@ -271,6 +271,13 @@ class SystemCommitter(Protocol):
         """
         ...
 
+    def run(self, make: Callable[[], Plan[T]]) -> Plan[T]:
+        """Runs a plan that changes rows by compare-and-set; may make and run it again.
+
+        One transaction where it may span rows. Elsewhere the plan as it is: it ends well wherever it is interrupted.
+        """
+        ...
+
     def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
         """Removes the first rows of a range that no program writes to any more; returns how many there were.
 

@@ -25,7 +25,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
-from oneread.plans.retry import backoff
+from oneread.plans.retry import ATTEMPTS, backoff
 from oneread.store.keys import pointer_part, source_part
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.requests import Mutate, Read, Request
@@ -79,9 +79,6 @@ from oneread.transactions.unit_of_work import (
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-ATTEMPTS: Final = 30
-"""Times that a commit begins again because others changed its row meanwhile."""
 
 INTENTS_BYTES: Final = 1_000_000
 """Bytes of the intents of one commit at most, so that they fit into a row of every store."""

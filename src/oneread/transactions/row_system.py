@@ -9,7 +9,7 @@ from oneread.errors import Conflict, OutcomeUnknown, Unsupported
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Separately, Sleep
 from oneread.plans.plan import Plan
-from oneread.plans.retry import backoff
+from oneread.plans.retry import ATTEMPTS, backoff
 from oneread.plans.scans import check_ascending
 from oneread.store.engine import RowTransaction
 from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate, Read, Scan
@@ -29,9 +29,6 @@ from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE, later
 
 T = TypeVar("T")
-
-ATTEMPTS: Final = 30
-"""Times that a change of one row is tried while others change the row."""
 
 WRITES: Final = b"m:w"
 """The column that grows with each change of a row, and that each change compares: a value may come again."""
@@ -106,6 +103,10 @@ class RowSystem:
                 return result
             yield from Sleep(backoff(number, (yield from Random())))
         raise Conflict("other programs change this row all the time; try again")
+
+    def run(self, make: Callable[[], Plan[T]]) -> Plan[T]:
+        """The plan as it is."""
+        return make()
 
     def swap(self, each: Swap) -> Plan[None]:
         """One compare-and-set; a read more where the row was removed before.

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 from oneread.errors import Conflict
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically
+from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
 from oneread.store.rows import Cell, Row, RowRange, Table
@@ -92,6 +93,10 @@ class NativeSystem:
             return result
 
         return Atomically(run_and_swap).__iter__()
+
+    def run(self, make: Callable[[], Plan[T]]) -> Plan[T]:
+        """One transaction."""
+        return Atomically(lambda store: run_plan(store, make())).__iter__()
 
     def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
         """One transaction, of one scan and one write."""

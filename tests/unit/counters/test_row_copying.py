@@ -11,9 +11,9 @@ from oneread.counters.rows import MARKED, MARKS, SETTINGS, name_key, shard_key, 
 from oneread.counters.shard_rows import SHOWN, ShardChange, ShardRow, read_settings_row
 from oneread.errors import OnereadError
 from oneread.plans.effects import Sleep
+from oneread.plans.retry import ATTEMPTS
 from oneread.store.requests import CheckAndMutate, Read, Scan
 from oneread.transactions import row_recovery
-from oneread.transactions.row_system import ATTEMPTS
 from oneread.transactions.unit_of_work import CounterRows
 from oneread.transfer.load import DumpReader, parse_head
 from tests.properties.pages_and_views import (

@@ -35,7 +35,7 @@ from oneread.engines.hbase.translate import TooMuchAtOnceError
 from oneread.errors import InvalidUrl, LimitExceeded, OutcomeUnknown, Unavailable, Unsupported
 from oneread.store.engine import Begun, Capabilities, RowTransaction
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
-from oneread.store.rows import TABLES, Row, RowRange
+from oneread.store.rows import TABLES, Row, RowRange, holds_expected
 
 T = TypeVar("T")
 
@@ -212,7 +212,7 @@ class HbaseEngine:
     def _holds(self, asked: CheckAndMutate) -> ThriftCalls[bool]:
         """Whether the checked column has the expected value, for a request that changes nothing."""
         (row,) = yield from self._read(Read(asked.table, [asked.mutation.key], "dm"))
-        return embedded.holds_expected(row, asked.column, asked.expected)
+        return holds_expected(row, asked.column, asked.expected)
 
     def _increment(self, asked: Increment) -> ThriftCalls[int]:
         embedded.check_key(asked.table, asked.key)
