@@ -17,6 +17,7 @@ KINDS = ("memory", "lmdb", "row")
 SERVERS = ("bigtable", "hbase")
 ON_SERVERS = {
     "docs/test_which_store.py",
+    "unit/counters/test_cache_first.py",
     "unit/database/test_references.py",
     "unit/database/test_set_aside.py",
     "unit/database/test_variants.py",
