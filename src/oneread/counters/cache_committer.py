@@ -72,7 +72,7 @@ def _keep(name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
     (row,) = yield from Read("counts", [settings], "dm")
     yield from _change(settings, row, lambda row: _less(chance_of(row), rules.chance))
     rows = yield from scan_greatest(name, "dm")
-    greatest = greatest_among({key: row for key, each in rows.items() if (row := living(each)) is not None})
+    greatest = greatest_among(rows)
     if value > greatest:
         shard = greatest_key(name, int((yield from Random()) * rules.shards))
         yield from _change(
@@ -94,15 +94,17 @@ def _less(stored: float | None, wanted: float) -> bytes | None:
 
 
 def _change(key: bytes, row: Row | None, new_value: _NewValue) -> Plan[None]:
-    """Gives a row, which was read, the value that a function says; again while others change it."""
+    """Gives a row, which was read, the value that a function says and no other cell; again while others change it."""
     for number in range(ATTEMPTS):
         value = new_value(None if row is None else living(row))
         if value is None:
             return
-        cell = Cell(value, later(row, (yield from Now())))
-        expected = ABSENT if row is None else row[VALUE].value
+        stamp = later(row, (yield from Now()))
+        seen = row or {}
+        expected = seen[VALUE].value if VALUE in seen else ABSENT
+        cells = {**dict.fromkeys(seen, Cell(REMOVED, stamp)), VALUE: Cell(value, stamp)}
         try:
-            if (yield from CheckAndMutate("counts", VALUE, expected, RowMutation(key, {VALUE: cell}))):
+            if (yield from CheckAndMutate("counts", VALUE, expected, RowMutation(key, cells))):
                 return
         except OutcomeUnknown:
             pass
@@ -120,4 +122,4 @@ def scan_greatest(name: bytes, families: Families = "d") -> Plan[dict[bytes, Row
 
 
 def greatest_among(rows: dict[bytes, Row]) -> int:
-    return max(map(greatest_in, rows.values()), default=0)
+    return max([greatest_in(living(row)) for row in rows.values()], default=0)

@@ -94,6 +94,16 @@ def test_a_deleted_counter_begins_again(face, cache, views, asked):
     assert is_clean(face)
 
 
+def test_a_row_without_a_value_is_deleted_with_its_counter(face, views):
+    views.add(5)
+    damaged = RowMutation(greatest_key(name_key("views"), 200), {b"d:x": Cell(b"other", 5)})
+    face.db._driver.engine.answer(Mutate("counts", [damaged]))
+    with pytest.raises(Corrupt):
+        views.stored()
+    views.delete()
+    assert (views.stored(), views.shards(), is_clean(face)) == (0, [], True)
+
+
 def test_nothing_is_deleted_when_the_cache_does_not_answer(face, cache, views):
     views.add(5)
     for failing, error in (
