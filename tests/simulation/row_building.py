@@ -206,7 +206,7 @@ def a_worker_sets_a_newer_feed_aside(patch):
 
 def entries_are_swept_before_they_are_built(patch):
     """As on a store that spans rows: what is deleted hides what is put again under the same stamps."""
-    edit(patch, Backfill, "_build_feeds", ("if self._spans_rows:", "if True:"))
+    edit(patch, Backfill, "_build_feeds", ("if self._by_row is None:", "if True:"))
 
 
 def nothing_follows_from_the_commits_of_a_backfill(patch):

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from oneread.counters.committer import _Adding
-from oneread.counters.copying import CounterCopier
+from oneread.counters.copying import CounterCopier, NativeCopier
 from oneread.counters.rows import MARKS, mark_key, name_key
 from oneread.derivations.counter_fields import ShownCounters
 from oneread.evolution.schema import Schema
@@ -72,7 +72,7 @@ class WorkerStep(Step, frozen=True):
             pass
 
 
-def run(seed, schema, copier_of=CounterCopier):
+def run(seed, schema, copier_of=NativeCopier):
     simulation, chance = Simulation(seed, schema), Random(seed)
     simulation.prepare(*beginning())
     operations = simulation.operations
@@ -106,7 +106,7 @@ def test_marks_that_are_taken_away_without_a_copy_are_noticed(monkeypatch):
         run(0, PAGES)
 
 
-class Late(CounterCopier):
+class Late(NativeCopier):
     """Takes the mark away in a transaction of its own, after the copy."""
 
     def _copy(self, names):

@@ -28,8 +28,7 @@ from oneread.plans.scans import check_ascending
 from oneread.store.requests import Scan
 from oneread.store.rows import Cell, Row
 from oneread.transactions import outbox
-from oneread.transactions.commit import Committer
-from oneread.transactions.native import TaskStep
+from oneread.transactions.native import NativeCommitter, TaskStep
 from oneread.transactions.refusals import ENDING
 from oneread.transactions.unit_of_work import VALUE, Group, later
 
@@ -63,10 +62,9 @@ class CounterSources(Protocol):
 
 
 class CounterCopier:
-    """Copies the values of the counters of one open database."""
+    """Copies the values of the counters of one open database, when they are due; the stores differ in how."""
 
-    def __init__(self, committer: Committer, sources: CounterSources) -> None:
-        self._committer = committer
+    def __init__(self, sources: CounterSources) -> None:
         self._sources = sources
         self._last = b""
 
@@ -107,16 +105,30 @@ class CounterCopier:
 
     def since(self, mark: Row) -> int:
         """When a counter was marked, in milliseconds since 1970."""
-        return marked_since(mark)
+        raise NotImplementedError
 
     def copy(self, marked: Mapping[str, Row]) -> Plan[int]:
         """Copies counters, by their names with their marks; returns how many could be."""
-        return self._copy(list(marked))
+        raise NotImplementedError
 
     def _is_due(self, name: str, since: int, now: int) -> bool:
         """Whether a mark cannot wait for the next look; a mark from the future is of a clock that was set back."""
         left = since + (self._sources.every(name) - self.pause) * 1000 - now
         return left <= 0 or since > now
+
+
+class NativeCopier(CounterCopier):
+    """That of stores whose transactions span rows: several counters in one transaction."""
+
+    def __init__(self, committer: NativeCommitter, sources: CounterSources) -> None:
+        super().__init__(sources)
+        self._committer = committer
+
+    def since(self, mark: Row) -> int:
+        return marked_since(mark)
+
+    def copy(self, marked: Mapping[str, Row]) -> Plan[int]:
+        return self._copy(list(marked))
 
     def _copy(self, names: Sequence[str], before: Exception | None = None) -> Plan[int]:
         """Copies some counters in one transaction, else one by one; returns how many could be.

@@ -36,17 +36,16 @@ _STATE_BYTES: Final = 7
 
 
 class RowCounterCopier(CounterCopier):
-    """Copies the values of the counters of one open database."""
+    """That of stores that change one row at a time: one counter after the other."""
 
     def __init__(self, committer: TotalsCommitter, sources: CounterSources) -> None:
-        super().__init__(committer, sources)
+        super().__init__(sources)
         self._totals = committer
 
     def since(self, mark: Row) -> int:
         return first_marked(mark)
 
     def copy(self, marked: Mapping[str, Row]) -> Plan[int]:
-        """One counter after the other: see `_copy_one`."""
         copied = 0
         for name, mark in marked.items():
             copied += yield from self._copy_one(name, mark)

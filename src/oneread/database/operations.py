@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -46,13 +46,14 @@ from oneread.store.keys import RootKey, kind_part
 from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
-from oneread.transactions.commit import Basis, BatchCommitter, Change, Commit
+from oneread.transactions.commit import Basis, Change, Commit
 from oneread.transactions.intents import own_version, pending_key
 from oneread.transactions.jobs import JobRunner, PeriodicJob
+from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import Draining, TaskStepResult
-from oneread.transfer.bulk import Batches, BatchOptions
+from oneread.transfer.bulk import Batches, BatchOptions, NativeBatches
 from oneread.transfer.single_bulk import SingleBatches
 
 R = TypeVar("R")
@@ -173,9 +174,9 @@ class Operations:
 
     def batches(self, options: BatchOptions) -> Batches:
         """What gathers the changes of a bulk writer and commits them."""
-        if self.spans_rows:
-            return Batches(self.changing, self.committer, options)
-        committer = cast("BatchCommitter", self.committer)
+        committer = self.committer
+        if isinstance(committer, NativeCommitter):
+            return NativeBatches(self.changing, committer, options)
         return SingleBatches(self.changing, committer, options, may_repeat)
 
     def changing(self, wanted: tuple[Any, ...]) -> Plan[Change]:

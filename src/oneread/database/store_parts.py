@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oneread.counters.cache_committer import CacheFirstCommitter
 from oneread.counters.committer import CounterCommitter, NativeCounters
-from oneread.counters.copying import CounterCopier
+from oneread.counters.copying import CounterCopier, NativeCopier
 from oneread.counters.sweep import TokenSweeper
 from oneread.database.expiry_sweep import SweepSteps
 from oneread.database.overlays import NewOverlay, SpanningOverlay
@@ -23,7 +23,7 @@ from oneread.feeds.feed_view import FeedView
 from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
 from oneread.feeds.merging import LargeGroupReader, large_group_reader
 from oneread.feeds.own_writes import OwnWrites
-from oneread.transactions.commit import Committer
+from oneread.transactions.commit import BatchCommitter
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.jobs import PeriodicJob
 from oneread.transactions.native import NativeCommitter
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class StoreParts(NamedTuple):
     """The parts of `Operations` that differ by the kind of store."""
 
-    committer: Committer
+    committer: NativeCommitter | BatchCommitter
     outbox: OutboxRunner
     new_overlay: NewOverlay
     own_writes: OwnWrites | RowFeeds
@@ -83,5 +83,5 @@ def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool)
         counters,
         TokenSweeper(committer, counters),
         CacheFirstCommitter(committer),
-        CounterCopier(committer, catalog.counters),
+        NativeCopier(committer, catalog.counters),
     )

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from oneread.database.operations import Operations
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
+from oneread.transactions.native import NativeCommitter
 from oneread.verify.drop import drop
-from oneread.verify.repair import Repaired, Repairer
+from oneread.verify.repair import NativeRepairer, Repaired
 from oneread.verify.report import Report
 from oneread.verify.verify import Verification, Verifier, VerifyOptions
 
@@ -24,8 +25,9 @@ def verification(operations: Operations, options: VerifyOptions, report: Report 
 
 def repair(operations: Operations, options: VerifyOptions) -> Plan[Repaired]:
     """One repair; raises what `Database.repair` does."""
-    if operations.spans_rows:
-        return Repairer(operations.catalog, operations.committer, options).plan()
+    committer = operations.committer
+    if isinstance(committer, NativeCommitter):
+        return NativeRepairer(operations.catalog, committer, options).plan()
     from oneread.database.row_verifying import repair_rows  # noqa: PLC0415 - as above
 
     return repair_rows(operations, options)
@@ -33,8 +35,9 @@ def repair(operations: Operations, options: VerifyOptions) -> Plan[Repaired]:
 
 def dropping(operations: Operations, faults: Sequence[Fault]) -> Plan[tuple[Fault, ...]]:
     """Removes what cannot be mended; raises what `Database.drop` does."""
-    if operations.spans_rows:
-        return drop(operations.catalog, operations.committer, faults)
+    committer = operations.committer
+    if isinstance(committer, NativeCommitter):
+        return drop(operations.catalog, committer, faults)
     from oneread.database.row_verifying import drop_faults  # noqa: PLC0415 - as above
 
     return drop_faults(operations, faults)

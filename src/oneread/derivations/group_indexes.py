@@ -6,7 +6,7 @@ row to take away. See docs/decisions/0049-indexes-over-groups.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,9 +16,13 @@ from oneread.derivations.emission_code import Emit
 from oneread.derivations.rules import rules_of
 from oneread.errors import OnereadError
 from oneread.models.paths import path_of
+from oneread.plans.counted import CountedStore
+from oneread.plans.inside import run_plan
 from oneread.store.keys import row_part
-from oneread.transactions.first_rows import FirstRows
-from oneread.transactions.refusals import is_refusal
+from oneread.store.rows import VALUE, Cell, Row
+from oneread.transactions.commit import GroupRefused
+from oneread.transactions.first_rows import FirstRows, first_values
+from oneread.transactions.refusals import is_of_part, is_refusal
 from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.unit_of_work import DerivedWrites
 
@@ -71,6 +75,27 @@ class IndexedGroups:
             if not is_refusal(error):
                 raise
             return {}
+
+    def write_rows(self, store: CountedStore, groups: Sequence[bytes]) -> None:
+        """Inside a transaction: writes the rows of groups as they are. One read, one scan an extremum, one write.
+
+        Raises:
+            GroupRefused: an index cannot show one of them.
+        """
+        written: dict[bytes, Row | None] = {}
+        for key, row in zip(groups, store.read("counts", list(groups), "dm"), strict=True):
+            if row is None:
+                continue
+            extrema = [run_plan(store, first_values(first)) for first in self.extrema(key)]
+            try:
+                shown = self.rows(key, GroupNumbers(row[VALUE].value, tuple(extrema)))
+            except OnereadError as error:
+                if not is_of_part(error):
+                    raise
+                raise GroupRefused(key, error) from error
+            written |= {place: {VALUE: Cell(value, row[VALUE].stamp)} for place, value in shown.items()}
+        if written:
+            store.replace("views", written)
 
 
 def indexed_groups(views: Iterable[CompiledView]) -> dict[type, IndexedGroups]:

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -52,14 +52,12 @@ from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS, Progress, Report
 from oneread.plans.scans import check_ascending
 from oneread.store.keys import kind_part, row_part, view_part
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import REMOVED, Cell, Row, RowRange, Table
-from oneread.transactions.commit import BatchCommitter, Change, Commit, Committer, GroupRefused
-from oneread.transactions.first_rows import first_values
+from oneread.store.rows import REMOVED, Row, RowRange, Table
+from oneread.transactions.commit import BatchCommitter, Change, Commit, GroupRefused
 from oneread.transactions.intents import root_row
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.refusals import is_of_part
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
-from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 from oneread.transactions.tasks import OutboxRunner
 from oneread.transactions.unit_of_work import VALUE
@@ -142,7 +140,12 @@ class Backfill:
     """One run of a backfill. Not for several threads at once."""
 
     def __init__(
-        self, catalog: Catalog, committer: Committer, outbox: OutboxRunner, version: int, options: BackfillOptions
+        self,
+        catalog: Catalog,
+        committer: NativeCommitter | BatchCommitter,
+        outbox: OutboxRunner,
+        version: int,
+        options: BackfillOptions,
     ) -> None:
         self._catalog = catalog
         self._committer = committer
@@ -156,7 +159,7 @@ class Backfill:
         self._saved = 0
         self._waited = 0.0
         self._unfollowed: frozenset[bytes] = frozenset()
-        self._spans_rows = isinstance(committer, NativeCommitter)
+        self._by_row = None if isinstance(committer, NativeCommitter) else committer
 
     def run(self) -> Plan[Backfilled]:
         """Runs until every view is readable, or returns why not; raises SchemaMismatch under an older schema."""
@@ -304,11 +307,10 @@ class Backfill:
 
     def _commit(self, commit: Commit) -> Plan[None]:
         """Commits changes together, or in pages; raises what refuses the first that is refused."""
-        if self._spans_rows or not commit.changes:
+        if self._by_row is None or not commit.changes:
             yield from self._committer.commit(commit)
             return
-        pages = cast("BatchCommitter", self._committer)
-        refused = (yield from pages.commit_batch(commit.changes, stops=True)).refused
+        refused = (yield from self._by_row.commit_batch(commit.changes, stops=True)).refused
         if refused:
             commit.is_deciding = True
             raise refused[min(refused)]
@@ -368,7 +370,8 @@ class Backfill:
     def _end(self, stored: StoredSchema) -> Plan[Backfilled | None]:
         """Makes the views readable; returns the result when groups are refused."""
         yield from self._outbox.finish_waiting()  # tasks added later are of code that knows the views
-        yield from self._committer.follow_groups_of(self._catalog.totals_of(stored.older))
+        if self._by_row is not None:
+            yield from self._by_row.follow_groups_of(self._catalog.totals_of(stored.older))
         yield from self._build_group_indexes(stored)
         yield from self._build_feeds(stored)
         if self._at.refused:
@@ -431,8 +434,11 @@ class Backfill:
         while True:
             data = encode_position(position)
             try:
-                write = partial(_write_rows_of, indexed)
-                yield from self._committer.index_groups(write, groups, self._swaps(data))
+                if self._by_row is None:
+                    write = partial(indexed.write_rows, groups=groups)
+                    yield from self._committer.together(write, self._swaps(data))
+                else:
+                    yield from self._by_row.index_groups(groups, self._swaps(data))
             except GroupRefused as refused:
                 groups = [key for key in groups if key != refused.group]
                 values = indexed.aggregate.key.codec.decode(row_part(refused.group))
@@ -459,7 +465,7 @@ class Backfill:
             if begun > memberships:
                 continue
             if begun < memberships:
-                if self._spans_rows:
+                if self._by_row is None:
                     for prefix in dict.fromkeys([each.prefix for each in self._keyspaces_of(feed)]):
                         yield from self._sweep("views", feed.cls.__name__, prefix)
                 yield from self._move(msgspec.structs.replace(self._at, membership=memberships))
@@ -467,7 +473,7 @@ class Backfill:
             if self._at.membership == memberships:
                 yield from self._count_groups(feed)
                 yield from self._follow_removed(feed, building)
-            if self._spans_rows or not building:
+            if self._by_row is None or not building:
                 yield from self._build_entries(feed)
         if feeds:
             yield from self._outbox.finish_waiting()
@@ -489,7 +495,7 @@ class Backfill:
 
         Where a transaction spans rows, removed rows are not kept.
         """
-        for within in [] if self._spans_rows else [RowRange.under(each.prefix) for each in parts]:
+        for within in [] if self._by_row is None else [RowRange.under(each.prefix) for each in parts]:
             rest = within
             while True:
                 began = yield from Now()
@@ -512,7 +518,7 @@ class Backfill:
 
         Where one row is changed at a time, the number of members is not stored.
         """
-        large, done, cursor = large_groups_of(Entries(feed)) if self._spans_rows else None, 0, b""
+        large, done, cursor = large_groups_of(Entries(feed)) if self._by_row is None else None, 0, b""
         while large is not None:
             began = yield from Now()
             unchanged = self._swaps(self._row)
@@ -543,27 +549,6 @@ class Backfill:
             done += len(found)
             self._options.progress(Progress(f"building {feed.cls.__name__}", done))
             yield from self._sleep(len(found), began)
-
-
-def _write_rows_of(indexed: IndexedGroups, store: CountedStore, groups: Sequence[bytes]) -> None:
-    """Inside a transaction: writes the index rows of groups as they are. One read, one scan an extremum, one write."""
-    written: dict[bytes, Row | None] = {}
-    for key, row in zip(groups, store.read("counts", list(groups), "dm"), strict=True):
-        if row is None:
-            continue
-        extrema: list[tuple[bytes, ...]] = []
-        for first in indexed.extrema(key):
-            values = run_plan(store, first_values(first))
-            extrema.append(values)
-        try:
-            shown = indexed.rows(key, GroupNumbers(row[VALUE].value, tuple(extrema)))
-        except OnereadError as error:
-            if not is_of_part(error):
-                raise
-            raise GroupRefused(key, error) from error
-        written |= {place: {VALUE: Cell(value, row[VALUE].stamp)} for place, value in shown.items()}
-    if written:
-        store.replace("views", written)
 
 
 def _mark_built(store: CountedStore) -> StoredSchema:

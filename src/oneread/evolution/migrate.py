@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from oneread.derivations.schema_rows import stored_schema
-from oneread.errors import SchemaMismatch
+from oneread.errors import SchemaMismatch, Unsupported
 from oneread.evolution.backfill_position import BackfillPosition, position
 from oneread.evolution.changing import change_schema
 from oneread.evolution.compare import Difference
@@ -33,7 +33,7 @@ from oneread.store.rows import RowRange
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.first_rows import first_row
 from oneread.transactions.root import BODY
-from oneread.transactions.system_rows import NATIVE_SYSTEM
+from oneread.transactions.system_rows import NATIVE_SYSTEM, NativeSystem
 
 BATCH: Final = 2000
 """Rows of one scan."""
@@ -252,6 +252,8 @@ def _refuse_populated(stored: StoredSchema, name: str, purging: SystemCommitter 
             if BODY in row and (is_whole or int.from_bytes(row[BODY].value[:2], "big") & LAST_NUMBER in numbers):
                 raise SchemaMismatch(_POPULATED, model=name, key=key.hex())
         if is_whole and rows and purging is not None:
+            if not isinstance(purging, NativeSystem):
+                raise Unsupported("rows of deleted entities are not removed on this store yet", rows=len(rows))
             yield from purging.purge([key for key, _row in rows])
 
     yield from scan_all("roots", _rows_of(stored.kinds, layout.kind), purge, BATCH, fetch_data)

@@ -16,8 +16,7 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.rows import RowRange
 from oneread.transactions import outbox
-from oneread.transactions.commit import Committer
-from oneread.transactions.native import TaskStep
+from oneread.transactions.native import NativeCommitter, TaskStep
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.tasks import TaskRows
 
@@ -28,7 +27,7 @@ MOST_MEMBERSHIPS: Final = 100
 class OwnWrites:
     """Lets a member's entries follow single writes whose fan-outs wait."""
 
-    def __init__(self, committer: Committer, follower: FeedFollower | None) -> None:
+    def __init__(self, committer: NativeCommitter, follower: FeedFollower | None) -> None:
         self._committer = committer
         self._follower = follower
 

@@ -3,13 +3,14 @@
 A committer is chosen by what the store can do. `native` is that of engines whose transactions span rows: one commit is
 one engine transaction. A committer for engines that change one row at a time takes the same changes: it asks a change
 for its links before it puts back-references, and keeps the derived writes of the decision as an intent in the root
-row. See rules 1-8 of the commit protocol.
+row. `Committer` is what both can do: code for one kind of store has the class or the protocol of that kind. See rules
+1-8 of the commit protocol.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,12 +20,11 @@ from oneread.plans.plan import Plan
 from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
-from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import Root
 from oneread.transactions.root_rows import RowCache
 from oneread.transactions.sequences import NumberSequence, TakenNumber
 from oneread.transactions.system_rows import Swap
-from oneread.transactions.unit_of_work import DerivedWrites, Group, UnitOfWork, ViewFollower
+from oneread.transactions.unit_of_work import DerivedWrites, Group, ViewFollower
 
 if TYPE_CHECKING:
     from oneread.transactions.known_commits import KnownCommit
@@ -292,13 +292,6 @@ class SystemCommitter(Protocol):
         """
         ...
 
-    def purge(self, keys: Sequence[bytes]) -> Plan[None]:
-        """Removes the root rows among these whose entities are deleted.
-
-        On a store that changes one row at a time: after the grace of rule 18, at each row's own stamp.
-        """
-        ...
-
 
 class GroupRefused(Exception):
     """An index cannot show the numbers of a group."""
@@ -323,59 +316,10 @@ class Committer(SystemCommitter, Protocol):
         """
         ...
 
-    def step(self, run: Callable[[Any], None]) -> Plan[None]:
-        """Runs one step of a task, which a `TaskStep` decides and writes, in one transaction.
-
-        On a store that changes one row at a time tasks are done by commits of their holders.
-        """
-        ...
-
-    def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> None:
-        """Decides changes on an overlay, with everything that follows from them; writes nothing."""
-        ...
-
-    def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
-        """Decides items of changes in order and writes nothing; returns the places of those that are refused.
-
-        Each is decided as if it were committed by itself after those before it that are not refused; so those can be
-        committed together.
-        """
-        ...
-
-    def follow(self, store: CountedStore, source: bytes, holder: bytes) -> SetAside | None:
-        """Inside `together`: gives a holder its source's values; returns why it cannot have them, None when it has.
-
-        On a store that changes one row at a time: rule 14.
-        """
-        ...
-
     def follow_rows(self, keys: Sequence[bytes], swaps: Sequence[Swap]) -> Plan[None]:
         """Makes the entries right that follow from these rows of `views`, as they are now, and swaps system rows.
 
         On a store that changes one row at a time the swaps come last, and removed rows follow, too.
-        """
-        ...
-
-    def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:
-        """Inside `together`: gives the entities that show these groups their numbers as they are now."""
-        ...
-
-    def index_groups(
-        self, write: Callable[[CountedStore, Sequence[bytes]], None], keys: Sequence[bytes], swaps: Sequence[Swap]
-    ) -> Plan[None]:
-        """Writes the index rows of the groups with these rows in `counts` by a function, and swaps system rows.
-
-        On a store that changes one row at a time not by that: each group is committed by itself.
-
-        Raises:
-            GroupRefused: an index cannot show one of them.
-        """
-        ...
-
-    def follow_groups_of(self, aggregates: Sequence[bytes]) -> Plan[None]:
-        """Gives what shows groups of these aggregates, by their prefixes in `counts`, the numbers as they are now.
-
-        Nothing is to be done where older programs are refused in the transaction in which they write.
         """
         ...
 
@@ -390,7 +334,7 @@ class CommittedBatch(Protocol):
 
 
 class BatchCommitter(Committer, Protocol):
-    """Commits batches of changes, each change by itself."""
+    """Commits of a database on a store that changes one row at a time: each change, and each group, by itself."""
 
     def commit_batch(self, changes: Sequence[Change], *, stops: bool) -> Plan[CommittedBatch]:
         """Commits changes in their order; with `stops` none behind the first that is refused is begun."""
@@ -398,4 +342,19 @@ class BatchCommitter(Committer, Protocol):
 
     def group(self, change: Change) -> bytes:
         """The root row of the entity group that a change is in."""
+        ...
+
+    def index_groups(self, keys: Sequence[bytes], swaps: Sequence[Swap]) -> Plan[None]:
+        """Writes all index rows of the groups with these rows in `counts`; then swaps system rows.
+
+        Raises:
+            GroupRefused: an index cannot show one of them.
+        """
+        ...
+
+    def follow_groups_of(self, aggregates: Sequence[bytes]) -> Plan[None]:
+        """Gives what shows groups of these aggregates, by their prefixes in `counts`, the numbers as they are now.
+
+        Older programs that do not know what shows them write until their lease is over.
+        """
         ...

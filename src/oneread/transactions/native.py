@@ -174,7 +174,9 @@ class NativeCommitter(NativeSystem):
         return Atomically(lambda store: _until_written(partial(attempt, store))).__iter__()
 
     def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> None:
-        """Costs one read of all root rows and hints together; one scan and one read for each source that fans out.
+        """Decides changes on an overlay, with everything that follows from them; writes nothing.
+
+        Costs one read of all root rows and hints together; one scan and one read for each source that fans out.
 
         For each rank of groups: one read of their holders, one of the groups, and one scan for each extremum.
         """
@@ -182,7 +184,11 @@ class NativeCommitter(NativeSystem):
         _until_written(partial(self._overlay, unit, now, changes))
 
     def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
-        """One transaction that writes nothing. Costs what its changes do, and a read more for each item with claims."""
+        """Decides items of changes in order and writes nothing; returns the places of those that are refused.
+
+        Each is decided as if it were committed by itself after those before it that are not refused; so those can be
+        committed together. One transaction: costs what its changes do, and a read more for each item with claims.
+        """
 
         def run(store: CountedStore) -> dict[int, OnereadError]:
             unit = self.new_unit(store)
@@ -231,7 +237,10 @@ class NativeCommitter(NativeSystem):
             raise
 
     def follow(self, store: CountedStore, source: bytes, holder: bytes) -> SetAside | None:
-        """One unit of work, written when the holder followed."""
+        """Inside `together`: gives a holder its source's values; returns why it cannot have them, None when it has.
+
+        One unit of work, written when the holder followed.
+        """
 
         def attempt(refused: RefusedHolders) -> SetAside | None:
             unit = self.new_unit(store)
@@ -259,7 +268,7 @@ class NativeCommitter(NativeSystem):
         unit.flush(now)
 
     def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:
-        """One unit of work."""
+        """Inside `together`: gives the entities that show these groups their numbers as they are now."""
         unit, now = self.new_unit(store), store.now()
         self.cascade(unit, now).show_groups(groups)
         unit.flush(now)

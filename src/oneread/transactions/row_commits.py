@@ -21,7 +21,6 @@ from oneread.errors import (
     SchemaMismatch,
     Unsupported,
 )
-from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
@@ -52,7 +51,7 @@ from oneread.transactions.intents import (
 from oneread.transactions.known_commits import KnownCommit
 from oneread.transactions.loading import still_referenced
 from oneread.transactions.lost_answers import surely
-from oneread.transactions.outbox import SetAside, is_group_root
+from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, VERSION, Root, next_version
 from oneread.transactions.row_apply import (
     Committed,
@@ -71,8 +70,6 @@ from oneread.transactions.row_shown_groups import ReadCounter, RowsAndGroups, ha
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import (
     ClaimFacts,
-    Group,
-    UnitOfWork,
     no_claim_facts,
 )
 
@@ -217,21 +214,6 @@ class RowCommitter(HeldRows):
         if done is not None:
             yield from self._apply_now(done)
         return done is not None
-
-    def step(self, run: Callable[[Any], None]) -> Plan[None]:  # noqa: ARG002 - of the contract
-        raise Unsupported(SEVERAL)
-
-    def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> None:  # noqa: ARG002 - of the contract
-        raise Unsupported(SEVERAL, changes=len(changes))
-
-    def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
-        raise Unsupported(SEVERAL, items=len(items))
-
-    def follow(self, store: CountedStore, source: bytes, holder: bytes) -> SetAside | None:  # noqa: ARG002 - of the contract
-        raise Unsupported(SEVERAL, source=source, holder=holder)
-
-    def show_groups(self, store: CountedStore, groups: Sequence[Group]) -> None:  # noqa: ARG002 - of the contract
-        raise Unsupported(SEVERAL, groups=len(groups))
 
     # Up to the commit point.
 

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from oneread.errors import OnereadError
-from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
@@ -270,12 +269,7 @@ class TotalsCommitter(GroupCommitter):
         root = Root(version, None, encode_listed(now))
         return (yield from self._write(Ready(seen, Decision(root, derived), writes, (), {})))
 
-    def index_groups(
-        self,
-        write: Callable[[CountedStore, Sequence[bytes]], None],  # noqa: ARG002 - of the contract
-        keys: Sequence[bytes],
-        swaps: Sequence[Swap],
-    ) -> Plan[None]:
+    def index_groups(self, keys: Sequence[bytes], swaps: Sequence[Swap]) -> Plan[None]:
         """A commit of each group's root row, with all index rows: the store may lack what its record has."""
         for key in keys:
             group = self.group_at(key)

@@ -137,9 +137,6 @@ class RowSystem:
             yield from Mutate(table, gone)
         return len(gone)
 
-    def purge(self, keys: Sequence[bytes]) -> Plan[None]:
-        raise Unsupported("rows of deleted entities are not removed on this store yet", rows=len(keys))
-
 
 def _row_of(each: Swap) -> bytes:
     return SCHEMA_ROW if each.key == FENCE_ROW else each.key

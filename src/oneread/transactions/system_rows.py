@@ -111,7 +111,7 @@ class NativeSystem:
         return self.together(remove, swaps)
 
     def purge(self, keys: Sequence[bytes]) -> Plan[None]:
-        """One transaction, of one read and one write."""
+        """Removes the root rows among these whose entities are deleted: one transaction, of one read and one write."""
 
         def remove(store: CountedStore) -> None:
             rows = store.read("roots", list(keys), "dm")
@@ -127,16 +127,6 @@ class NativeSystem:
 
     def end_older(self) -> Plan[None]:
         """Nothing: a transaction reads the fence with all else, so none that comes after it is of an older program."""
-        yield from ()
-
-    def index_groups(
-        self, write: Callable[[CountedStore, Sequence[bytes]], None], keys: Sequence[bytes], swaps: Sequence[Swap]
-    ) -> Plan[None]:
-        """One transaction."""
-        return self.together(lambda store: write(store, keys), swaps)
-
-    def follow_groups_of(self, aggregates: Sequence[bytes]) -> Plan[None]:  # noqa: ARG002 - of the contract
-        """Nothing, as in `end_older`."""
         yield from ()
 
 

@@ -24,7 +24,8 @@ from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter, no_progress
 from oneread.store.requests import Scan
 from oneread.transactions import outbox
-from oneread.transactions.commit import Commit, Committer
+from oneread.transactions.commit import Commit
+from oneread.transactions.native import NativeCommitter
 from oneread.transactions.refusals import is_refusal
 from oneread.transactions.system_rows import Swap
 from oneread.transfer.checkpoints import (
@@ -132,14 +133,13 @@ class BatchOptions(NamedTuple):
 
 
 class Batches:
-    """Gathers changes and commits them in batches. Not for several threads at once."""
+    """Gathers changes and commits them in batches; the stores differ in how. Not for several threads at once."""
 
-    def __init__(self, make: MakeChange, committer: Committer, options: BatchOptions) -> None:
+    def __init__(self, make: MakeChange, options: BatchOptions) -> None:
         check_function("progress", options.progress)
         if options.on_refused is not None:
             check_function("on_refused", options.on_refused)
         self._make = make
-        self._committer = committer
         self._options = options
         self._row: bytes | None = None
         self._saved = self.reached = Checkpoint()
@@ -193,6 +193,59 @@ class Batches:
             or self._size + self._open_size >= limits.size
             or len(self._closed) >= limits.changes
         )
+
+    def committed(self) -> Plan[list[bytes]]:
+        """Commits what was given up to the last position; returns the tasks that this left."""
+        raise NotImplementedError
+
+    def finished(self) -> Plan[list[bytes]]:
+        """Commits the rest, whether it ends with a position or not, and marks the checkpoint as finished."""
+        if self._open:
+            self.mark(None)
+        tasks = yield from self.committed()
+        if self._options.checkpoint is not None:
+            yield from self._save_checkpoint(finished=True)
+        return tasks
+
+    def settled(self) -> Plan[None]:
+        """Stores the position when the last items of a batch were refused."""
+        if self._options.checkpoint is not None and self.reached != self._saved:
+            yield from self._save_checkpoint(finished=False)
+
+    def apply_backpressure(self, drain_or_wait: Callable[[int], Plan[object]]) -> Plan[None]:
+        """Does tasks of the outbox while too many wait, so that they do not grow faster than they are done."""
+        most = self._options.limits.tasks
+        while len((yield from Scan("system", outbox.TASKS, most + 1))) > most:
+            yield from drain_or_wait(outbox.BATCH)
+
+    def _swaps(self, wanted: Checkpoint) -> list[Swap]:
+        checkpoint = self._options.checkpoint
+        return [] if checkpoint is None else [checkpoint_swap(checkpoint, self._row, wanted)]
+
+    def _give_up(self, item: Item) -> NoReturn:
+        error = item.error
+        assert error is not None
+        error.add_note(
+            f"bulk: {self._stored:,} changes given before this one are stored; this one and those after it are not"
+            + ("" if item.position is None else f" (its position is {item.position!r})")
+        )
+        raise error
+
+    def _report_progress(self) -> None:
+        done = self._stored + self._refused
+        self._options.progress(Progress("stored", done, self._options.total, refused=self._refused))
+
+    def _save_checkpoint(self, *, finished: bool) -> Plan[None]:
+        """Stores the position that is reached."""
+        raise NotImplementedError
+
+
+class NativeBatches(Batches):
+    """That of stores whose transactions span rows: a batch is one commit."""
+
+    def __init__(self, make: MakeChange, committer: NativeCommitter, options: BatchOptions) -> None:
+        super().__init__(make, options)
+        self._committer = committer
 
     def committed(self) -> Plan[list[bytes]]:
         """Commits what was given up to the last position; returns the tasks that this left.
@@ -259,30 +312,6 @@ class Batches:
         self._batches += 1
         return tasks
 
-    def _report_progress(self) -> None:
-        done = self._stored + self._refused
-        self._options.progress(Progress("stored", done, self._options.total, refused=self._refused))
-
-    def finished(self) -> Plan[list[bytes]]:
-        """Commits the rest, whether it ends with a position or not, and marks the checkpoint as finished."""
-        if self._open:
-            self.mark(None)
-        tasks = yield from self.committed()
-        if self._options.checkpoint is not None:
-            yield from self._save_checkpoint(finished=True)
-        return tasks
-
-    def settled(self) -> Plan[None]:
-        """Stores the position when the last items of a batch were refused."""
-        if self._options.checkpoint is not None and self.reached != self._saved:
-            yield from self._save_checkpoint(finished=False)
-
-    def apply_backpressure(self, drain_or_wait: Callable[[int], Plan[object]]) -> Plan[None]:
-        """Does tasks of the outbox while too many wait, so that they do not grow faster than they are done."""
-        most = self._options.limits.tasks
-        while len((yield from Scan("system", outbox.TASKS, most + 1))) > most:
-            yield from drain_or_wait(outbox.BATCH)
-
     def _make_changes(self, items: list[Item]) -> Plan[None]:
         for item in items:
             try:
@@ -292,10 +321,6 @@ class Batches:
                 if not is_refusal(error):
                     raise
                 item.error = error
-
-    def _swaps(self, wanted: Checkpoint) -> list[Swap]:
-        checkpoint = self._options.checkpoint
-        return [] if checkpoint is None else [checkpoint_swap(checkpoint, self._row, wanted)]
 
     def _moved(self, reached: Checkpoint) -> None:
         self.reached = reached
@@ -312,15 +337,6 @@ class Batches:
             stored=self.reached.stored + sum([len(item.changes) for item in items if item.error is None]),
             refused=self.reached.refused + sum([len(item.given) for item in items if item.error is not None]),
         )
-
-    def _give_up(self, item: Item) -> NoReturn:
-        error = item.error
-        assert error is not None
-        error.add_note(
-            f"bulk: {self._stored:,} changes given before this one are stored; this one and those after it are not"
-            + ("" if item.position is None else f" (its position is {item.position!r})")
-        )
-        raise error
 
     def _save_checkpoint(self, *, finished: bool) -> Plan[None]:
         wanted = msgspec.structs.replace(self.reached, finished=finished)

@@ -66,8 +66,8 @@ class SingleBatches(Batches):
         options: BatchOptions,
         may_repeat: Callable[[WantedChange], bool],
     ) -> None:
-        super().__init__(make, committer, options)
-        self._commits = committer
+        super().__init__(make, options)
+        self._committer = committer
         self._may_repeat = may_repeat
         self._begun = SingleCheckpoint()
         self._continues = False  # whether a program before this one may have made some of the next batch
@@ -113,7 +113,7 @@ class SingleBatches(Batches):
                     break
         if self._options.checkpoint is not None:
             yield from self._know([every[place] for place in places], changes)
-        done = yield from self._commits.commit_batch(changes, stops=stops)
+        done = yield from self._committer.commit_batch(changes, stops=stops)
         refused |= {places[number]: error for number, error in done.refused.items()}
         self._count_all(every, refused)
         if stops and refused:
@@ -169,10 +169,10 @@ class SingleBatches(Batches):
             yield from self._store_checkpoint((yield from self._begin()), finished=False)
         of_row: dict[bytes, list[bytes]] = {}
         for number in known:
-            of_row.setdefault(self._commits.group(changes[number]), []).append(self._id_of(ids[number]))
+            of_row.setdefault(self._committer.group(changes[number]), []).append(self._id_of(ids[number]))
         met: Counter[bytes] = Counter()
         for number in known:
-            root = self._commits.group(changes[number])
+            root = self._committer.group(changes[number])
             every_id, place = of_row[root], met[root]
             met[root] += 1
             if self._continues:

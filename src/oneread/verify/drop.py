@@ -16,7 +16,7 @@ from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.progress import MAX_AGE, Fault, no_progress
 from oneread.store.requests import Read
-from oneread.transactions.commit import Committer
+from oneread.transactions.native import NativeCommitter
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.mend import Mender
@@ -32,7 +32,7 @@ def check_droppable(faults: Sequence[Fault]) -> None:
             raise UsageError("only a fault with droppable=True can be dropped; repair mends others", fault=fault.text)
 
 
-def drop(catalog: Catalog, committer: Committer, faults: Sequence[Fault]) -> Plan[tuple[Fault, ...]]:
+def drop(catalog: Catalog, committer: NativeCommitter, faults: Sequence[Fault]) -> Plan[tuple[Fault, ...]]:
     """Removes what these faults are about; returns those of which something was removed.
 
     Raises:

@@ -22,8 +22,8 @@ from oneread.store.keys import kind_part, view_part
 from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import owning_log, readable_row
-from oneread.transactions.commit import Committer
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
+from oneread.transactions.native import NativeCommitter
 from oneread.transactions.refusals import is_of_part, raises_again
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
 from oneread.transactions.sequences import counted, keep_sequences, raised, rewritten, without_unreadable
@@ -51,9 +51,11 @@ def stale_total(finding: Finding, error: Exception) -> StaleCopies:
 
 
 class Mender:
-    """Mends findings, inside `Committer.together`. `fence` is the fence row as it was when the keyspaces were read."""
+    """Mends findings, inside `together`. `fence` is the fence row as it was when the keyspaces were read."""
 
-    def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner, committer: Committer, fence: Row | None) -> None:
+    def __init__(
+        self, keyspaces: StoreKeyspaces, scanner: Scanner, committer: NativeCommitter, fence: Row | None
+    ) -> None:
         self._keyspaces = keyspaces
         self._catalog: Catalog = keyspaces.catalog
         self._scanner = scanner

@@ -20,7 +20,7 @@ from oneread.plans.in_time import OutOfTime, in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress
 from oneread.store.requests import Read
-from oneread.transactions.commit import Committer
+from oneread.transactions.native import NativeCommitter
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.mend import Mender
@@ -72,11 +72,10 @@ class Repaired(msgspec.Struct, frozen=True):
 
 
 class Repairer:
-    """One repair. The options have no `resume`."""
+    """One repair. The options have no `resume`; the stores differ in how they verify and mend."""
 
-    def __init__(self, catalog: Catalog, committer: Committer, options: VerifyOptions) -> None:
+    def __init__(self, catalog: Catalog, options: VerifyOptions) -> None:
         self._catalog = catalog
-        self._committer = committer
         self._options = msgspec.structs.replace(options, timeout=None)
         self._timeout = options.timeout
         self._unanswered = 0
@@ -107,7 +106,12 @@ class Repairer:
                 return Repaired(self._mended, verification.faults, rounds, tuple(self._reasons), verification)
 
     def _verify(self) -> Plan[Verification]:
-        return Verifier(self._catalog, self._options, self._collect).plan()
+        """Verifies, and collects what is found."""
+        raise NotImplementedError
+
+    def _mend(self, todo: list[Finding]) -> Plan[None]:
+        """Mends findings."""
+        raise NotImplementedError
 
     def _collect(self, finding: Finding) -> None:
         if finding.fault.mendable and _name(finding) not in self._hopeless and len(self._found) < MENDED_FINDINGS:
@@ -117,6 +121,38 @@ class Repairer:
         """The findings of this round in order; sums only when every record is right."""
         wrong_records = any(finding.fault.view == "record" for finding in self._found)
         return sorted((each for each in self._found if not (wrong_records and _is_sum(each))), key=_step)
+
+    def _note_hopeless(self, finding: Finding) -> None:
+        """Notes what cannot be mended, in no round."""
+        self._hopeless.add(_name(finding))
+        self._note_reason(finding, _WHY_NOT)
+
+    def _note_failure(self, finding: Finding, failure: OnereadError) -> None:
+        """Data that are refused now are refused in every round; what the store could not do is tried again.
+
+        Raises Unavailable where the store does not answer any more.
+        """
+        self._unanswered = self._unanswered + 1 if isinstance(failure, Unavailable) else 0
+        if self._unanswered == _UNANSWERED:
+            raise failure
+        if isinstance(failure, UsageError | StaleCopies):
+            self._hopeless.add(_name(finding))
+        self._note_reason(finding, str(failure))
+
+    def _note_reason(self, finding: Finding, reason: str) -> None:
+        if len(self._reasons) < _REASONS:
+            self._reasons.append(f"{finding.fault.text}: {reason}")
+
+
+class NativeRepairer(Repairer):
+    """That of stores whose transactions span rows: several findings are mended in one transaction."""
+
+    def __init__(self, catalog: Catalog, committer: NativeCommitter, options: VerifyOptions) -> None:
+        super().__init__(catalog, options)
+        self._committer = committer
+
+    def _verify(self) -> Plan[Verification]:
+        return Verifier(self._catalog, self._options, self._collect).plan()
 
     def _mend(self, todo: list[Finding]) -> Plan[None]:
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))
@@ -146,27 +182,6 @@ class Repairer:
             self._mended += mended
             if not mended and not _is_sum(finding):
                 self._note_hopeless(finding)
-
-    def _note_hopeless(self, finding: Finding) -> None:
-        """Notes what cannot be mended, in no round."""
-        self._hopeless.add(_name(finding))
-        self._note_reason(finding, _WHY_NOT)
-
-    def _note_failure(self, finding: Finding, failure: OnereadError) -> None:
-        """Data that are refused now are refused in every round; what the store could not do is tried again.
-
-        Raises Unavailable where the store does not answer any more.
-        """
-        self._unanswered = self._unanswered + 1 if isinstance(failure, Unavailable) else 0
-        if self._unanswered == _UNANSWERED:
-            raise failure
-        if isinstance(failure, UsageError | StaleCopies):
-            self._hopeless.add(_name(finding))
-        self._note_reason(finding, str(failure))
-
-    def _note_reason(self, finding: Finding, reason: str) -> None:
-        if len(self._reasons) < _REASONS:
-            self._reasons.append(f"{finding.fault.text}: {reason}")
 
 
 def _is_sum(finding: Finding) -> bool:

@@ -29,12 +29,12 @@ from oneread.verify.verify import Verification, VerifyOptions
 
 
 class RowRepairer(Repairer):
-    """One repair. The options have no `resume`."""
+    """That of stores that change one row at a time: what is wrong with one entity is mended by itself."""
 
     def __init__(self, catalog: Catalog, cells: CopyCells, committer: TotalsCommitter, options: VerifyOptions) -> None:
-        super().__init__(catalog, committer, options)
+        super().__init__(catalog, options)
         self._cells = cells
-        self._row_committer = committer
+        self._committer = committer
 
     def _verify(self) -> Plan[Verification]:
         return RowVerifier(self._catalog, self._cells, self._options, self._collect).plan()
@@ -43,7 +43,7 @@ class RowRepairer(Repairer):
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))
         scanner = LogicalScanner(self._cells, None, self._options.progress)
         scanner.learn(keyspaces)
-        mender, done = RowMender(keyspaces, scanner, self._row_committer), 0
+        mender, done = RowMender(keyspaces, scanner, self._committer), 0
         for _owner, group in groupby(sorted(todo, key=_of_one), _of_one):
             findings = list(group)
             yield from self._mend_one(mender, findings)

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from oneread import Index, Key, Model, Schema, connect, counter, descending, rollup
-from oneread.counters.copying import PAUSE_SECONDS, CounterCopier
+from oneread.counters.copying import PAUSE_SECONDS, NativeCopier
 from oneread.counters.rows import MARKED
 from oneread.store.requests import Scan
 from tests.properties.pages_and_views import PAGES, Page, PagesByViews, Site
@@ -87,7 +87,7 @@ def test_two_workers_do_not_copy_twice(url):
         db.save(Page(number=1))
         db.counter("views:1").add(1)
         operations = db.operations
-        other = CounterCopier(operations.committer, operations.catalog.counters)
+        other = NativeCopier(operations.committer, operations.catalog.counters)
         version = db.run(other.copy_all()), db.get(Page, 1)
         assert db.run(operations.copies._copy(["views:1"])) == 1  # it saw the mark before the other took it away
         assert db.get(Page, 1) == version[1]

@@ -18,6 +18,7 @@ from oneread import (
     by,
     connect,
     count,
+    migration,
     newest,
     on,
     rollup,
@@ -69,6 +70,15 @@ def db():
 def test_a_copy_of_the_store(db):
     with pytest.raises(Unsupported, match="dump the entities instead"):
         db.backup("/nowhere")
+
+
+def test_a_model_that_had_entities_is_not_dropped():
+    url = "memory://dropping?span=row"
+    with connect(url, SCHEMA) as db:
+        db.save(Author(name="bob"))
+        db.delete(Author, "bob")
+    with migration(url, Schema(Member)) as change, pytest.raises(Unsupported, match="rows of deleted entities"):
+        change.apply(drop=["Author", "Book", "BooksOfAuthor", "BooksInCountry"])
 
 
 def test_the_verbs_that_it_has(db):

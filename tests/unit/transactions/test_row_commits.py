@@ -434,20 +434,8 @@ def test_recovery_ends_an_attempt_that_never_came(shop):
 
 
 def test_what_needs_several_rows_is_refused():
-    committer = Store().operations.committer
-    several = [
-        lambda: committer.decide(None, [], 0),
-        lambda: committer.refusals([]),
-        lambda: committer.follow(None, b"s", b"h"),
-        lambda: committer.show_groups(None, []),
-        lambda: committer.step(None),
-    ]
-    for call in several:
-        with pytest.raises(Unsupported):
-            for _ in call() or ():
-                pass
     with pytest.raises(Unsupported):
-        next(committer.commit(Commit([], beside=[print])))
+        next(Store().operations.committer.commit(Commit([], beside=[print])))
 
 
 # Deletes that may be refused, unique values, and holders that are set aside.

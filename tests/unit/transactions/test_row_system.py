@@ -263,8 +263,3 @@ def test_a_sweep_leaves_removed_cells(store):
     with pytest.raises(Conflict, match="lost"):
         store.run(RowRecovery().sweep("system", RowRange(b"a", b"z"), 2, [lost]))
     assert store.value(b"c") == b"1"
-
-
-def test_what_purges_root_rows_is_refused():
-    with pytest.raises(Unsupported, match="yet"):
-        RowRecovery().purge([b"a"])
