@@ -98,13 +98,6 @@ class CounterCommitter(WindowReads, Protocol):
         """
         ...
 
-    def add_inside(self, store: CountedStore, adds: Sequence[Add], once: Once | None = None) -> bool:
-        """`add` inside the transaction of a commit: counted if and only if that is committed.
-
-        A store that changes one row at a time cannot do this: a portable schema refuses it.
-        """
-        ...
-
     def configure(
         self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
     ) -> Plan[CounterSettings]:
@@ -152,6 +145,7 @@ class NativeCounters:
         return self._system.together(lambda store: self.add_inside(store, adds, once))
 
     def add_inside(self, store: CountedStore, adds: Sequence[Add], once: Once | None = None) -> bool:
+        """`add` inside the transaction of a commit: counted if and only if that is committed."""
         work = _Adding(store)
         chance = store.chance()
         known = self._settings

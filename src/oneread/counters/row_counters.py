@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -40,8 +40,7 @@ from oneread.counters.shard_rows import (
     window_column,
 )
 from oneread.counters.wanted import Add, check_kind, check_windows
-from oneread.errors import Conflict, OutcomeUnknown, StoreError, Unsupported
-from oneread.plans.counted import CountedStore
+from oneread.errors import Conflict, OutcomeUnknown, StoreError
 from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
@@ -91,12 +90,6 @@ class RowCounters:
             part = [self._add(each, once) for each in adds[start : start + AT_ONCE]]
             counted = any((yield from Together(part))) or counted
         return counted
-
-    def add_inside(self, store: CountedStore, adds: Sequence[Add], once: Once | None = None) -> NoReturn:  # noqa: ARG002 - of the contract
-        raise Unsupported(
-            "a store that changes one row at a time cannot add in a transaction: add afterwards, with a token",
-            counters=[text_of(each.name) for each in adds],
-        )
 
     def _add(self, wanted: Add, once: Once | None) -> Plan[bool]:
         check_moment_ahead(wanted, (yield from Now()))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from oneread.counters.committer import Once
+from oneread.counters.committer import NativeCounters, Once
 from oneread.counters.rows import text_of
 from oneread.counters.wanted import Add
 from oneread.database.operations import Operations
@@ -135,11 +135,14 @@ class TransactionWork:
 
     def _besides(self) -> list[Callable[[CountedStore], object]]:
         """What the commit adds to counters: adds without a token and a moment at once, the others one by one."""
-        add = self.operations.counters.committer.add_inside
+        if not self._adds and not self._adds_alone:
+            return []
+        counters = self.operations.counters.committer
+        assert isinstance(counters, NativeCounters), "`count` refuses adds to others"
         found: list[Callable[[CountedStore], object]] = []
         if self._adds:
-            found.append(partial(add, adds=list(self._adds.values())))
-        return found + [partial(add, adds=[wanted], once=once) for wanted, once in self._adds_alone]
+            found.append(partial(counters.add_inside, adds=list(self._adds.values())))
+        return found + [partial(counters.add_inside, adds=[wanted], once=once) for wanted, once in self._adds_alone]
 
     def _is_inside(self, key: bytes) -> bool:
         """Whether a root row is in the group of this transaction, which a portable schema begins with the first."""

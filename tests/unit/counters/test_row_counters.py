@@ -11,7 +11,7 @@ from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.counters.rows import SETTINGS, CounterSettings, name_key, shard_key
 from oneread.counters.shard_rows import PLACING, TOKEN, Epoch, TokenPlaces, read_settings_row, slot_row
 from oneread.counters.wanted import Add, CounterRules, check_token
-from oneread.errors import Corrupt, Unsupported
+from oneread.errors import Corrupt
 from oneread.plans.effects import Now
 from oneread.store.requests import CheckAndMutate, Read
 from oneread.store.rows import Cell
@@ -179,11 +179,6 @@ def test_epochs_with_one_number_of_rows_are_one():
         placing = placing.spread(shards)
     assert placing == TokenPlaces(5, 1, (Epoch(3, 2), Epoch(4, 3)), 60.0)
     assert placing.spread(1) is placing
-
-
-def test_an_add_in_a_transaction_is_refused():
-    with pytest.raises(Unsupported, match="add afterwards, with a token"):
-        RowCounters().add_inside(None, [Add(name_key("votes"), 1, CounterSettings(0, 1))])
 
 
 def test_damaged_rows_are_refused():
