@@ -1,3 +1,5 @@
+"""The contract of engines, on Bigtable."""
+
 from uuid import uuid4
 
 import pytest

@@ -1,3 +1,5 @@
+"""The contract of caches, on each of them."""
+
 import pytest
 
 from oneread.caches.memcached import MemcachedCache

@@ -1,3 +1,5 @@
+"""The contract of engines, on HBase."""
+
 from itertools import count
 
 import pytest

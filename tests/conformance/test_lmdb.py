@@ -1,3 +1,5 @@
+"""The contract of engines, on LMDB."""
+
 from itertools import count
 
 import pytest

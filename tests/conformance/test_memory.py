@@ -1,3 +1,5 @@
+"""The contract of engines, in memory."""
+
 import pytest
 
 from oneread.engines.memory import MemoryEngine

@@ -1,3 +1,5 @@
+"""The contract of engines, in memory and one row at a time."""
+
 import pytest
 
 from oneread.engines.one_row_memory import OneRowMemoryEngine
