@@ -96,11 +96,12 @@ servers: setup postgres redis memcached hbase bigtable ## HBase of several proce
 	@$(BIN)/python -m tools.servers $(SERVERS)
 
 .PHONY: lint
-lint: setup ## style, layout, layers, and that the synchronous face is up to date
+lint: setup ## style, layout, layers, and that the synchronous face and the map of the house are up to date
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.unasync --check
+	$(BIN)/python -m tools.house_map --check
 
 .PHONY: types mypy basedpyright
 types: mypy basedpyright ## two type checkers, both strict
@@ -114,6 +115,7 @@ basedpyright: setup
 .PHONY: format
 format: setup ## rewrite the tree as `make lint` wants it
 	$(BIN)/python -m tools.unasync
+	$(BIN)/python -m tools.house_map
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
