@@ -31,6 +31,8 @@ A_PAGE = re.compile(r"\b(?:page|protocol)\b|docs/")
 HEADINGS = re.compile(rf"({QUOTED}(?:(?:, and |, | and ){QUOTED})*) of ({PAGE})")
 RULES = re.compile(rf"rules? ({NUMBERS}) of the commit protocol|commit protocol, rules? ({NUMBERS})")
 RULE = re.compile(r"^\*\*Rule (\d+)\.\*\*", re.MULTILINE)
+LETTERED = re.compile(r"\b(?:rules?|and|to) ([A-Z]\d|\d+b)\b")
+DEFINED = re.compile(r"^(?:- )?\*\*(?:Rule )?([A-Z]\d|\d+b)\. ?", re.MULTILINE)
 
 
 def unwrapped(source):
@@ -122,6 +124,13 @@ def test_a_page_that_can_be_cited_exists(page):
 
 def test_the_rules_of_the_commit_protocol_are_numbered_without_a_gap():
     assert rules() == set(range(1, max(rules()) + 1))
+
+
+def test_rules_with_a_letter_are_in_the_commit_protocol():
+    defined = set(DEFINED.findall(tree.text(Path(PAGES["commit protocol"]))))
+    cited = {(rule, path) for path in tree.python_files("src") for rule in LETTERED.findall(unwrapped(tree.text(path)))}
+    assert len({rule for rule, _path in cited}) > 10
+    assert not sorted((rule, str(path)) for rule, path in cited if rule not in defined)
 
 
 def test_what_is_cited_exists():
