@@ -31,7 +31,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate
 from oneread.transactions.root import BODY
-from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions.row_system import RowSystem
 
 HOLDERS: Final = 100
 """Purchases of the product, and of the customer, that gets another name; members of the group that gets a post."""
@@ -166,7 +166,7 @@ class RoundDriver:
         self._now, self._chances = 1_700_000_000_000, 0
         self._engine = OneRowMemoryEngine()
         self._driver = SyncDriver(self._engine, self.time, self._chance)
-        self.operations = self._driver.run(opened(schema, read_only=False, committer=RowRecovery()), Trace())
+        self.operations = self._driver.run(opened(schema, read_only=False, committer=RowSystem()), Trace())
         self.made: list[tuple[int, Any]] = []
 
     def count(self, act: Act) -> Counted:

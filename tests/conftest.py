@@ -12,7 +12,7 @@ from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
 from oneread.engines.hbase import HbaseEngine, options_from_url
-from oneread.transactions import row_recovery
+from oneread.transactions import journal_recovery
 from tests.servers import need
 from tests.stores import forget, kinds_of, make_url, open_rooms
 from tools.servers.bigtable import bigtable_emulator
@@ -157,7 +157,7 @@ def pytest_generate_tests(metafunc):
 def kind_of_store(request):
     """The kind of store that a test runs on. No other program has a lease on it, so none is waited for."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_recovery, "END_SECONDS", 0.0)
+        patch.setattr(journal_recovery, "END_SECONDS", 0.0)
         if request.param == "bigtable":
             patch.setenv("BIGTABLE_EMULATOR_HOST", request.getfixturevalue("emulator").host)
         elif request.param == "hbase":

@@ -312,9 +312,9 @@ def _system(engine: Engine) -> SystemCommitter:
         from oneread.transactions.system_rows import NATIVE_SYSTEM
 
         return NATIVE_SYSTEM
-    from oneread.transactions.row_recovery import RowRecovery
+    from oneread.transactions.row_system import RowSystem
 
-    return RowRecovery()
+    return RowSystem()
 
 
 def _workers(asked: int | None, engine: Engine, *, may_write: bool) -> int:

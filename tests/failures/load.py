@@ -118,7 +118,7 @@ class Load:
 def check(load, db):
     """Recovers and drains, and compares everything: what was acknowledged, and what is derived."""
     operations = db.operations
-    db.run(operations.committer.recover(patience=0.0))
+    db.run(operations.committer.recovery.recover(patience=0.0))
     db.drain()
     engine = db._driver.engine
     assert engine.answer(Scan("system", JOURNAL, 1)) == []

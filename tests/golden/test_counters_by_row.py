@@ -10,7 +10,7 @@ from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
-from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.unit_of_work import CounterRows
 
 
@@ -24,7 +24,7 @@ SCHEMA = Schema(Nothing, counters=CounterRules(once_for=60))
 def test_rows_of_counters():
     engine, clock = OneRowMemoryEngine(), iter(range(1_000, 2_000))
     driver = SyncDriver(engine, lambda: next(clock), lambda: 0.5)
-    plans = driver.run(opened(SCHEMA, read_only=False, committer=RowRecovery()), Trace()).counters
+    plans = driver.run(opened(SCHEMA, read_only=False, committer=RowSystem()), Trace()).counters
     declared = plans.declared(2, {"hour": 2})
     moment = datetime(1970, 1, 1, 0, 0, tzinfo=UTC)
     for plan in (

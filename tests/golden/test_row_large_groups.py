@@ -9,7 +9,7 @@ from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.testing.steps import DeleteStep
 from oneread.transactions import outbox
-from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions.row_system import RowSystem
 from tests.simulation.feed_models import Membership, Post
 from tests.simulation.row_large_groups import Busy, joined
 
@@ -17,7 +17,7 @@ from tests.simulation.row_large_groups import Busy, joined
 def test_rows_of_large_groups():
     engine, clock = OneRowMemoryEngine(), iter(range(1_000, 9_000))
     driver = SyncDriver(engine, lambda: next(clock), lambda: 0.5)
-    operations = driver.run(opened(Schema(Membership, Post, Busy), read_only=False, committer=RowRecovery()), Trace())
+    operations = driver.run(opened(Schema(Membership, Post, Busy), read_only=False, committer=RowSystem()), Trace())
     steps = [*[joined(number) for number in (0, 1, 2, 3)], *[joined(number, "b") for number in (7, 8, 9, 12)]]
     for step in steps:
         driver.run(step.plan(operations), Trace())

@@ -198,7 +198,7 @@ class Programs(Proof):
 
     def _steady(self, database):
         """A program for which one step takes one second, however long it takes."""
-        database.operations.committer.clock = lambda: float(self._steps)
+        database.operations.committer.journal.clock = lambda: float(self._steps)
         database.operations.outbox.leases = LeaseHolder(OVER)
         return database
 

@@ -17,7 +17,8 @@ from oneread.store.rows import RowRange
 from oneread.testing import strategies
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.row_simulator import meant_rows
-from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions.journal import Journal
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 from tests.properties import schema_of_feeds as of_feeds
 from tests.properties.one_row import of_one_row
@@ -65,7 +66,7 @@ def without_cells(key, catalog):
 def built(history, engine, older=OLDER, newer=WORLD):
     """The derived rows of a store after a history and a backfill, without stamps."""
     driver, spans_rows = Driver(engine), engine.capabilities.spans_rows
-    committer = NATIVE_SYSTEM if spans_rows else RowRecovery(clock=lambda: driver.tick() / 1000)
+    committer = NATIVE_SYSTEM if spans_rows else RowSystem(Journal(clock=lambda: driver.tick() / 1000))
     operations = driver.plan(opened(older, read_only=False, committer=committer))
     for step in history:
         try:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from oneread.testing.audit import Offence
 from oneread.testing.proof import Disagreement
-from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.total_follower import TotalFollower
 from tests.properties.one_row import URL, check_histories
 from tests.properties.searching import UNTIL_FOUND
 from tests.properties.votes_and_answers import SITE, Visit
@@ -28,6 +28,6 @@ def test_groups_that_are_not_followed_are_found(monkeypatch):
         return []
         yield
 
-    monkeypatch.setattr(TotalsCommitter, "follow_groups", nothing)
+    monkeypatch.setattr(TotalFollower, "follow_groups", nothing)
     with pytest.raises((Offence, Disagreement)):
         holds(URL, effort=UNTIL_FOUND)

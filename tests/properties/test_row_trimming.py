@@ -10,7 +10,7 @@ from oneread import Feed, Schema, by, connect, each, newest, on, shown
 from oneread.errors import NotFound
 from oneread.feeds import row_entries
 from oneread.testing.clock import START, Clock
-from oneread.transactions import row_commits, row_feeds
+from oneread.transactions import copy_follower, row_feeds
 from tests.simulation.feed_models import Membership, Post
 from tests.simulation.row_mutations import edit
 from tests.simulation.row_trimming import the_item_alone_is_marked
@@ -129,6 +129,6 @@ def test_a_mark_that_stays_whatever_changes_is_found(monkeypatch):
 def test_rows_that_give_before_others_are_removed_are_found(monkeypatch):
     """A post that moves in time pushes another one out, before its former entry is gone."""
     edit(monkeypatch, row_feeds, "follow_feeds", ("if row in done.intents.removed", "if False"))
-    monkeypatch.setattr(row_commits, "follow_feeds", row_feeds.follow_feeds)
+    monkeypatch.setattr(copy_follower, "follow_feeds", row_feeds.follow_feeds)
     with pytest.raises(AssertionError):
         compare(DIRECTED)

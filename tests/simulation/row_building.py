@@ -20,9 +20,9 @@ from oneread.store.requests import Scan
 from oneread.store.rows import REMOVED, RowRange
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveStep
 from oneread.transactions import outbox
+from oneread.transactions.commit_pages import CommitPages
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.other_feeds import OtherFeeds
-from oneread.transactions.row_pages import PagesCommitter
 from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.row_fence import RowFence
 from tests.simulation.row_mutations import edit
@@ -211,13 +211,14 @@ def entries_are_swept_before_they_are_built(patch):
 
 def nothing_follows_from_the_commits_of_a_backfill(patch):
     """As on a store that spans rows, whose entries are written at the end."""
-    whole = PagesCommitter.commit_batch
+    whole = CommitPages.commit_batch
 
     def commit_batch(self, changes, *, stops):
-        feeds, self.feeds = self.feeds, type("None", (), {"prefixes": (), "logged": {}})()
+        views = self._pipeline.views
+        feeds, views.feeds = views.feeds, type("None", (), {"prefixes": (), "logged": {}})()
         try:
             return (yield from whole(self, changes, stops=stops))
         finally:
-            self.feeds = feeds
+            views.feeds = feeds
 
-    patch.setattr(PagesCommitter, "commit_batch", commit_batch)
+    patch.setattr(CommitPages, "commit_batch", commit_batch)

@@ -17,10 +17,11 @@ from oneread.plans.trace import Trace
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import CIPHER, DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep
+from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.intents import USED_BY_CELLS
+from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.root import BODY, parse_root
-from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.row_followers import FollowingCommitter
+from oneread.transactions.row_pointers import TakenValues
 from oneread.transactions.row_tasks import RowTaskRunner
 from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, is_calm, work_of
@@ -330,55 +331,55 @@ def with_held(element):
 
 
 def a_commit_takes_the_versions_of_cells_without_their_values(patch):
-    whole = RowCommitter.laid
+    whole = Pipeline.laid
 
     def without(committer, key, row):
         made = whole(committer, key, row)
         return made if made is row else made | {BODY: row[BODY]}
 
-    patch.setattr(RowCommitter, "laid", without)
+    patch.setattr(Pipeline, "laid", without)
 
 
 def a_commit_takes_the_values_of_cells_without_their_versions(patch):
     """Equal: the cells are laid over the same values again."""
-    whole = RowCommitter.laid
+    whole = Pipeline.laid
 
     def without(committer, key, row):
         made = whole(committer, key, row)
         return made if made is row else made | {USED_BY_CELLS: row[USED_BY_CELLS]}
 
-    patch.setattr(RowCommitter, "laid", without)
+    patch.setattr(Pipeline, "laid", without)
 
 
 def a_new_reference_has_the_version_of_no_source(patch):
-    edit(patch, RowCommitter, "_used", ("is_new = each not in before and source not in left", "is_new = False"))
+    edit(patch, TakenValues, "used", ("is_new = each not in before and source not in left", "is_new = False"))
 
 
 def copies_count_as_of_what_was_read(patch):
-    edit(patch, RowCommitter, "_used", ("(is_new or takes(source, row))", "True"))
+    edit(patch, TakenValues, "used", ("(is_new or takes(source, row))", "True"))
 
 
 def an_absent_source_has_no_version(patch):
     used = "used[each] = seen.used.get(each, left.get(source, 0))"
-    edit(patch, RowCommitter, "_used", ("else:\n", "elif source in left or each in seen.used:\n"), (used, used))
+    edit(patch, TakenValues, "used", ("else:\n", "elif source in left or each in seen.used:\n"), (used, used))
 
 
 def a_cell_is_stamped_by_the_clock(patch):
     edit(
         patch,
-        FollowingCommitter,
+        CopyFollower,
         "_put_cells",
         ("    values:", "    clock = yield from Now()\n    values:"),
         ("Cell(value, root.version)", "Cell(value, max(clock, root.version))"),
     )
 
 
-SETTLED = "yield from self._settled(source)"
+SETTLED = "yield from self._pipeline.holds.settled(source)"
 
 
 def a_cell_has_what_its_task_began_with(patch):
     once = f"self.__dict__.setdefault('early', {{}}).setdefault(source, ({SETTLED}))"
-    edit(patch, FollowingCommitter, "_put_cells", (SETTLED, once))
+    edit(patch, CopyFollower, "_put_cells", (SETTLED, once))
 
 
 class PageAfterSource(list):
@@ -392,33 +393,33 @@ def a_source_is_read_before_its_page(patch):
     scan = 'found = yield from Scan("views", {})\n'
     kept = "found = PageAfterSource(found)\n{0}found.source = early\n"
     for cls, name, read, whose, indent in (
-        (RowTaskRunner, "_follow", "rest, size", "committer", " " * 8),
-        (FollowingCommitter, "_follow_few", "outbox.holders_of(source), self._inline + 1", "self", " " * 4),
+        (RowTaskRunner, "_follow", "rest, size", "copies", " " * 8),
+        (CopyFollower, "_follow_few", "outbox.holders_of(source), self._views.inline + 1", "self", " " * 4),
     ):
-        page = scan.format(read)
-        early = f"early = yield from {whose}._settled(source)\n{indent}{page}{indent}{kept.format(indent)}"
+        page, settled = scan.format(read), SETTLED.replace("self", whose)
+        early = f"early = {settled}\n{indent}{page}{indent}{kept.format(indent)}"
         edit(patch, cls, name, (page, early), PageAfterSource=PageAfterSource)
     leaves = "    leaves = self.leaves_of(source, found)\n"
     edit(
         patch,
-        FollowingCommitter,
+        CopyFollower,
         "follow_page",
         (leaves, f"{leaves}    leaves = PageAfterSource(leaves)\n    leaves.source = found.source\n"),
     )
-    edit(patch, FollowingCommitter, "_put_cells", (SETTLED, f"leaves.source or ({SETTLED})"))
+    edit(patch, CopyFollower, "_put_cells", (SETTLED, f"leaves.source or ({SETTLED})"))
 
 
 def one_cell_stands_for_all_selections(patch):
-    edit(patch, FollowingCommitter, "_put_cells", ("form = taken, kind_part(holder)", "form = b'', b''"))
+    edit(patch, CopyFollower, "_put_cells", ("form = taken, kind_part(holder)", "form = b'', b''"))
 
 
 def the_cell_of_a_child_is_put_into_its_root(patch):
     put = "puts.setdefault({}, {{}})"
     edit(
         patch,
-        FollowingCommitter,
+        CopyFollower,
         "_put_cells",
-        (put.format("holder"), put.format("self._recorded.group(holder)")),
+        (put.format("holder"), put.format("self._pipeline.recorded.group(holder)")),
     )
 
 
@@ -431,8 +432,8 @@ def the_cursor_moves_before_the_cells(patch):
         patch,
         RowTaskRunner,
         "_follow",
-        ("        yield from committer.follow_page(source, found)\n", "\n"),
-        ("    return cursor", "    yield from committer.follow_page(source, found)\n    return cursor"),
+        ("        yield from copies.follow_page(source, found)\n", "\n"),
+        ("    return cursor", "    yield from copies.follow_page(source, found)\n    return cursor"),
     )
 
 

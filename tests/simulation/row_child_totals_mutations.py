@@ -1,21 +1,23 @@
 """Rules of totals in entity groups broken on purpose: what the simulator must find, and by which schedule it does."""
 
-from oneread.transactions.row_groups import GroupCommitter
-from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.intents import SeenRow
+from oneread.transactions.pipeline import Pipeline
+from oneread.transactions.row_shown_groups import RowsAndGroups
+from oneread.transactions.total_follower import TotalFollower
 from tests.simulation.row_mutations import edit
 
-ABSENT = "fenced - {seen.version} or (yield from self.fence(seen, 0))"
+ABSENT = "fenced - {seen.version} or (yield from self._journal.fence(seen, 0))"
 
 
 def a_child_is_read_after_its_group(patch):
-    whole = "seen, row = yield from self._read_whole(self.group(change))\n"
-    read = "early = RowsAndGroups()\n    yield from read_groups(early, change.key, groups, self.shards)\n    "
-    loaded = "yield from self.load(draft, [change], set())\n"
+    whole = "seen, row = yield from self._pipeline.read_whole(self._pipeline.group(change))\n"
+    read = "early = RowsAndGroups()\n    yield from read_groups(early, change.key, groups, self._views.shards)\n    "
+    loaded = "yield from self._pipeline.load(draft, [change])\n"
     taken = (
         "    if change.key != draft.seen.key:\n"
         "        draft.rows.groups, draft.rows.shown = early.groups, early.shown\n"
     )
-    edit(patch, TotalsCommitter, "_show", (whole, read + whole), (loaded, loaded + taken))
+    edit(patch, TotalFollower, "_show", (whole, read + whole), (loaded, loaded + taken))
 
 
 def a_new_child_reads_its_groups_before_its_root(patch):
@@ -23,25 +25,25 @@ def a_new_child_reads_its_groups_before_its_root(patch):
         "early = RowsAndGroups()\n"
         "    for each in changes:\n"
         "        if each.key != group and each.groups(Root()):\n"
-        "            yield from read_groups(early, each.key, each.groups(Root()), self.shards)\n"
+        "            yield from read_groups(early, each.key, each.groups(Root()), self.views.shards)\n"
         "    now = (yield"
     )
-    taken = "put = set(pointers"
+    taken = "draft.markers, draft.put ="
     given = "draft.rows.groups, draft.rows.shown = early.groups, early.shown\n    "
-    edit(patch, GroupCommitter, "_attempt_group", ("now = (yield", read), (taken, given + taken))
+    edit(patch, Pipeline, "_begin", ("now = (yield", read), (taken, given + taken), RowsAndGroups=RowsAndGroups)
 
 
 def a_child_that_is_not_there_is_not_fenced(patch):
-    edit(patch, TotalsCommitter, "_show", (ABSENT, f"seen.key != change.key or {ABSENT}"))
+    edit(patch, TotalFollower, "_show", (ABSENT, f"seen.key != change.key or {ABSENT}"))
 
 
 def a_child_that_is_not_there_is_fenced_itself(patch):
-    own = "self.fence(SeenRow(change.key, draft.root_of(change)), 0)"
-    edit(patch, TotalsCommitter, "_show", (ABSENT, ABSENT.replace("self.fence(seen, 0)", own)))
+    own = "self._journal.fence(SeenRow(change.key, draft.root_of(change)), 0)"
+    edit(patch, TotalFollower, "_show", (ABSENT, ABSENT.replace("self._journal.fence(seen, 0)", own)), SeenRow=SeenRow)
 
 
 def groups_that_children_change_leave_no_task(patch):
-    edit(patch, GroupCommitter, "_ready", ("groups=shown", "groups=[]"))
+    edit(patch, Pipeline, "ready", ("groups=shown", "groups=[]"))
 
 
 BY_SEED = {

@@ -117,7 +117,7 @@ class ShownSimulation(RowSimulation):
         catalog, marks = self.operations.catalog, self.marks()
         within = RowRange.under(catalog.kinds[Item].prefix)
         for key, stored in self.engine.answer(Scan("roots", within, 999, families="dm")):
-            entity = catalog.state(key, read_root(key, self._committer.laid(key, stored)).root).entity
+            entity = catalog.state(key, read_root(key, self._committer.pipeline.laid(key, stored)).root).entity
             for each in () if not isinstance(entity, Item) else catalog.entity_types[Item].rollups:
                 group = each.shown.group(entity_part(key))
                 if group.counter.mark not in marks and getattr(entity, each.field) != self.value(group):

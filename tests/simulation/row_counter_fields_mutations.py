@@ -5,9 +5,9 @@ from oneread.counters.row_copying import RowCounterCopier
 from oneread.counters.row_counters import RowCounters
 from oneread.database import row_parts
 from oneread.store.rows import RowMutation
-from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.row_rollups import TotalsCommitter
-from oneread.transactions.row_shown_groups import read_groups
+from oneread.transactions.pipeline import Pipeline
+from oneread.transactions.row_shown_groups import RowsAndGroups, read_groups
+from oneread.transactions.total_follower import TotalFollower
 from tests.simulation.row_counter_mutations import a_new_row_relies_on_old_settings
 from tests.simulation.row_mutations import edit
 from tests.simulation.row_totals_mutations import (
@@ -93,21 +93,21 @@ def a_delete_forgets_that_a_counter_is_shown(patch):
     edit(patch, RowCounters, "delete", ("lambda row: row.deleted()", "lambda row: row._replace(settings=None)"))
 
 
-EARLY = "early = RowsAndGroups()\n    yield from read_groups(early, {}, groups, self.shards, self.read_counter)\n    "
+EARLY = "early = RowsAndGroups()\n    yield from read_groups(early, {0}, groups, {1}.shards, {1}.read_counter)\n    "
 TAKEN = "{}.groups, {}.shown = early.groups, early.shown\n    "
 
 
 def the_entity_is_read_after_its_counter(patch):
     taken = "    " + TAKEN.format("draft.rows", "draft.rows").rstrip(" ")
-    read = EARLY.format("change.key")
-    edit(patch, TotalsCommitter, "_show", (WHOLE, read + WHOLE), (LOADED, LOADED + taken), read_groups=read_groups)
+    read = EARLY.format("change.key", "self._views")
+    edit(patch, TotalFollower, "_show", (WHOLE, read + WHOLE), (LOADED, LOADED + taken), read_groups=read_groups)
 
 
 def a_new_entity_reads_its_counters_before_its_root_row(patch):
-    read = "groups = change.groups(Root())\n    " + EARLY.format("key")
-    taken = "if seen.root.body is None and groups:\n        " + TAKEN.format("sources", "sources")
-    first, now = "first: list", "sources.now = now"
-    edit(patch, RowCommitter, "_attempt", (first, read + first), (now, taken + now))
+    read = "groups = changes[0].groups(Root())\n    " + EARLY.format("group", "self.views")
+    taken = "if seen.root.body is None and groups:\n        " + TAKEN.format("draft.rows", "draft.rows")
+    first, put = "first: list", "draft.markers, draft.put ="
+    edit(patch, Pipeline, "_begin", (first, read + first), (put, taken + put), RowsAndGroups=RowsAndGroups)
 
 
 BY_SEED = {

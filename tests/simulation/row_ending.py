@@ -235,7 +235,7 @@ def a_page_that_took_too_long_sends_nothing():
         operations = simulation.operations
         entries = Entries(operations.catalog.views[feed])
         ((key, _row),) = simulation.engine.answer(Scan("views", RowRange.under(entries.items), 9))
-        task = Halting(simulation, operations.committer.feeds.give(entries, key, b"", 9))
+        task = Halting(simulation, operations.committer.views.feeds.give(entries, key, b"", 9))
         task.until(is_of(Read, "views"))
         simulation.now += 1000 * (OPERATION + 1)
         with suppress(Unavailable):

@@ -13,7 +13,7 @@ from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
 from oneread.transactions.intents import Intents
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.journal import Journal
 from oneread.transactions.row_tasks import RowTaskRunner
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.row_mutations import edit
@@ -191,7 +191,7 @@ def a_task_is_there_before_its_row(patch):
     groups = "(key, made.version, made.groups) for key, made, *_rest in done"
     put += f"    tasks += outbox.group_task_rows({groups})\n"
     put += '    if tasks:\n        yield from Mutate("system", tasks)\n'
-    edit(patch, RowCommitter, "apply", (put, ""), ("    if together:", f"{put}    if together:"))
+    edit(patch, Journal, "apply", (put, ""), ("    if together:", f"{put}    if together:"))
 
 
 def a_row_puts_its_own_cell_alone(patch):
@@ -220,7 +220,7 @@ def a_task_ends_with_its_first_page(patch):
         "_follow",
         (
             "return (yield from self._give(outbox.feed_row(source), cursor, batch))",
-            "yield from committer.feeds.follow(outbox.feed_row(source), cursor, 1)\n        return None",
+            "yield from self._committer.views.feeds.follow(outbox.feed_row(source), cursor, 1)\n        return None",
         ),
     )
 

@@ -29,8 +29,10 @@ from oneread.testing.audit import Audit, Offence
 from oneread.testing.row_simulator import LogicalRows
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveStep, UpsertStep
 from oneread.transactions.intents import JOURNAL, read_root, root_row
+from oneread.transactions.journal import Journal
+from oneread.transactions.journal_recovery import CLOCK_DRIFT, LEASE_SECONDS
 from oneread.transactions.root import parse_root
-from oneread.transactions.row_recovery import CLOCK_DRIFT, LEASE_SECONDS, RowRecovery
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.system_rows import SCHEMA_ROW
 from oneread.transactions.tasks import TaskStepResult
 from tests.simulation.schema import Compiled
@@ -203,7 +205,7 @@ class RowFence:
         return driver.run(plan, Trace())
 
     def open_now(self, program, release):
-        plan = opened(release.schema, read_only=False, committer=RowRecovery(clock=program.clock))
+        plan = opened(release.schema, read_only=False, committer=RowSystem(Journal(clock=program.clock)))
         program.operations = self.drive(program, plan)
 
     def begin(self, program):
@@ -255,7 +257,7 @@ class RowFence:
             self.start(self.closer, "open", self.opening(self.closer))
 
     def opening(self, program):
-        return opened(self.new_shop.schema, read_only=False, committer=RowRecovery(clock=program.clock))
+        return opened(self.new_shop.schema, read_only=False, committer=RowSystem(Journal(clock=program.clock)))
 
     def start(self, program, doing, plan):
         program.plan, program.doing = one_by_one(iter(plan)), doing
@@ -426,7 +428,7 @@ class RowFence:
             self.wrong("the backfill has not ended")
         operations, committer = self.closer.operations, self.closer.operations.committer
         self.time += 60_000
-        self.drive(self.closer, committer.recover(patience=0.0))
+        self.drive(self.closer, committer.recovery.recover(patience=0.0))
         for _ in range(200):
             self.time += 20_000
             if self.drive(self.closer, operations.outbox.step(50)) is TaskStepResult.IDLE:

@@ -5,8 +5,10 @@ from random import Random
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import DeleteStep, PatchStep, SaveAllStep, SaveStep
-from oneread.transactions import row_apply
-from oneread.transactions.row_followers import FollowingCommitter
+from oneread.transactions import journal, page_drafts
+from oneread.transactions.copy_follower import CopyFollower
+from oneread.transactions.intents import root_row
+from oneread.transactions.pipeline import Pipeline
 from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import (
     CALM,
@@ -103,23 +105,25 @@ def switched(name, first, lengths):
 
 def the_source_is_read_before_its_holders(patch):
     """Equal while versions are compared: a holder of a newer one is left alone, and each newer one has its own task."""
-    holders, clock = "    holders = yield from self._read_holders(source, page)\n", "    now = yield from Now()\n"
+    holders = "    holders = yield from self._read_holders(source, page)\n"
     early = f'    (early,) = yield from Read("roots", [source], "dm")\n{holders}'
+    needed = "    yield from page_drafts.read_needed(self._pipeline, [draft for _place, draft in holders])\n"
+    old = "    for _place, draft in holders:\n        draft.rows[source] = root_row(early)\n"
     edit(
         patch,
-        FollowingCommitter,
+        CopyFollower,
         "_commit_page",
         (holders, early),
-        (clock, clock + "    old = {source: root_row(early)}\n"),
-        ("self._decide, source, each, sources, now)", "self._decide, source, each, {**sources, **old}, now)"),
+        (needed, needed + old),
+        root_row=root_row,
     )
 
 
 def a_holder_of_equal_values_is_left_out(patch):
     edit(
         patch,
-        FollowingCommitter,
-        "_decide",
+        page_drafts,
+        "decide",
         ("    if decision.root is None:", "    if decision.root is None:\n        return None\n    if False:"),
     )
 
@@ -127,7 +131,7 @@ def a_holder_of_equal_values_is_left_out(patch):
 def a_page_does_not_fence(patch):
     edit(
         patch,
-        FollowingCommitter,
+        CopyFollower,
         "_read_holders",
         ("not in recorded and seen.version >= page.stamps[place]:", "not in recorded:"),
         ("Cell(REMOVED, seen.version)", "Cell(REMOVED, max(seen.version, page.stamps[place]))"),
@@ -141,19 +145,19 @@ REMOVED_BY_CLOCK = """    clock = yield from Now()
 
 
 def a_page_removes_back_references_by_the_clock(patch):
-    edit(patch, FollowingCommitter, "_read_holders", ("    if gone:\n", REMOVED_BY_CLOCK))
+    edit(patch, CopyFollower, "_read_holders", ("    if gone:\n", REMOVED_BY_CLOCK))
 
 
 def a_holder_with_intents_is_committed_over(patch):
-    edit(patch, FollowingCommitter, "_read_holders", ("row is None or seen.intents is not None", "row is None"))
+    edit(patch, page_drafts, "draft_of", ("seen.intents is not None or any(", "any("))
 
 
 def a_holder_that_lost_is_taken_as_done(patch):
-    edit(patch, FollowingCommitter, "swap_all", ("elif was_first:", "elif True:"))
+    edit(patch, Pipeline, "swap_all", ("elif was_first:", "elif True:"))
 
 
 def a_holder_that_lost_is_left_out(patch):
-    edit(patch, FollowingCommitter, "_commit_page", ("page.alone.update(dict.fromkeys(lost))", "pass"))
+    edit(patch, CopyFollower, "_commit_page", ("page.alone.update(dict.fromkeys(lost))", "pass"))
 
 
 DONE = "    done: list[Committed | StoreError | None] = []\n"
@@ -163,17 +167,17 @@ SUMS_READ_LATE = """    if sums:
 
 
 def the_sums_of_a_page_are_read_after_its_commits(patch):
-    edit(patch, FollowingCommitter, "swap_all", (DONE, DONE + SUMS_READ_LATE))
+    edit(patch, Pipeline, "swap_all", (DONE, DONE + SUMS_READ_LATE))
 
 
 def the_markers_of_a_page_are_put_after_its_commits(patch):
     put = 'Mutate("system", markers)'
     late = f"    if markers:\n        yield from {put}\n"
-    edit(patch, FollowingCommitter, "swap_all", (f"before.append({put})", "pass"), (DONE, DONE + late))
+    edit(patch, Pipeline, "swap_all", (f"before.append({put})", "pass"), (DONE, DONE + late))
 
 
 def one_token_stands_for_all_deltas_of_a_page(patch):
-    edit(patch, row_apply, "_sum_with", ("in several)])", "in several[:1])])"))
+    edit(patch, journal, "_sum_with", ("in several)])", "in several[:1])])"))
 
 
 BY_SEED = {

@@ -20,10 +20,11 @@ from oneread.testing.audit import Audit, Offence
 from oneread.testing.row_simulator import LogicalRows
 from oneread.testing.steps import SaveStep
 from oneread.transactions import outbox
+from oneread.transactions.journal import Journal
 from oneread.transactions.leases import LeaseHolder
-from oneread.transactions.row_recovery import RowRecovery
-from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.total_follower import TotalFollower
 from tests.properties.test_one_row_backfill import Driver
 from tests.simulation.row_mutations import edit
 
@@ -63,7 +64,7 @@ class FormerGroups:
     def __init__(self, deletes="remove"):
         self.engine = OneRowMemoryEngine(deletes)
         self.driver = Driver(self.engine)
-        self.system = RowRecovery(clock=lambda: self.driver.tick() / 1000)
+        self.system = RowSystem(Journal(clock=lambda: self.driver.tick() / 1000))
         self.first = self.open(SHOWS)
         self.save(self.first, SHOWS.Track(number=1))
         self.leave_task(self.first, SHOWS, 1)
@@ -81,9 +82,9 @@ class FormerGroups:
     def leave_task(self, operations, program, number):
         """Saves a listen; the program dies before it does the task of the group."""
         committer = operations.committer
-        committer._settle = lambda done, _changes: committer._apply_now(done)
+        committer.totals.apply = lambda done, _changes: committer.copies.apply(*done)
         self.save(operations, program.Listen(number=number, track=program.Track.at(1)))
-        del committer._settle
+        del committer.totals.apply
 
     def take_over(self, program, *dropped):
         """Opens the store by another schema, and ends all programs of others."""
@@ -179,7 +180,7 @@ def tasks_of_newer_programs_are_ended(patch):
 def the_schema_is_read_before_the_tasks(patch):
     edit(
         patch,
-        TotalsCommitter,
+        TotalFollower,
         "next_group",
         ("may_end = yield from writes_alone()\n", "pass\n"),
         ("while True:\n", "may_end = yield from writes_alone()\n    while True:\n"),
@@ -189,7 +190,7 @@ def the_schema_is_read_before_the_tasks(patch):
 def what_came_meanwhile_is_ended_too(patch):
     edit(
         patch,
-        TotalsCommitter,
+        TotalFollower,
         "next_group",
         ("deletes=outbox.waiting_cells(row)", "deletes=dict.fromkeys(outbox.waiting_cells(row), 1 << 62)"),
     )

@@ -4,11 +4,12 @@ from weakref import WeakKeyDictionary
 
 from oneread.store.requests import CheckAndMutate, Read
 from oneread.store.rows import Cell, RowMutation
-from oneread.transactions import intents, row_apply, row_groups
+from oneread.transactions import intents, journal, pipeline
+from oneread.transactions.holds import Holds
 from oneread.transactions.intents import decode_version, encode_version
+from oneread.transactions.journal import Journal
+from oneread.transactions.pipeline import GroupDraft, Pipeline
 from oneread.transactions.root import VERSION
-from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.row_groups import GroupCommitter, GroupDraft
 from oneread.transactions.sequences import last_number
 from oneread.transactions.unit_of_work import VALUE, later
 from tests.simulation.row_mutations import edit
@@ -18,9 +19,9 @@ def children_are_read_before_their_root(patch):
     read = "    found = yield from Together([surely(each) for each in first])\n"
     keys = "[each.key for each in changes if each.sequence is None and each.key != group]"
     early = f"    keys = {keys}\n    early = (yield from Read('roots', keys, 'dm')) if keys else []\n"
-    draft = "    draft = GroupDraft(seen, row, now, now)\n"
+    draft = "    draft = GroupDraft(seen, row, now)\n"
     given = "    for at, one in zip(keys, early):\n        draft.add_child(at, one)\n"
-    edit(patch, GroupCommitter, "_attempt_group", (read, early + read), (draft, draft + given))
+    edit(patch, Pipeline, "_begin", (read, early + read), (draft, draft + given))
 
 
 def a_child_of_a_later_version_is_not_noticed(patch):
@@ -46,19 +47,19 @@ def numbers_come_from_a_row_of_their_own(patch):
 
     numbered = WeakKeyDictionary()
     patch.setattr(GroupDraft, "numbered", property(lambda self: numbered.setdefault(self, {})), raising=False)
-    patch.setattr(row_groups, "take_apart", take, raising=False)
+    patch.setattr(pipeline, "take_apart", take, raising=False)
     edit(
         patch,
-        GroupCommitter,
+        Pipeline,
         "load",
-        ("draft.take_numbers(changes, self.name_of)", "yield from take_apart(draft, changes)"),
+        ("draft.take_numbers(changes, self.journal.name_of)", "yield from take_apart(draft, changes)"),
     )
 
 
 def a_number_is_taken_before_the_commit(patch):
-    swap = "    if not (yield from self._swap_root"
+    swap = "    if not (yield from self.journal.swap_root"
     taken = "    if ready.group.counts:\n        yield from Mutate('roots', [RowMutation(key, ready.group.counts)])\n"
-    edit(patch, RowCommitter, "_write", (swap, f"{taken}{swap}"))
+    edit(patch, Pipeline, "write", (swap, f"{taken}{swap}"), RowMutation=RowMutation)
 
 
 def the_number_of_a_deleted_child_is_given_again(patch):
@@ -78,24 +79,24 @@ def the_number_of_a_deleted_child_is_given_again(patch):
 def sequences_end_with_their_group(patch):
     columns = "[each for each in draft.rows[group] if each[:3] == b'm:s']"
     ended = f"dict.fromkeys({columns}, Cell(bytes(8), root.version))"
-    edit(patch, GroupCommitter, "_ready", ("draft.counts)", f"{ended} if root.body is None else draft.counts)"))
+    edit(patch, Pipeline, "ready", ("draft.counts)", f"{ended} if root.body is None else draft.counts)"))
 
 
 def a_delete_of_a_group_does_not_look_for_children_again(patch):
-    edit(patch, GroupCommitter, "_mark_group", ("if not within:", "if True:"))
+    edit(patch, Pipeline, "_mark_going", ("if not ranges:", "if True:"))
 
 
 def a_deleted_child_is_removed(patch):
     put = "RowMutation(each.key, child_cells(each, version))"
     removed = f"{put} if each.body is not None else RowMutation(each.key, {{}}, {{}}, version)"
-    edit(patch, RowCommitter, "apply", (f"{put} for each", f"{removed} for each"))
+    edit(patch, Journal, "apply", (f"{put} for each", f"{removed} for each"))
 
 
 def a_child_is_stamped_by_the_clock(patch):
     version = "        version = intents.version\n"
     edit(
         patch,
-        RowCommitter,
+        Journal,
         "apply",
         (version, version + "        clock = yield from Now()\n"),
         ("child_cells(each, version)", "child_cells(each, clock)"),
@@ -111,7 +112,7 @@ def a_body_is_stamped_with_the_own_version(patch):
             cells[intents.BODY] = Cell(child.body, child.own)
         return cells
 
-    patch.setattr(row_apply, "child_cells", child_cells)
+    patch.setattr(journal, "child_cells", child_cells)
 
 
 def intents_are_cleared_before_their_children_are_put(patch):
@@ -120,22 +121,22 @@ def intents_are_cleared_before_their_children_are_put(patch):
     late = "yield from Mutate('roots', children)\n"
     edit(
         patch,
-        RowCommitter,
+        Journal,
         "apply",
         (put, "pass"),
         (spent, f"{spent}    if children:\n        {late}"),
     )
 
 
-FENCE = "    yield from self.fence(seen, stamp)"
+FENCE = "    yield from self._journal.fence(seen, stamp)"
 OF_CHILD = "Mutate('roots', [RowMutation(holder, {VERSION: Cell(encode_version(stamp), stamp)})])"
 
 
 def a_child_is_fenced_in_place_of_its_root(patch):
     edit(
         patch,
-        RowCommitter,
-        "_has_pointer",
+        Holds,
+        "has_pointer",
         ("if seen.version >= stamp:", "if root.version >= stamp:"),
         ("REMOVED, seen.version", "REMOVED, root.version"),
         (FENCE, f"    if holder == seen.key:\n        {FENCE}\n        else:\n            yield from {OF_CHILD}"),
@@ -146,8 +147,8 @@ def a_child_is_fenced_in_place_of_its_root(patch):
 def the_version_of_a_child_is_compared(patch):
     edit(
         patch,
-        RowCommitter,
-        "_has_pointer",
+        Holds,
+        "has_pointer",
         ("REMOVED, seen.version", "REMOVED, max(stamp, root.version)"),
         ("if seen.version >= stamp:", "if root.version >= stamp or seen.key != holder:"),
     )
@@ -156,27 +157,28 @@ def the_version_of_a_child_is_compared(patch):
 def a_back_reference_of_a_child_is_stamped_by_the_clock(patch):
     edit(
         patch,
-        GroupCommitter,
+        Pipeline,
         "_point",
         ("put_pointers(lacking, draft.version)", "put_pointers(lacking, (yield from Now()))"),
     )
 
 
 def back_references_of_children_are_put_after_their_sources_were_read(patch):
-    point = "yield from self._point(draft, changes, put)\n"
-    early = "    yield from self._point(draft, [each for each in changes if each.key in draft.stored], put)\n"
+    point = "yield from self._point(draft, changes)\n"
+    early = "    yield from self._point(draft, [each for each in changes if each.key in draft.stored])\n"
+    groups = "    for each in changes:\n        groups ="
     edit(
         patch,
-        GroupCommitter,
+        Pipeline,
         "load",
         (early, "\n"),
         (point, "pass\n"),
-        ("    return sums", "    yield from self._point(draft, changes, put)\n    return sums"),
+        (groups, f"    {point}{groups}"),
     )
     edit(
         patch,
-        GroupCommitter,
-        "_attempt_group",
+        Pipeline,
+        "_begin",
         ("    if pointers:", "    if False:"),
         ("set(pointers if draft.version == now else ())", "set()"),
     )
@@ -185,8 +187,8 @@ def back_references_of_children_are_put_after_their_sources_were_read(patch):
 def a_transaction_does_not_compare_what_it_was_decided_on(patch):
     edit(
         patch,
-        GroupCommitter,
-        "_attempt_group",
+        Pipeline,
+        "_begin",
         ("if basis is not None and seen.version != _version_of(basis, group):", "if False:"),
     )
 
@@ -194,9 +196,9 @@ def a_transaction_does_not_compare_what_it_was_decided_on(patch):
 def a_source_that_is_a_child_is_read_without_its_root(patch):
     edit(
         patch,
-        RowCommitter,
-        "read_sources",
-        ("groups = {key: self._recorded.group(key) for key in wanted}", "groups = {key: key for key in wanted}"),
+        Pipeline,
+        "_read_sources",
+        ("groups = {key: self.recorded.group(key) for key in wanted}", "groups = {key: key for key in wanted}"),
     )
 
 
@@ -207,8 +209,8 @@ def a_changed_child_leaves_no_task(patch):
 def a_holder_that_is_a_child_is_read_before_its_root(patch):
     edit(
         patch,
-        RowCommitter,
-        "_settled",
+        Holds,
+        "settled",
         (
             "    while True:\n",
             "    early = read_root(key, (yield from Read('roots', [key], 'dm'))[0]).root\n    while True:\n",
@@ -218,7 +220,7 @@ def a_holder_that_is_a_child_is_read_before_its_root(patch):
 
 
 def a_transaction_relies_on_what_it_put_before_its_mark(patch):
-    edit(patch, GroupCommitter, "_attempt_group", ("changes, set(), has_caught_up", "changes, put, has_caught_up"))
+    edit(patch, GroupDraft, "over", ("set(), self.sums", "self.put, self.sums"))
 
 
 def a_transaction_relies_on_what_it_read_before_its_mark(patch):
@@ -238,7 +240,7 @@ BY_SEED = {
     a_body_is_stamped_with_the_own_version: 16,
     intents_are_cleared_before_their_children_are_put: 148,
     a_child_is_fenced_in_place_of_its_root: 2,
-    a_back_reference_of_a_child_is_stamped_by_the_clock: 902,
+    a_back_reference_of_a_child_is_stamped_by_the_clock: 331,
     a_transaction_does_not_compare_what_it_was_decided_on: 27,
     a_changed_child_leaves_no_task: 2,
     a_holder_that_is_a_child_is_read_before_its_root: 142,

@@ -296,7 +296,7 @@ def a_mode_comes_late():
     simulation, rows = alone(*SMALL)
     group = simulation.operations.catalog.views[Busy].group_codec.encode(("a",))
     crossing = GroupMode(simulation.now + 1, True, True)
-    feeds = simulation.operations.committer.feeds
+    feeds = simulation.operations.committer.views.feeds
     assert simulation._driver.run(feeds.follow(rows.crossing(group, crossing.epoch), b"", 10), Trace()) is None
     simulation._driver.run(rows.swap_mode(group, GroupMode(), crossing), Trace())
     simulation._rest()
@@ -309,7 +309,7 @@ def a_put_of_an_item_comes_late():
     """
     b = [joined(number, "b") for number in (6, 7, 8, 9)]
     simulation, rows = alone(*b, *[joined(number) for number in (0, 2, 3)], saved(1))
-    driver, operations, feeds = simulation._driver, simulation.operations, simulation.operations.committer.feeds
+    driver, operations, feeds = simulation._driver, simulation.operations, simulation.operations.committer.views.feeds
     ((item, _row),) = simulation.engine.answer(Scan("views", RowRange.under(rows.feed.items), 9))
     driver.run(joined(5).plan(operations), Trace())
     worker, asked = held(driver, iter(feeds.follow(item, b"", 100)), None, Scan)

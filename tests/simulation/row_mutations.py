@@ -9,10 +9,15 @@ import textwrap
 
 from oneread.plans.effects import Now
 from oneread.store.keys import pointer_part
-from oneread.transactions import outbox, row_apply, row_commits
+from oneread.store.rows import Cell, RowMutation
+from oneread.transactions import drafts, journal, outbox, page_drafts, pipeline
+from oneread.transactions.copy_follower import CopyFollower
+from oneread.transactions.holds import Holds
 from oneread.transactions.intents import Intents
-from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.row_followers import FollowingCommitter
+from oneread.transactions.journal import Journal
+from oneread.transactions.journal_recovery import Recovery
+from oneread.transactions.pipeline import Pipeline
+from oneread.transactions.row_pointers import TakenValues
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.unit_of_work import VALUE
 
@@ -35,19 +40,19 @@ def edit(patch, cls, name, *changes, **names):
 
 
 def tombstones_are_left_out(patch):
-    whole = row_commits._intents
+    whole = pipeline._intents
 
     def without(*given):
         made = whole(*given)
         return Intents(made.version, made.puts, [], made.deltas, made.task)
 
-    patch.setattr(row_commits, "_intents", without)
+    patch.setattr(pipeline, "_intents", without)
 
 
 def a_tombstone_is_stamped_by_the_clock(patch):
     edit(
         patch,
-        RowCommitter,
+        Journal,
         "apply",
         ("version = intents.version\n", "version = intents.version\n        clock = yield from Now()\n"),
         ("{VALUE: Cell(REMOVED, version)}) for each", "{VALUE: Cell(REMOVED, clock)}) for each"),
@@ -57,25 +62,25 @@ def a_tombstone_is_stamped_by_the_clock(patch):
 def a_back_reference_is_removed_by_the_clock(patch):
     edit(
         patch,
-        RowCommitter,
-        "_has_pointer",
+        Holds,
+        "has_pointer",
         ("Cell(REMOVED, seen.version)", "Cell(REMOVED, (yield from Now()))"),
         Now=Now,
     )
 
 
 def a_delta_leaves_no_token(patch):
-    edit(patch, row_apply, "_sum_with", ("*(each.token for each in several)", ""))
+    edit(patch, journal, "_sum_with", ("*(each.token for each in several)", ""))
 
 
 def a_delta_does_not_look_at_the_root(patch):
-    patch.setattr(row_apply._AddedDelta, "is_intended", lambda _delta, _seen: True)
+    patch.setattr(journal._AddedDelta, "is_intended", lambda _delta, _seen: True)
 
 
 def a_delta_looks_at_the_root_before_the_group(patch):
     look = "rest = yield from self._still_intended(rest)\n"
     read = '(row,) = yield from Read("counts", [shard], "dm")\n'
-    edit(patch, RowCommitter, "_add", (look, "\n"), (read, look + " " * 12 + read))
+    edit(patch, Journal, "_add", (look, "\n"), (read, look + " " * 12 + read))
 
 
 COMMITTED = "    return Committed("
@@ -84,8 +89,8 @@ COMMITTED = "    return Committed("
 def groups_are_read_after_the_commit(patch):
     edit(
         patch,
-        RowCommitter,
-        "_write",
+        Pipeline,
+        "write",
         ('before.append(Read("counts", lacking, "dm"))', "pass"),
         (
             "{**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known",
@@ -102,7 +107,7 @@ def groups_are_read_after_the_commit(patch):
 def a_token_is_removed_before_its_intents(patch):
     edit(
         patch,
-        RowCommitter,
+        Journal,
         "apply",
         ("self._note_spent(tokens)", "pass"),
         ("yield from until_answered(", "self._note_spent(tokens)\n        yield from until_answered("),
@@ -112,7 +117,7 @@ def a_token_is_removed_before_its_intents(patch):
 def recovery_does_not_fence(patch):
     edit(
         patch,
-        RowCommitter,
+        Recovery,
         "_recover",
         ("while seen.version < version:", "while False:"),
         ("{MARKED: seen.version}", "{MARKED: max(seen.version, version)}"),
@@ -126,43 +131,43 @@ def unfenced(part):
 def a_back_reference_is_removed_without_a_fence(patch):
     stamped = "REMOVED, seen.version", "REMOVED, stamp"
     names = {"pointer_part": pointer_part, "outbox": outbox}
-    edit(patch, RowCommitter, "_has_pointer", unfenced("BACK_REFERENCES"), stamped, **names)
+    edit(patch, Holds, "has_pointer", unfenced("BACK_REFERENCES"), stamped, **names)
 
 
 def a_hold_is_looked_at_without_a_fence(patch):
-    edit(patch, RowCommitter, "_has_pointer", unfenced("HOLDS"), pointer_part=pointer_part, outbox=outbox)
+    edit(patch, Holds, "has_pointer", unfenced("HOLDS"), pointer_part=pointer_part, outbox=outbox)
 
 
 def a_delete_that_may_be_refused_leaves_no_mark(patch):
     edit(
         patch,
-        RowCommitter,
+        Pipeline,
         "_mark_going",
-        ("if not (yield from self._swap_root(seen, cells, commit)):", "if False:"),
+        ("if not (yield from self.journal.swap_root(seen, cells, commit)):", "if False:"),
         ("if marked.version != version:", "if marked.version != seen.version:"),
     )
 
 
 def who_refers_does_not_look_at_the_mark(patch):
-    edit(patch, RowCommitter, "read_sources", ("if source.marked:", "if False:"))
+    edit(patch, Pipeline, "_read_sources", ("if source.marked:", "if False:"))
 
 
 def an_unknown_answer_is_a_failure(patch):
-    edit(patch, RowCommitter, "_swap_root", ("        pass\n", "        return False\n"))
+    edit(patch, Journal, "swap_root", ("        pass\n", "        return False\n"))
 
 
 def whatever_replaced_the_row_was_this_commit(patch):
-    edit(patch, RowCommitter, "_swap_root", ("return entry.commit == commit", "return True"))
+    edit(patch, Journal, "swap_root", ("return entry.commit == commit", "return True"))
 
 
 def the_next_commit_overwrites_intents(patch):
-    edit(patch, RowCommitter, "_attempt", ("if seen.intents is not None:", "if False:"))
+    edit(patch, Pipeline, "_begin", ("if seen.intents is not None:", "if False:"))
 
 
 def intents_are_cleared_at_any_version(patch):
     edit(
         patch,
-        RowCommitter,
+        Journal,
         "apply",
         ("if cleared:", "clock = yield from Now()\n    if cleared:"),
         (
@@ -175,21 +180,22 @@ def intents_are_cleared_at_any_version(patch):
 def a_marker_is_put_after_the_commit(patch):
     edit(
         patch,
-        RowCommitter,
-        "_write",
+        Pipeline,
+        "write",
         ("before.append(put_mark(key, root.version))", "pass"),
         (COMMITTED, "    yield from put_mark(key, root.version)\n" + COMMITTED),
     )
 
 
 def a_marker_is_removed_with_all_its_stamps(patch):
-    edit(patch, row_apply, "without_markers", ("deletes={MARKED: intents.version}", "deletes={MARKED: 1 << 62}"))
+    edit(patch, journal, "without_markers", ("deletes={MARKED: intents.version}", "deletes={MARKED: 1 << 62}"))
 
 
 def a_loser_removes_its_own_marker(patch):
     lost = "    raise LostRace\n"
     gone = "RowMutation(put_mark(key, root.version).rows[0].key, deletes={b'd:m': root.version})"
-    edit(patch, RowCommitter, "_write", (lost, f"    yield from Mutate('system', [{gone}])\n        {lost.lstrip()}"))
+    removed = f"    yield from Mutate('system', [{gone}])\n        {lost.lstrip()}"
+    edit(patch, Pipeline, "write", (lost, removed), RowMutation=RowMutation)
 
 
 def rows_are_written_before_the_commit(patch):
@@ -197,72 +203,71 @@ def rows_are_written_before_the_commit(patch):
     early = f"yield from Mutate('views', {rows})"
     edit(
         patch,
-        RowCommitter,
-        "_write",
-        ("    if not (yield from self._swap_root", f"    {early}\n    if not (yield from self._swap_root"),
+        Pipeline,
+        "write",
+        (
+            "    if not (yield from self.journal.swap_root",
+            f"    {early}\n    if not (yield from self.journal.swap_root",
+        ),
         VALUE=VALUE,
+        Cell=Cell,
+        RowMutation=RowMutation,
     )
 
 
 def sources_are_read_before_their_back_references(patch):
-    edit(patch, RowCommitter, "_sources", ("if lacking:", "if False:"))
-    edit(
-        patch,
-        RowCommitter,
-        "_attempt",
-        ("    if pointers:", "    if False:"),
-        (
-            "sources.now = now\n",
-            "sources.now = now\n    yield from put_pointers([*change.pointers(seen.root)], version)\n",
-        ),
-    )
+    edit(patch, Pipeline, "_point", ("if lacking:", "if False:"))
+    edit(patch, Pipeline, "_begin", ("    if pointers:", "    if False:"))
+    loaded = "    yield from self.load(draft, _first_of_each(changes))\n"
+    put = "    yield from put_pointers([*changes[0].pointers(draft.seen.root)], draft.version)\n"
+    edit(patch, Pipeline, "attempt", (loaded, loaded + put))
 
 
 def a_claim_is_taken_over_without_a_fence(patch):
     edit(
         patch,
-        RowCommitter,
+        Holds,
         "_refuse_held",
-        ("if seen.version >= since or (yield from self.fence(seen, since)):", "if True:"),
+        ("if seen.version >= since or (yield from self._journal.fence(seen, since)):", "if True:"),
     )
 
 
 def a_claim_is_taken_from_its_owner(patch):
-    edit(patch, RowCommitter, "_claim", ("if owner != key:", "if False:"))
+    edit(patch, Holds, "claim", ("if owner != key:", "if False:"))
 
 
 def an_own_claim_is_stamped_downward(patch):
     edit(
         patch,
-        RowCommitter,
-        "_claim",
+        Holds,
+        "claim",
         ("if owner == key and since >= version:", "if owner == key and since == version:"),
     )
 
 
 def copies_count_as_of_the_newest_version(patch):
-    edit(patch, RowCommitter, "_used", ("(is_new or takes(source, row))", "True"))
+    edit(patch, TakenValues, "used", ("(is_new or takes(source, row))", "True"))
 
 
 def a_holder_with_equal_values_is_skipped(patch):
-    edit(patch, RowCommitter, "_attempt", ("if follows is None or seen.root.body is None:", "if True:"))
+    edit(patch, Pipeline, "attempt", ("if follows is None or draft.root_of(changes[0]).body is None:", "if True:"))
     skipped = "    if decision.root is None:"
-    edit(patch, FollowingCommitter, "_decide", (skipped, f"{skipped}\n        return None\n{skipped}"))
+    edit(patch, page_drafts, "decide", (skipped, f"{skipped}\n        return None\n{skipped}"))
 
 
 def a_holder_that_followed_any_version_is_skipped(patch):
     newest = "seen.used.get(each, -1) >= decode_version(row[VERSION].value)"
-    edit(patch, RowCommitter, "_are_newest", (newest, "each in seen.used"))
+    edit(patch, TakenValues, "_are_newest", (newest, "each in seen.used"))
 
 
 def no_task_is_left(patch):
-    edit(patch, RowCommitter, "apply", ('yield from Mutate("system", tasks)', "pass"))
+    edit(patch, Journal, "apply", ('yield from Mutate("system", tasks)', "pass"))
 
 
 def a_task_is_removed_before_its_holders_followed(patch):
     follow = "    left = yield from"
     gone = "    yield from Mutate('system', [RowMutation(task, deletes={VALUE: version})])\n"
-    edit(patch, FollowingCommitter, "_follow_few", (follow, gone + follow))
+    edit(patch, CopyFollower, "_follow_few", (follow, gone + follow))
 
 
 def the_cursor_moves_before_its_page(patch):
@@ -293,7 +298,7 @@ def a_lease_is_on_a_key_that_comes_again(patch):
 
 
 def a_version_is_the_clock(patch):
-    patch.setattr(row_commits, "next_version", lambda now, _seen, _key: now)
+    patch.setattr(drafts, "next_version", lambda now, _seen, _key: now)
 
 
 def a_task_is_put_before_its_rows(patch):
@@ -301,7 +306,7 @@ def a_task_is_put_before_its_rows(patch):
     row = "_task_row(*each, made.version)"
     put = f"    tasks = [{row} for key, made, *_rest in done for each in made.tasks(key).items()]\n"
     put += '    if tasks:\n        yield from Mutate("system", tasks)\n'
-    edit(patch, RowCommitter, "apply", ("    if together:", f"{put}    if together:"))
+    edit(patch, Journal, "apply", ("    if together:", f"{put}    if together:"))
 
 
 BY_SEED = {

@@ -5,8 +5,8 @@ from random import Random
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep, Step
-from oneread.transactions import row_pages
-from oneread.transactions.row_pages import PagesCommitter
+from oneread.transactions import commit_pages, page_drafts
+from oneread.transactions.commit_pages import CommitPages
 from tests.simulation import row_groups
 from tests.simulation.row_following import ACTS, many
 from tests.simulation.row_mutations import edit
@@ -113,16 +113,16 @@ def batches_of_children(seed, **options):
 
 def sources_of_a_page_are_read_before_their_back_references(patch):
     put = "    first += [put_pointers(together, now)] if together else []\n"
-    edit(patch, PagesCommitter, "_read_items", (put, ""), ("if version == now else ()", "if True else ()"))
+    edit(patch, CommitPages, "_read_drafts", (put, ""), ("if version == now else ()", "if True else ()"))
 
 
 def a_page_commits_over_intents(patch):
-    edit(patch, PagesCommitter, "_read_items", ("seen.intents is not None or any(", "any("))
+    edit(patch, page_drafts, "draft_of", ("seen.intents is not None or any(", "any("))
 
 
 def groups_share_the_sums_that_they_read(patch):
     patch.setattr(
-        row_pages,
+        commit_pages,
         "_with_own_shards",
         lambda done: [
             each._replace(shards={key: row for other in done for key, row in other.shards.items()}) for each in done

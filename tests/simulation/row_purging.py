@@ -12,8 +12,8 @@ from oneread.store.rows import REMOVED
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance, Fate
 from oneread.testing.steps import Step
-from oneread.transactions import row_commits, row_followers, row_recovery
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions import copy_follower, journal_recovery, row_commits
+from oneread.transactions.journal import Journal
 from oneread.transactions.row_time import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
 from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.row_following import ACTS, many
@@ -72,7 +72,7 @@ class PurgeSimulation(RowSimulation):
         fates = ByChance(Chance(f"fates {seed}"), FATES)
         super().__init__(seed, schema, **{"fates": fates, **options})
         self._ticks = SLOW
-        self._committer.most_tokens = 0
+        self._committer.journal.most_tokens = 0
         self._sent = {}
 
     def _resume(self, strand, answer, failure=None):
@@ -150,7 +150,7 @@ def the_grace_is_one_late_request(patch):
 
 
 def no_operation_gives_up(patch):
-    for module in (row_commits, row_followers, row_recovery):
+    for module in (row_commits, copy_follower, journal_recovery):
         patch.setattr(module, "in_time", lambda plan, _clock, _seconds: plan)
 
 
@@ -184,7 +184,7 @@ def intents_are_not_looked_at(patch):
 def tokens_of_others_are_removed_before_their_intents(patch):
     edit(
         patch,
-        RowCommitter,
+        Journal,
         "_ended_tokens",
         (" if not root.intends(each.version)", ""),
         (" if each.version < now - OLD_TOKEN", ""),
@@ -280,7 +280,7 @@ def worst_case(grace, wait=OPERATION, late=LATE):
 
     Halting(simulation, quantity(5)).until(is_of(Mutate, "views"))  # it dies: its intents are not applied
     simulation.now += 1_000_000
-    finishing = Halting(simulation, operations.committer.recover(patience=0.0))
+    finishing = Halting(simulation, operations.committer.recovery.recover(patience=0.0))
     finishing.until(is_of(Read, "roots"))
     seen, then = finishing.answer(), simulation.now
     Halting(simulation, quantity(7), -CLOCK_ERROR).until(never)

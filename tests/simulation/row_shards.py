@@ -13,10 +13,10 @@ from oneread.store.rows import Cell
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import Step
-from oneread.transactions import group_shards, row_apply
+from oneread.transactions import group_shards, journal
 from oneread.transactions.deltas import add_to_row
 from oneread.transactions.group_shards import GroupShards
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.pipeline import Pipeline
 from tests.simulation.row_mutations import COMMITTED, edit
 from tests.simulation.row_world import CALM, RecoverStep, is_calm, of_one_row, work_of
 from tests.simulation.schema import WORLD, SalesOfProduct, SalesOfTown
@@ -38,7 +38,7 @@ class DeclareStep(Step, frozen=True):
     def plan(self, operations):
         prefixes = [operations.catalog.views[each].prefix for each in self.views]
         several = dict.fromkeys(prefixes, self.shards) if self.shards > 1 else {}
-        operations.committer.shards = GroupShards(several)
+        operations.committer.views.shards = GroupShards(several)
         yield from ()
 
 
@@ -111,8 +111,8 @@ def shards_are_announced_after_the_commit(patch):
     announced = 'before.append(Mutate("counts", list(announced)))'
     edit(
         patch,
-        RowCommitter,
-        "_write",
+        Pipeline,
+        "write",
         (announced, "pass"),
         (COMMITTED, f"    if announced:\n        yield from Mutate('counts', list(announced))\n{COMMITTED}"),
     )
@@ -120,7 +120,7 @@ def shards_are_announced_after_the_commit(patch):
 
 def a_shard_without_entities_goes(patch):
     """As the one row of a group does, whose sums are 0 then."""
-    patch.setattr(row_apply, "add_to_row", lambda data, amounts, **_is_part: add_to_row(data, amounts))
+    patch.setattr(journal, "add_to_row", lambda data, amounts, **_is_part: add_to_row(data, amounts))
 
 
 def one_shard_is_read(patch):

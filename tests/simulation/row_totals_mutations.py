@@ -2,17 +2,18 @@
 
 from oneread.store.requests import Mutate
 from oneread.store.rows import Cell, RowMutation
-from oneread.transactions import outbox, row_commits, row_rollups, row_shown_groups
+from oneread.transactions import outbox, pipeline, row_shown_groups, total_follower
+from oneread.transactions.journal import Journal
+from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.root import BODY, VERSION
-from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_shown_groups import RowsAndGroups
+from oneread.transactions.total_follower import TotalFollower
 from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.row_mutations import edit
 
 DECIDED = "draft.decide(change)"
-WHOLE = "seen, row = yield from self._read_whole(self.group(change))\n"
-LOADED = "yield from self.load(draft, [change], set())\n"
+WHOLE = "seen, row = yield from self._pipeline.read_whole(self._pipeline.group(change))\n"
+LOADED = "yield from self._pipeline.load(draft, [change])\n"
 REMOVED = "outbox.waiting_cells(row)"
 
 
@@ -33,7 +34,7 @@ def a_cell_has_the_version_in_place_of_the_source(patch):
         yield
 
     patch.setattr(outbox, "group_task_rows", rows)
-    patch.setattr(TotalsCommitter, "_note", leave_all)
+    patch.setattr(TotalFollower, "_note", leave_all)
 
 
 def no_task_of_a_group_is_left(patch):
@@ -44,7 +45,7 @@ def a_task_is_put_before_the_sums(patch):
     rows = "outbox.group_task_rows((key, made.version, made.groups) for key, made, *_rest in done)"
     edit(
         patch,
-        TotalsCommitter,
+        Journal,
         "apply",
         ("    if together:", f"    yield from Mutate('system', {rows})\n    if together:"),
         (f"tasks += {rows}", "pass"),
@@ -52,31 +53,39 @@ def a_task_is_put_before_the_sums(patch):
 
 
 def a_changed_greatest_value_leaves_no_task(patch):
-    patch.setattr(row_commits, "has_extrema", lambda _group: False)
+    patch.setattr(pipeline, "has_extrema", lambda _group: False)
 
 
 def the_entity_is_read_after_its_group(patch):
-    read = "early = RowsAndGroups()\n    yield from read_groups(early, change.key, groups, self.shards)\n    "
+    read = "early = RowsAndGroups()\n    yield from read_groups(early, change.key, groups, self._views.shards)\n    "
     taken = "    draft.rows.groups, draft.rows.shown = early.groups, early.shown\n"
-    edit(patch, TotalsCommitter, "_show", (WHOLE, read + WHOLE), (LOADED, LOADED + taken))
+    edit(patch, TotalFollower, "_show", (WHOLE, read + WHOLE), (LOADED, LOADED + taken))
 
 
 def the_root_row_of_a_group_is_read_after_it(patch):
-    read = "seen, _row = yield from self._read_whole(key)\n"
-    edit(patch, TotalsCommitter, "_list", (read, "\n"), ("before, now", f"{read}    before, now"))
+    read = "seen, _row = yield from self._pipeline.read_whole(key)\n"
+    edit(patch, TotalFollower, "_list", (read, "\n"), ("before, now", f"{read}    before, now"))
 
 
 def a_new_entity_reads_its_groups_before_its_root_row(patch):
     read = (
-        "early, groups = RowsAndGroups(), change.groups(Root())\n"
+        "early, groups = RowsAndGroups(), changes[0].groups(Root())\n"
         "    if groups:\n"
-        "        yield from read_groups(early, key, groups, self.shards)\n    "
+        "        yield from read_groups(early, group, groups, self.views.shards)\n    "
     )
     taken = (
-        "if seen.root.body is None and groups:\n        sources.groups, sources.shown = early.groups, early.shown\n    "
+        "if seen.root.body is None and groups:\n"
+        "        draft.rows.groups, draft.rows.shown = early.groups, early.shown\n    "
     )
-    now = "sources.now = now"
-    edit(patch, RowCommitter, "_attempt", ("first: list", read + "first: list"), (now, taken + now))
+    put = "draft.markers, draft.put ="
+    edit(
+        patch,
+        Pipeline,
+        "_begin",
+        ("first: list", read + "first: list"),
+        (put, taken + put),
+        RowsAndGroups=RowsAndGroups,
+    )
 
 
 def changes_of_a_group_are_counted_after_it_was_read(patch):
@@ -85,73 +94,73 @@ def changes_of_a_group_are_counted_after_it_was_read(patch):
         "        (again,) = yield from Read('counts', [group_of_root(counted)], 'dm')\n"
         "        {0}[counted] = _writes_of(again or {{}})\n    "
     )
-    patch.setattr(row_rollups, "_writes_of", row_shown_groups._writes_of, raising=False)
-    edit(patch, TotalsCommitter, "_show", (DECIDED, count.format("shown") + DECIDED))
-    edit(patch, TotalsCommitter, "_list", ("before, now", count.format("writes") + "before, now"))
+    patch.setattr(total_follower, "_writes_of", row_shown_groups._writes_of, raising=False)
+    edit(patch, TotalFollower, "_show", (DECIDED, count.format("shown") + DECIDED))
+    edit(patch, TotalFollower, "_list", ("before, now", count.format("writes") + "before, now"))
 
 
 def cells_that_came_meanwhile_are_removed(patch):
     again = '(yield from Read("system", [task], "dm"))[0]'
-    edit(patch, TotalsCommitter, "_work", (REMOVED, f"outbox.waiting_cells({again})"))
+    edit(patch, TotalFollower, "_work", (REMOVED, f"outbox.waiting_cells({again})"))
 
 
 def a_worker_removes_newer_cells(patch):
-    edit(patch, TotalsCommitter, "_work", (REMOVED, f"{{each: 1 << 62 for each in {REMOVED}}}"))
+    edit(patch, TotalFollower, "_work", (REMOVED, f"{{each: 1 << 62 for each in {REMOVED}}}"))
 
 
 def a_writer_removes_newer_cells(patch):
-    edit(patch, TotalsCommitter, "_do", ("deletes=each", "deletes={column: 1 << 62 for column in each}"))
+    edit(patch, TotalFollower, "_do", ("deletes=each", "deletes={column: 1 << 62 for column in each}"))
 
 
 def a_writer_removes_cells_before_the_work(patch):
     early = "yield from Mutate('system', [RowMutation(task, deletes=each) for task, each in noted.items()])\n        "
-    edit(patch, TotalsCommitter, "_do", ("for done, tasks in", early + "for done, tasks in"))
+    edit(patch, TotalFollower, "_do", ("for done, tasks in", early + "for done, tasks in"))
 
 
 def cells_of_what_is_not_applied_are_removed(patch):
-    edit(patch, TotalsCommitter, "_note", ("if any(map(read_pending, tasks)):", "if False:"))
+    edit(patch, TotalFollower, "_note", ("if any(map(read_pending, tasks)):", "if False:"))
 
 
 def a_lease_is_removed(patch):
     freed = f"RowMutation(task, {{LEASE: freed}}, {REMOVED})"
     edit(
-        patch, TotalsCommitter, "_work", (freed, f"RowMutation(task, deletes={{**{REMOVED}, LEASE: freed.stamp}})")
+        patch, TotalFollower, "_work", (freed, f"RowMutation(task, deletes={{**{REMOVED}, LEASE: freed.stamp}})")
     )  # fmt: skip
 
 
 def an_entity_with_equal_totals_is_skipped(patch):
     edit(
         patch,
-        TotalsCommitter,
+        TotalFollower,
         "_show",
         ("if not draft.decided:", "if not draft.decided:\n        return None\n    if False:"),
     )
 
 
 def a_greatest_value_is_skipped_as_a_sum_is(patch):
-    edit(patch, TotalsCommitter, "_show", ("not any(each.extrema for each in groups) and ", ""))
+    edit(patch, TotalFollower, "_show", ("not any(each.extrema for each in groups) and ", ""))
 
 
 def a_listed_greatest_value_is_skipped_as_a_sum_is(patch):
-    edit(patch, TotalsCommitter, "_list", ("not listed.extrema and before == now and ", ""))
+    edit(patch, TotalFollower, "_list", ("not listed.extrema and before == now and ", ""))
 
 
 def a_group_with_equal_index_rows_is_skipped(patch):
     nothing = "if not puts and not derived.deletes:\n        return None\n    "
-    edit(patch, TotalsCommitter, "_list", ("version = next", nothing + "version = next"))
+    edit(patch, TotalFollower, "_list", ("version = next", nothing + "version = next"))
 
 
 def an_entity_that_is_not_there_is_not_fenced(patch):
-    edit(patch, TotalsCommitter, "_show", ("fenced - {seen.version} or", "True or"))
+    edit(patch, TotalFollower, "_show", ("fenced - {seen.version} or", "True or"))
 
 
 def a_deleted_entity_is_not_fenced(patch):
     seen = "fenced - {seen.version} or"
-    edit(patch, TotalsCommitter, "_show", (seen, f"{seen} seen.root.emitted is not None or"))
+    edit(patch, TotalFollower, "_show", (seen, f"{seen} seen.root.emitted is not None or"))
 
 
 def a_total_is_put_whatever_the_version(patch):
-    whole = TotalsCommitter._swap_root
+    whole = Journal.swap_root
 
     def put(self, seen, cells, commit):
         if BODY in cells and cells[BODY].stamp < cells[VERSION].stamp:  # the entity's own fields stay
@@ -159,11 +168,11 @@ def a_total_is_put_whatever_the_version(patch):
             return True
         return (yield from whole(self, seen, cells, commit))
 
-    patch.setattr(TotalsCommitter, "_swap_root", put)
+    patch.setattr(Journal, "swap_root", put)
 
 
 def index_rows_of_former_numbers_stay(patch):
-    edit(patch, TotalsCommitter, "_list", ("[place for place in before if place not in now]", "[]"))
+    edit(patch, TotalFollower, "_list", ("[place for place in before if place not in now]", "[]"))
 
 
 BY_SEED = {

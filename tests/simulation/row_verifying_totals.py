@@ -186,7 +186,7 @@ class Planted:
             simulation._land()
         simulation.now += 60_000
         run = simulation._driver.run
-        run(simulation._committer.recover(patience=0.0), Trace())
+        run(simulation._committer.recovery.recover(patience=0.0), Trace())
         if not self._repairs:
             check_found(run(verification(simulation.operations, VerifyOptions()), Trace()), self._planted)
         found = run(repair(simulation.operations, VerifyOptions()), Trace())

@@ -16,7 +16,7 @@ from oneread.testing.steps import CIPHER, DeleteStep, PatchStep, SaveStep
 from oneread.transactions import row_log
 from oneread.transactions.change_log import COLUMN
 from oneread.transactions.intents import Intents
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.journal import Journal
 from tests.simulation import row_feeds
 from tests.simulation.feed_models import Membership, Post
 from tests.simulation.row_mutations import edit
@@ -148,7 +148,7 @@ ADDED = "    yield from self.logs.add(logged)\n"
 def an_entry_comes_before_its_rows(patch):
     edit(
         patch,
-        RowCommitter,
+        Journal,
         "apply",
         (ADDED, ""),
         ("    if together:", f"{ADDED}    if together:"),
@@ -158,7 +158,7 @@ def an_entry_comes_before_its_rows(patch):
 def an_entry_comes_after_the_intents_are_cleared(patch):
     edit(
         patch,
-        RowCommitter,
+        Journal,
         "apply",
         (ADDED, ""),
         ("    markers = ", f"{ADDED}    markers = "),

@@ -8,8 +8,8 @@ from oneread import add
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance, Fate
 from oneread.testing.steps import DeleteStep, PatchStep, SaveAllStep, SaveStep, Step, TransactStep, UpsertStep
+from oneread.transactions.journal import left_tasks
 from oneread.transactions.leases import LeaseHolder
-from oneread.transactions.row_apply import left_tasks
 from oneread.transactions.row_tasks import PageSizes, RowTaskRunner
 from tests.simulation.schema import WORLD, Buyer, City, Customer, Home, Land, Product, Purchase, Region, Sold
 from tests.simulation.world import ACTS, KEPT, PENDING, READS, STEPS, WRITERS, WRITES, beginning, bought
@@ -55,7 +55,7 @@ class RecoverStep(Step, frozen=True):
         return "recover"
 
     def plan(self, operations):
-        return operations.committer.recover(patience=0.0)
+        return operations.committer.recovery.recover(patience=0.0)
 
 
 class ForgetStep(Step, frozen=True):
@@ -65,7 +65,7 @@ class ForgetStep(Step, frozen=True):
         return "forget"
 
     def plan(self, operations):
-        operations.committer._later.clear()
+        operations.committer.completion._later.clear()
         yield from ()
 
 
@@ -76,7 +76,7 @@ class IncludeStep(Step, frozen=True):
         return "include"
 
     def plan(self, operations):
-        waiting = [key for each in operations.committer._later for key in left_tasks(each)]
+        waiting = [key for each in operations.committer.completion._later for key in left_tasks(each)]
         return operations.outbox.include(waiting)
 
 

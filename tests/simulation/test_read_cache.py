@@ -27,7 +27,7 @@ from oneread.plans.trace import Trace
 from oneread.store.cache import CACHE_REQUESTS, CacheFetch, CacheFill, CacheReplace
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import RowRange
-from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions.row_system import RowSystem
 
 RIGHT = 80
 FEW = 20
@@ -132,7 +132,7 @@ class Process:
 
     def __init__(self, world, kind):
         self.world = world
-        self.operations = world.driver.run(opened(SCHEMA, read_only=False, committer=RowRecovery()), Trace())
+        self.operations = world.driver.run(opened(SCHEMA, read_only=False, committer=RowSystem()), Trace())
         self.reads = kind(depth_of(self.operations.catalog), b"key", MAX_AGE, lambda: world.now / 1000)
         self.reads.world, self.reads.process = world, self
         self.plan = self.asked = self.run = None

@@ -75,7 +75,7 @@ def begin_again():
             db.save(Member(number=number))
             db.save(membership(1, number))
         db.save(post(1))
-        feeds = db.operations.committer.feeds
+        feeds = db.operations.committer.views.feeds
         (feed,) = feeds._of_items.values()
         ((item, _row),) = db.run(Scan("views", RowRange.under(feed.items), 2).__iter__())
         first, second = [key for key, _row in db.run(Scan("views", RowRange.under(feed.members), 3).__iter__())]

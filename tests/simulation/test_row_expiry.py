@@ -13,7 +13,8 @@ from oneread.plans.trace import Trace
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.simulator import JUMPS, START, Violation
 from oneread.testing.steps import PatchStep, SaveAllStep, SaveStep, SweepStep
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.copy_follower import CopyFollower
+from oneread.transactions.holds import Holds
 from tests.simulation.row_world import Harmless, RecoverStep, Switching, switches, work_of
 from tests.simulation.test_expiry import SCHEMA, Lock, Session, User, Who, programs
 
@@ -117,7 +118,7 @@ def test_an_owner_that_keeps_what_has_expired_is_found(monkeypatch):
         yield from ()
         return False
 
-    monkeypatch.setattr(RowCommitter, "_has_expired", keep)
+    monkeypatch.setattr(CopyFollower, "_expire", keep)
     assert living(switched("two take over", "a", ())) == set()
 
 
@@ -127,6 +128,6 @@ def test_a_value_that_is_taken_while_its_owner_keeps_it_is_found(monkeypatch):
     def forget(*_given):
         yield from ()
 
-    monkeypatch.setattr(RowCommitter, "_refuse_held", forget)
+    monkeypatch.setattr(Holds, "_refuse_held", forget)
     with pytest.raises(Violation):
         switched("two take over", "a", ())

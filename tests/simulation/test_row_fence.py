@@ -12,10 +12,11 @@ from oneread.evolution.backfill import Backfill
 from oneread.evolution.backfill_position import BackfillPosition
 from oneread.evolution.leased_fence import LeasedFence
 from oneread.store.rows import REMOVED
-from oneread.transactions import row_recovery
+from oneread.transactions import journal_recovery
+from oneread.transactions.journal import Journal
+from oneread.transactions.journal_recovery import PATIENCE, Recovery
+from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.root import BODY
-from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.row_recovery import PATIENCE, RowRecovery
 from tests.simulation.row_fence import RowFence, Wrong
 from tests.simulation.row_mutations import edit
 from tests.simulation.stored_seeds import check_stored_seed
@@ -70,37 +71,37 @@ def a_lease_counts_from_the_end_of_the_read(patch):
 
 
 def the_lease_is_not_looked_at_before_the_commit(patch):
-    patch.setattr(RowCommitter, "_hold_lease", lambda _self: iter(()))
+    patch.setattr(Journal, "_hold_lease", lambda _self: iter(()))
 
 
 def older_programs_are_not_waited_for(patch):
-    patch.setattr(row_recovery, "END_SECONDS", 0.0)
+    patch.setattr(journal_recovery, "END_SECONDS", 0.0)
 
 
 def the_wait_leaves_out_the_drift_of_clocks(patch):
-    patch.setattr(row_recovery, "END_SECONDS", row_recovery.LEASE_SECONDS)
+    patch.setattr(journal_recovery, "END_SECONDS", journal_recovery.LEASE_SECONDS)
 
 
 def the_journal_is_not_looked_at(patch):
-    edit(patch, RowRecovery, "end_older", ("    yield from self.recover(patience=0.0)", "    pass"))
+    edit(patch, Recovery, "end_older", ("    yield from self.recover(patience=0.0)", "    pass"))
 
 
 def young_markers_are_left_alone(patch):
-    edit(patch, RowRecovery, "end_older", ("patience=0.0", f"patience={PATIENCE}"))
+    edit(patch, Recovery, "end_older", ("patience=0.0", f"patience={PATIENCE}"))
 
 
-UNMARKED = "[now] if change.likely_derives else []", "[]"
+UNMARKED = "[now] if any(change.likely_derives for change in changes) else []", "[]"
 MADE = "if before.body is None:"
 
 
 def who_makes_an_entity_leaves_no_marker(patch):
-    edit(patch, RowCommitter, "_may_lack", (MADE, f"{MADE}\n        return False\n    if False:"))
-    edit(patch, RowCommitter, "_attempt", UNMARKED)
+    edit(patch, Pipeline, "_may_lack", (MADE, f"{MADE}\n        return False\n    if False:"))
+    edit(patch, Pipeline, "_begin", UNMARKED)
 
 
 def what_a_record_covers_does_not_count(patch):
-    compared = "return self._recorded.covered(before) != self._recorded.covered(after)"
-    edit(patch, RowCommitter, "_may_lack", (compared, "return False"))
+    compared = "return self.recorded.covered(before) != self.recorded.covered(after)"
+    edit(patch, Pipeline, "_may_lack", (compared, "return False"))
 
 
 def a_schema_that_cuts_off_changes_at_once(patch):

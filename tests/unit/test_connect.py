@@ -326,4 +326,4 @@ def test_stores_of_one_process_share_nothing_that_recovery_remembers(monkeypatch
         connect("memory://?span=row", SCHEMA).close()
     first, second = committers
     assert first is not second
-    assert first.logs is not second.logs
+    assert first.journal.logs is not second.journal.logs

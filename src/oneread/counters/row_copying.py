@@ -28,7 +28,7 @@ from oneread.transactions.intents import encode_version
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.refusals import ENDING, PartRefused
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.unit_of_work import CounterRows
 
 _STATE_BYTES: Final = 7
@@ -38,9 +38,9 @@ _STATE_BYTES: Final = 7
 class RowCounterCopier(CounterCopier):
     """That of stores that change one row at a time: one counter after the other."""
 
-    def __init__(self, committer: TotalsCommitter, sources: CounterSources) -> None:
+    def __init__(self, committer: RowCommitter, sources: CounterSources) -> None:
         super().__init__(sources)
-        self._totals = committer
+        self._totals = committer.totals
 
     def since(self, mark: Row) -> int:
         return first_marked(mark)

@@ -46,8 +46,8 @@ from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import ATTEMPTS, backoff
 from oneread.store.requests import CheckAndMutate, Increment, Read, Scan
+from oneread.transactions.journal import new_commit
 from oneread.transactions.lost_answers import LOOKS, surely
-from oneread.transactions.row_apply import new_commit
 
 LASTING_SECONDS: Final = 30.0
 """For so long a process adds by the settings that it has read: others may have changed them meanwhile."""

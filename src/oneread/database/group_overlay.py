@@ -8,10 +8,10 @@ from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.rows import Cell, Row
 from oneread.transactions.commit import Basis, Change
+from oneread.transactions.drafts import GroupDraft, LostRace
 from oneread.transactions.intents import encode_version
 from oneread.transactions.root import VERSION
-from oneread.transactions.row_commits import LostRace
-from oneread.transactions.row_groups import GroupCommitter, GroupDraft
+from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_time import OPERATION
 
 T = TypeVar("T")
@@ -24,9 +24,9 @@ class GroupOverlay:
     commit compares the root's version alone.
     """
 
-    def __init__(self, committer: GroupCommitter) -> None:
+    def __init__(self, committer: RowCommitter) -> None:
         self.is_lost = False
-        self._committer = committer
+        self._pipeline = committer.pipeline
         self._draft: GroupDraft | None = None
 
     def has(self, key: bytes) -> bool:
@@ -34,28 +34,28 @@ class GroupOverlay:
 
     def _open(self, group: bytes, now: int) -> Plan[GroupDraft]:
         if self._draft is None:
-            self._draft = yield from self._in_time(self._committer.open(group, now))
+            self._draft = yield from self._in_time(self._pipeline.open(group, now))
         return self._draft
 
     def _in_time(self, plan: Plan[T]) -> Plan[T]:
         """A plan that may finish commits which it meets (rule P1)."""
-        return in_time(plan, self._committer.clock, OPERATION)
+        return in_time(plan, self._pipeline.journal.clock, OPERATION)
 
     def _unless_lost(self, draft: GroupDraft, plan: Plan[T]) -> Plan[T]:
         try:
             return (yield from self._in_time(plan))
         except LostRace:
             self.is_lost = True
-            raise self._committer.changed_meanwhile(draft.seen.key) from None
+            raise self._pipeline.changed_meanwhile(draft.seen.key) from None
 
     def read(self, key: bytes, now: int) -> Plan[Row | None]:
-        draft = yield from self._open(self._committer.group_of(key), now)
-        yield from self._unless_lost(draft, self._committer.read_children(draft, [key]))
+        draft = yield from self._open(self._pipeline.recorded.group(key), now)
+        yield from self._unless_lost(draft, self._pipeline.read_children(draft, [key]))
         return draft.rows[key]
 
     def decide(self, change: Change, now: int) -> Plan[None]:
-        draft = yield from self._open(self._committer.group(change), now)
-        yield from self._unless_lost(draft, self._committer.load(draft, [change], None))
+        draft = yield from self._open(self._pipeline.group(change), now)
+        yield from self._unless_lost(draft, self._pipeline.load(draft, [change]))
         draft.decide(change)
 
     def basis(self, now: int) -> Basis:

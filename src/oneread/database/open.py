@@ -34,7 +34,7 @@ from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.system_rows import NATIVE_SYSTEM, NativeSystem
 
 if TYPE_CHECKING:
-    from oneread.transactions.row_recovery import RowRecovery
+    from oneread.transactions.row_system import RowSystem
 
 _NEWER: Final = "this store has a newer schema; start the newer program, or go back with `oneread migrate rollback`"
 
@@ -56,10 +56,10 @@ def opened(
     SchemaMismatch, with nothing written, where the schema does not fit the one in the store, or changes it and may not,
     and for a store of another format; Unsupported where a store that changes one row at a time cannot keep the schema.
     """
-    by_row = None if isinstance(committer, NativeSystem) else cast("RowRecovery", committer)
+    by_row = None if isinstance(committer, NativeSystem) else cast("RowSystem", committer)
     if by_row is not None:
         refuse_unsupported(schema.unstored())
-    read_at = 0.0 if by_row is None else by_row.clock()
+    read_at = 0.0 if by_row is None else by_row.journal.clock()
     stored = yield from stored_schema()
     declared = schema.declared()
     fitting = _seen_before(stored, declared)
@@ -91,7 +91,7 @@ def opened(
         from oneread.evolution.leased_fence import LeasedFence  # noqa: PLC0415 - only stores of one row need it
 
         known = LeasedFence(catalog, fitting.version, fence(stored), building, read_at)
-        known.clock = by_row.clock
+        known.clock = by_row.journal.clock
     return Operations(catalog, known, schema, spans_rows=by_row is None, grace=grace)
 
 

@@ -23,8 +23,8 @@ from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, RowMutation, RowRange, Table
 from oneread.transactions import outbox
+from oneread.transactions.holds import RecordedKeys
 from oneread.transactions.intents import SeenRow, read_root
-from oneread.transactions.row_holds import RecordedKeys
 from oneread.transactions.row_time import LEAST_GRACE
 from oneread.transactions.unit_of_work import VALUE
 

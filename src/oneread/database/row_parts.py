@@ -25,38 +25,45 @@ from oneread.feeds.row_following import row_feeds_of
 from oneread.feeds.row_merging import row_group_reader
 from oneread.store.limits import ROW_HOLDERS
 from oneread.transactions.group_shards import GroupShards
-from oneread.transactions.row_pages import PagesCommitter
+from oneread.transactions.journal import Journal
+from oneread.transactions.pipeline import DeclaredViews
+from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
 
 
 def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int | None) -> StoreParts:
     """The parts; `inline` is the schema's, `grace` how long removed rows stay, in seconds, None for good."""
+    assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
+    journal = Journal(catalog.name_of, fence.clock)
+    journal.lease = fence
 
     def clock() -> float:
-        return committer.clock()
+        return journal.clock()
 
     cells, feeds = LaidCopies(catalog), row_feeds_of(catalog, clock)
-    follow = followers(catalog)._replace(cells=cells)
-    committer = PagesCommitter(
-        catalog.name_of, follow, RecordedPointers(catalog.group_of), min(inline, ROW_HOLDERS), catalog.claim_facts
+    views = DeclaredViews(
+        followers=followers(catalog)._replace(cells=cells),
+        recorded=RecordedPointers(catalog.group_of),
+        claim_facts=catalog.claim_facts,
+        inline=min(inline, ROW_HOLDERS),
+        feeds=feeds,
+        shards=GroupShards(catalog.shards),
+        read_counter=show_counter,
     )
-    assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
-    committer.lease, committer.clock = fence, fence.clock
-    committer.feeds, committer.shards = feeds, GroupShards(catalog.shards)
-    committer.read_counter = show_counter
+    committer = RowCommitter(journal, views)
     tasks = RowTaskRunner(committer, standing=fence.standing, writes_alone=fence.writes_alone)
     return StoreParts(
-        committer,
-        tasks,
-        partial(GroupOverlay, committer),
-        feeds,
-        RowCounters(),
-        RowTokenSweeper(),
-        CacheFirstCommitter(committer),
-        RowCounterCopier(committer, catalog.counters),
-        cells,
-        None if grace is None else partial(Purge, catalog, RecordedPointers(), grace),
-        committer.apply_later,
-        row_group_reader,
-        Recoverer(committer, fence, tasks.leases),
+        committer=committer,
+        outbox=tasks,
+        new_overlay=partial(GroupOverlay, committer),
+        own_writes=feeds,
+        counters=RowCounters(),
+        counter_sweeper=RowTokenSweeper(),
+        cache_counters=CacheFirstCommitter(committer),
+        copies=RowCounterCopier(committer, catalog.counters),
+        cells=cells,
+        begin_purge=None if grace is None else partial(Purge, catalog, RecordedPointers(), grace),
+        apply_later=committer.completion.apply_later,
+        group_reader=row_group_reader,
+        recoverer=Recoverer(committer, fence, tasks.leases),
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from oneread.database.operations import Operations
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
-from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_commits import RowCommitter
 from oneread.verify.repair import Repaired
 from oneread.verify.report import Report
 from oneread.verify.row_repair import RowRepairer, drop_rows
@@ -30,6 +30,6 @@ def drop_faults(operations: Operations, faults: Sequence[Fault]) -> Plan[tuple[F
     return drop_rows(operations.catalog, operations.cells, _committer(operations), faults)
 
 
-def _committer(operations: Operations) -> TotalsCommitter:
-    assert isinstance(operations.committer, TotalsCommitter), "the committer of such stores"
+def _committer(operations: Operations) -> RowCommitter:
+    assert isinstance(operations.committer, RowCommitter), "the committer of such stores"
     return operations.committer

@@ -76,12 +76,12 @@ def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool)
     }
     counters = NativeCounters(committer)
     return StoreParts(
-        committer,
-        TaskRunner(committer, handlers, standing=fence.standing),
-        partial(SpanningOverlay, committer, catalog, portable=portable),
-        OwnWrites(committer, feeds),
-        counters,
-        TokenSweeper(committer, counters),
-        CacheFirstCommitter(committer),
-        NativeCopier(committer, catalog.counters),
+        committer=committer,
+        outbox=TaskRunner(committer, handlers, standing=fence.standing),
+        new_overlay=partial(SpanningOverlay, committer, catalog, portable=portable),
+        own_writes=OwnWrites(committer, feeds),
+        counters=counters,
+        counter_sweeper=TokenSweeper(committer, counters),
+        cache_counters=CacheFirstCommitter(committer),
+        copies=NativeCopier(committer, catalog.counters),
     )

@@ -17,7 +17,7 @@ from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Row
-from oneread.transactions.row_recovery import LEASE_SECONDS
+from oneread.transactions.journal_recovery import LEASE_SECONDS
 from oneread.transactions.system_rows import SCHEMA_ROW
 
 

@@ -42,6 +42,12 @@ UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 VALUE: Final = b"d:b"
 """The one column of rows that are not root rows: index rows, sums, claims, tasks."""
 
+WRITES: Final = b"m:w"
+"""The column that grows with each change of a row, and that each change compares: a value may come again.
+
+Only on stores that change one row at a time.
+"""
+
 
 class Cell(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One value of a row and the stamp it was written with."""

@@ -38,8 +38,8 @@ from oneread.transactions.intents import JOURNAL, ChildRow, marked_root, read_ro
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, VERSION
-from oneread.transactions.row_followers import FollowingCommitter
-from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.sequences import NumberSequence, last_number
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE
@@ -146,15 +146,15 @@ class RowSimulation(Simulation):
         hides: Deletes = "hide" if chance.randrange(2) else "remove"
         engine = OneRowMemoryEngine(deletes or hides)
         super().__init__(seed, schema, engine, fates, policy)
-        self._committer.clock = lambda: self.now / 1000
-        self._committer.kept_tokens = 0
+        self._committer.journal.clock = lambda: self.now / 1000
+        self._committer.journal.kept_tokens = 0
         self._late: list[tuple[Request[Any], str]] = []
         self._committed: set[tuple[str, bytes]] = set()
         self._steps_done: set[str] = set()
         self._lateness = chance
 
     def _open(self, schema: Schema) -> Any:
-        operations = self._driver.run(opened(schema, read_only=False, committer=RowRecovery()), Trace())
+        operations = self._driver.run(opened(schema, read_only=False, committer=RowSystem()), Trace())
         operations.outbox.leases = LeaseHolder(clock=lambda: self.now / 1000, new_owner=lambda: "the last worker")
         return operations
 
@@ -162,8 +162,8 @@ class RowSimulation(Simulation):
         return Audit(LogicalRows(self.engine, self.operations.catalog), self.operations)
 
     @property
-    def _committer(self) -> FollowingCommitter:
-        assert isinstance(self.operations.committer, FollowingCommitter)
+    def _committer(self) -> RowCommitter:
+        assert isinstance(self.operations.committer, RowCommitter)
         return self.operations.committer
 
     def prepare(self, *steps: Step) -> None:
@@ -269,7 +269,7 @@ class RowSimulation(Simulation):
 
     def _rest(self) -> None:
         self.now += 60_000
-        self._driver.run(self._committer.recover(patience=0.0), Trace())
+        self._driver.run(self._committer.recovery.recover(patience=0.0), Trace())
         for _ in range(_ROUNDS):
             self.now += 20_000
             if self._driver.run(self.operations.drain_step(50), Trace()) is TaskStepResult.IDLE:

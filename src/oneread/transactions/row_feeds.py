@@ -18,7 +18,7 @@ from oneread.store.rows import RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.intents import Intents
-from oneread.transactions.row_apply import Committed
+from oneread.transactions.journal import Committed
 from oneread.transactions.unit_of_work import VALUE
 
 

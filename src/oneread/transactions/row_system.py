@@ -15,6 +15,7 @@ from oneread.store.engine import RowTransaction
 from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate, Read, Scan
 from oneread.store.rows import (
     REMOVED,
+    WRITES,
     Cell,
     Families,
     Row,
@@ -24,14 +25,13 @@ from oneread.store.rows import (
     living,
 )
 from oneread.transactions.intents import encode_version
+from oneread.transactions.journal import Journal
+from oneread.transactions.journal_recovery import Recovery
 from oneread.transactions.lost_answers import pause_for_answer
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE, later
 
 T = TypeVar("T")
-
-WRITES: Final = b"m:w"
-"""The column that grows with each change of a row, and that each change compares: a value may come again."""
 
 REPAIRED: Final = b"m:r"
 """The column of a sum's row that names its last repair."""
@@ -78,7 +78,14 @@ def _shown(row: Row | None, families: Families) -> Row | None:
 
 
 class RowSystem:
-    """Each change is a compare-and-set of the one row that it changes."""
+    """Each change is a compare-and-set of the one row that it changes. `recovery` is of commits in the `journal`."""
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self.journal = Journal() if journal is None else journal
+        self.recovery = Recovery(self.journal)
+
+    def end_older(self) -> Plan[None]:
+        return self.recovery.end_older()
 
     def together(self, run: Callable[[CountedStore], T], swaps: Sequence[Swap] = ()) -> Plan[T]:
         """Looks at the rows to swap, runs a function that may change one row, and swaps; again while others change it.
@@ -91,12 +98,7 @@ class RowSystem:
             result, rows = yield from Separately(lambda store: _buffered(run, store, swaps))
             if len(rows.written) > 1:
                 raise Unsupported(_ONE, rows=[key for _table, key in rows.written])
-            for (table, key), row in rows.written.items():
-                if (table, key) not in rows.seen:
-                    rows.seen[table, key] = (yield from Read(table, [key], "dm"))[0]
-                if not (yield from _replace(table, key, rows.seen[table, key], row)):
-                    break
-            else:
+            if (yield from _write(rows)):
                 for each in swaps:
                     if each.wanted != each.seen:
                         yield from self.swap(each)
@@ -162,6 +164,15 @@ def _buffered(run: Callable[[CountedStore], T], store: CountedStore, swaps: Sequ
         rows.read("system", [_row_of(each)])
         _check(each, rows.seen["system", _row_of(each)])
     return run(store.over(rows)), rows
+
+
+def _write(rows: _BufferedRows) -> Plan[bool]:
+    """Writes the one row that a function changed, if it changed one; False where that was changed meanwhile."""
+    for place, row in rows.written.items():
+        table, key = place
+        seen = rows.seen[place] if place in rows.seen else (yield from Read(table, [key], "dm"))[0]
+        return (yield from _replace(table, key, seen, row))
+    return True
 
 
 def _replace(table: Table, key: bytes, seen: Row | None, wanted: Row | None) -> Plan[bool]:

@@ -23,8 +23,9 @@ from oneread.transactions.leases import LEASE, Lease, LeaseHolder
 from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
 from oneread.transactions.outbox import group_root
 from oneread.transactions.refusals import PartRefused, tell_apart
-from oneread.transactions.row_rollups import AskAlone, TotalsCommitter
+from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.tasks import Draining, TaskStepResult
+from oneread.transactions.total_follower import AskAlone
 from oneread.transactions.unit_of_work import VALUE, later
 
 LOOK_SECONDS: Final = 1.0
@@ -71,7 +72,7 @@ class RowTaskRunner:
 
     def __init__(
         self,
-        committer: TotalsCommitter,
+        committer: RowCommitter,
         leases: LeaseHolder | None = None,
         standing: AskStanding = unknown_standing,
         writes_alone: AskAlone = _never_alone,
@@ -85,13 +86,13 @@ class RowTaskRunner:
         self._looked = -LOOK_SECONDS
         self._retried: float | None = None
         self._failing: set[bytes] = set()  # tasks that the store failed in this turn of all tasks
-        self._other_feeds = OtherFeeds(committer.feeds.prefixes, standing)
+        self._other_feeds = OtherFeeds(committer.views.feeds.prefixes, standing)
 
     def step(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:
         """One batch of the first task that no other worker has; now and then, recovers what other programs left."""
         if (yield from self._apply_waiting(draining)):
             return TaskStepResult.DONE
-        yield from self._committer.renew_lease()
+        yield from self._committer.journal.renew_lease()
         looks = yield from self._look(draining)
         held = self._waits(draining)  # before the tasks are read: what it is about may end with one
         while True:
@@ -125,33 +126,33 @@ class RowTaskRunner:
                     return TaskStepResult.DONE
                 held = True
         result = TaskStepResult.IDLE
-        if looks or self._committer.shows_groups:
-            result = yield from self._committer.next_group(self.leases, self._writes_alone, self._failing)
+        if looks or self._committer.totals.shows_groups:
+            result = yield from self._committer.totals.next_group(self.leases, self._writes_alone, self._failing)
         return result or (TaskStepResult.HELD if held else result)
 
     def _apply_waiting(self, draining: Draining | None) -> Plan[bool]:
         """Applies what was acknowledged; whether that was a batch of its own, which a drain has once."""
-        applied = yield from self._committer.apply_waiting()
+        applied = yield from self._committer.completion.apply_waiting()
         if draining is None:
             return bool(applied)
         if draining.appliers is not None:
             return False
-        draining.appliers = self._committer.appliers
+        draining.appliers = self._committer.completion.appliers
         return bool(applied)
 
     def _look(self, draining: Draining | None) -> Plan[bool]:
         """Looks at the journal and recovers what was left in it, now and then, and while a drain waits for a commit."""
-        now = self._committer.clock()
+        now = self._committer.journal.clock()
         is_first = draining is not None and draining.markers is None
         wait = draining.wait if draining is not None and draining.markers else LOOK_SECONDS
         looks = is_first or now - self._looked >= wait
         if looks:
-            yield from self._committer.recover()
+            yield from self._committer.recovery.recover()
             self._looked = now
             if draining is not None:
-                markers = self._committer.waiting_markers
+                markers = self._committer.recovery.waiting_markers
                 markers = markers if draining.markers is None else draining.markers & markers
-                draining.markers = yield from self._committer.of_commits(markers)
+                draining.markers = yield from self._committer.recovery.of_commits(markers)
                 draining.wait = min(LOOK_SECONDS, 1.5 * draining.wait)
         return looks
 
@@ -164,9 +165,9 @@ class RowTaskRunner:
 
     def _waits(self, draining: Draining | None) -> bool:
         """Whether commits are under way that a drain waits for; without one, whether there are any."""
-        appliers = self._committer.appliers
+        appliers = self._committer.completion.appliers
         if draining is None:
-            return bool(self._committer.waiting_markers or appliers)
+            return bool(self._committer.recovery.waiting_markers or appliers)
         return bool(draining.markers or not appliers.isdisjoint(draining.appliers or ()))
 
     def _newest(self, key: bytes) -> Plan[tuple[bytes, Row] | None]:
@@ -198,7 +199,7 @@ class RowTaskRunner:
         try:
             last = yield from tell_apart(partial(self._follow, row, cursor, batch))
         except PartRefused as refused:
-            yield from self._committer.set_aside(source, b"", refused.error)
+            yield from self._committer.copies.set_aside(source, b"", refused.error)
             last = None
         stamp = _stamp(row.get(LEASE), now)
         cell = Cell(_encode(mine), stamp)
@@ -213,7 +214,7 @@ class RowTaskRunner:
 
     def _follow(self, task: Row, cursor: bytes, batch: int) -> Plan[bytes | None]:
         """Lets the next holders of a source, or entries of a feed's row, follow; the last one, None at the end."""
-        committer, source = self._committer, outbox.read_task(task).source
+        copies, source = self._committer.copies, outbox.read_task(task).source
         if outbox.kind_of(source) == outbox.FEED:
             if (yield from self._other_feeds.is_over(outbox.task_key(source))):
                 return None
@@ -222,10 +223,10 @@ class RowTaskRunner:
         for size in (batch, *(self._sizes.batches * batch for _ in range(self._sizes.pages - 1))):
             rest = within.behind(cursor) if cursor >= within.start else within
             found = yield from Scan("views", rest, size)
-            has_all, is_plain = len(found) < size, len(committer.leaves_of(source, found)) == len(found)
+            has_all, is_plain = len(found) < size, len(copies.leaves_of(source, found)) == len(found)
             if not is_plain and len(found) > batch:  # a commit for each holder: those of a batch are enough
                 found, has_all = found[:batch], False
-            yield from committer.follow_page(source, found)
+            yield from copies.follow_page(source, found)
             if has_all:
                 return None
             cursor = found[-1][0]
@@ -238,12 +239,12 @@ class RowTaskRunner:
         given: bytes | None = cursor
         for _ in range(self._sizes.pages):
             if given is not None:
-                given = yield from self._committer.feeds.follow(row, given, self._sizes.batches * batch)
+                given = yield from self._committer.views.feeds.follow(row, given, self._sizes.batches * batch)
         return given
 
     def finish_waiting(self) -> Plan[None]:
         """Finishes what is in the journal, and does tasks until none is left; waits for those of other workers."""
-        yield from self._committer.recover(patience=0.0)
+        yield from self._committer.recovery.recover(patience=0.0)
         draining = Draining(frozenset())
         while (result := (yield from self.step(outbox.BATCH, draining))) is not TaskStepResult.IDLE:
             if result is TaskStepResult.HELD:
@@ -263,7 +264,7 @@ class RowTaskRunner:
 
     def _may_retry(self, draining: Draining | None) -> bool:
         """Whether it is time to look at what is set aside: at the end of a drain, and now and then."""
-        now = self._committer.clock()
+        now = self._committer.journal.clock()
         if self._retried is None:
             self._retried = now
         if draining is None and now - self._retried < RETRY_SECONDS:
@@ -290,7 +291,7 @@ class RowTaskRunner:
         Raises:
             StaleCopies: the tasks have ended, and holders are set aside.
         """
-        if not (yield from self._committer.has_applied(tasks)):
+        if not (yield from self._committer.completion.has_applied(tasks)):
             return False
         for task in tasks:
             if read_pending(task) is not None:
@@ -310,18 +311,18 @@ class RowTaskRunner:
                 if each is not None:
                     raise StaleCopies(
                         "copies could not be updated from their source; their holders are set aside: db.set_aside()",
-                        holders=[self._committer.name_of(each.holder or each.source)],
+                        holders=[self._committer.journal.name_of(each.holder or each.source)],
                         reason=f"{each.error}: {each.message}",
                     )
         return True
 
     def include(self, tasks: Sequence[bytes]) -> Plan[None]:
         """One request for each commit, and what applying it needs."""
-        return self._committer.include(tasks)
+        return self._committer.completion.include(tasks)
 
     def free(self) -> Plan[None]:
         """Applies what was acknowledged; leases end by themselves."""
-        yield from self._committer.apply_waiting()
+        yield from self._committer.completion.apply_waiting()
 
 
 def _held(row: Row) -> TaskLease | None:

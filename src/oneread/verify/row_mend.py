@@ -21,21 +21,21 @@ from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
 from oneread.store.keys import kind_part, source_part
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation, Table
+from oneread.store.rows import REMOVED, WRITES, Cell, Row, RowMutation, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import entries_from, last_entry, number_cell, owning_log, row_by_entries
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.deltas import Delta, Number, amounts_by_row, decode_amounts, encode_amounts
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.intents import USED, USED_BY_CELLS, ChildRow, Intents, encode_version, read_root
+from oneread.transactions.journal import TOKENS, has_unreadable_tokens, new_commit
 from oneread.transactions.lost_answers import pause_for_answer
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.refusals import PartRefused
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
-from oneread.transactions.row_apply import TOKENS, has_unreadable_tokens, new_commit
+from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_feeds import noted
-from oneread.transactions.row_rollups import TotalsCommitter
-from oneread.transactions.row_system import REPAIRED, WRITES
+from oneread.transactions.row_system import REPAIRED
 from oneread.transactions.sequences import counted, without_unreadable
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
@@ -64,11 +64,11 @@ class _Held(NamedTuple):
 class RowMender(RowRewriter):
     """Mends findings of one store, each by itself."""
 
-    def __init__(self, keyspaces: StoreKeyspaces, scanner: LogicalScanner, committer: TotalsCommitter) -> None:
+    def __init__(self, keyspaces: StoreKeyspaces, scanner: LogicalScanner, committer: RowCommitter) -> None:
         super().__init__(keyspaces, scanner, committer)
         self._reader = RowReader(keyspaces, scanner)
         self._groups = GroupMender(keyspaces, scanner, committer)
-        self._feeds = RowFeedMender(keyspaces, scanner, committer.feeds, self._commit_above)
+        self._feeds = RowFeedMender(keyspaces, scanner, committer.views.feeds, self._commit_above)
 
     def mend(self, findings: Sequence[Finding]) -> Plan[bool]:
         """Mends what is wrong with one entity or group, or one row of none; whether it is right now.
@@ -76,7 +76,7 @@ class RowMender(RowRewriter):
         Raises:
             OnereadError: the store refused it, or answered no more: what is left is found by the next verification.
         """
-        yield from self._committer.renew_lease()
+        yield from self._committer.journal.renew_lease()
         first = findings[0]
         view = first.fault.view
         if first.fault.table == "system":
@@ -118,7 +118,7 @@ class RowMender(RowRewriter):
 
         What its record lists goes with it, and its holders follow by a task.
         """
-        yield from self._committer.renew_lease()
+        yield from self._committer.journal.renew_lease()
         (row,) = yield from self._scanner.read_stored(fault.table, [fault.key])
         if row is None:
             return False
@@ -154,13 +154,13 @@ class RowMender(RowRewriter):
         seen, emitted = seen_row(held.group, held.stored), emitted_record.encode_record(deleted)
         is_child = key != held.group
         children = [ChildRow(key, None, emitted, 0, {}, fans_out=True)] if is_child else []
-        shards, amounts = self._committer.shards, amounts_by_row(taken.deltas)
+        shards, amounts = self._committer.views.shards, amounts_by_row(taken.deltas)
         deltas = {shards.row_of(group, held.group): encode_amounts(each) for group, each in amounts.items()}
         intents = Intents(
             version, {}, taken.deletes, deltas, not is_child, children=children, groups=[each.key for each in groups]
         )
         root = replace(seen.root, version=version) if is_child else Root(version, None, emitted)
-        return (yield from self._swap(held.stored, seen, root, noted(intents, self._committer.feeds)))
+        return (yield from self._swap(held.stored, seen, root, noted(intents, self._committer.views.feeds)))
 
     # What an entity says.
 
@@ -195,10 +195,10 @@ class RowMender(RowRewriter):
 
     def _hold(self, owner: bytes) -> Plan[_Held | None]:
         """An entity, with everything that its group's last commit wrote."""
-        group = self._committer.group_of(owner)
+        group = self._committer.pipeline.recorded.group(owner)
         (stored,) = yield from self._scanner.read_stored("roots", [group])
         if stored and not is_settled(stored) and VERSION in stored:
-            yield from self._committer.finish(read_root(group, stored))
+            yield from self._committer.journal.finish(read_root(group, stored))
             (stored,) = yield from self._scanner.read_stored("roots", [group])
         own = stored
         if owner != group:
@@ -235,7 +235,7 @@ class RowMender(RowRewriter):
         task = fans_out and not children
         shown = {place: puts[place] for place in places if place in puts}
         intents = Intents(version, shown, removed, task=task, children=children)
-        return root, noted(intents, self._committer.feeds)
+        return root, noted(intents, self._committer.views.feeds)
 
     def _record(self, owner: bytes, held: _Held) -> bytes:
         """What the entity emits; of one that cannot be read, what its record says."""
@@ -264,9 +264,9 @@ class RowMender(RowRewriter):
         if row is not None and self._keyspaces.owner_of("counts", claim, holder) is None:
             yield from self._delete([("counts", claim)])
         if is_wanted:
-            (stored,) = yield from self._scanner.read_stored("roots", [self._committer.group_of(owner)])
+            (stored,) = yield from self._scanner.read_stored("roots", [self._committer.pipeline.recorded.group(owner)])
             assert stored is not None, "it was committed just now"
-            yield from self._committer.claim(claim, owner, stored[VERSION].stamp)
+            yield from self._committer.pipeline.holds.claim(claim, owner, stored[VERSION].stamp)
 
     def _drop_unreadable(self, owner: bytes) -> Plan[list[bytes]]:
         """Removes cells of commits that cannot be read; returns the sources whose values are to be taken again.
@@ -285,7 +285,7 @@ class RowMender(RowRewriter):
     def _follow_source(self, finding: Finding, source: bytes) -> Plan[bool]:
         """Gives a holder a source's values, with every derived row that follows from them."""
         try:
-            yield from self._committer.take_again(source, finding.owner)
+            yield from self._committer.copies.take_again(source, finding.owner)
         except PartRefused as refused:
             reason = f"{type(refused.error).__name__}: {outbox.text_of(refused.error)}"
             raise stale_copies(finding, self._catalog.name_of(source), reason) from refused.error
@@ -388,7 +388,7 @@ class RowMender(RowRewriter):
             return (yield from self._scanner.read("system", [finding.fault.key])) == [None]
         yield from self._delete([("system", finding.fault.key)])
         if outbox.kind_of(source) == outbox.FOLLOW:
-            yield from self._committer.restart(source or b"\x00")
+            yield from self._committer.copies.restart(source or b"\x00")
         return True
 
 

@@ -52,10 +52,10 @@ class GroupMender(RowRewriter):
             return True
         entity_type = self._catalog.entity_types[self._catalog.kind_of(owner).layouts.class_of(body.value)]
         groups = entity_type.groups(owner, None)
-        yield from self._committer.show_again(owner, groups)
+        yield from self._committer.totals.show_again(owner, groups)
         keys = [outbox.aside_key(group_root(each.key), owner) for each in groups if each.counter is None]
         for key, before in zip(keys, (yield from Read("system", keys, "dm")), strict=True):
-            yield from self._committer.end_aside(key, before)
+            yield from self._committer.copies.end_aside(key, before)
         return True
 
     def list_again(self, root: bytes, findings: Sequence[Finding]) -> Plan[bool]:
@@ -65,17 +65,17 @@ class GroupMender(RowRewriter):
             Conflict: others commit it all the time.
         """
         named = [each.fault.key for each in findings if each.fault.table == "views"]
-        group = self._committer.group_at(group_of_root(root))
+        group = self._committer.totals.group_at(group_of_root(root))
         if group is None or group.indexes is None:
             return False
         for _ in range(ATTEMPTS):
             (stored,) = yield from self._scanner.read_stored("roots", [root])
             stored = stored or {}
             if not is_settled(stored):
-                yield from self._committer.finish(read_root(root, stored))
+                yield from self._committer.journal.finish(read_root(root, stored))
                 continue
             attempt = self._list(root, group, stored, named)
-            done = yield from in_time(attempt, self._committer.clock, OPERATION)
+            done = yield from in_time(attempt, self._committer.journal.clock, OPERATION)
             if done is not False:
                 return done is True
         raise Conflict("others change this group all the time; try again", group=self._catalog.name_of(root))
@@ -86,7 +86,7 @@ class GroupMender(RowRewriter):
         numbers = RowsAndGroups()
         try:
             listed = group._replace(extrema=tuple(group.indexes.extrema(group.key)))
-            yield from read_groups(numbers, root, [listed], self._committer.shards)
+            yield from read_groups(numbers, root, [listed], self._committer.views.shards)
             shown = group.indexes.rows(group.key, numbers.groups[group.key])
         except DAMAGED:
             return None
@@ -101,7 +101,7 @@ class GroupMender(RowRewriter):
             if place in shown and (row is None or shown_of(row) != shown[place])
         }
         gone = [place for place, row in zip(places, there, strict=True) if place not in shown and row]
-        intents = noted(Intents(version, puts, gone), self._committer.feeds)
+        intents = noted(Intents(version, puts, gone), self._committer.views.feeds)
         seen = seen_row(root, stored)._replace(used=numbers.shown[root])
         made = replace(seen.root, version=version, body=None, emitted=encode_listed(listed_digests(shown)), own=0)
         return (yield from self._swap(stored, seen, made, intents))

@@ -7,12 +7,11 @@ from typing import Final
 from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
-from oneread.store.rows import Table
+from oneread.store.rows import WRITES, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import says_last_entry
 from oneread.transactions.intents import JOURNAL
 from oneread.transactions.outbox import Task
-from oneread.transactions.row_system import WRITES
 from oneread.transactions.system_rows import RANGES
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks

@@ -17,7 +17,7 @@ from oneread.plans.in_time import OutOfTime
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress, no_progress
 from oneread.transactions.copy_cells import CopyCells
-from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_commits import RowCommitter
 from oneread.verify.drop import check_droppable
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.repair import Repairer
@@ -31,7 +31,7 @@ from oneread.verify.verify import Verification, VerifyOptions
 class RowRepairer(Repairer):
     """That of stores that change one row at a time: what is wrong with one entity is mended by itself."""
 
-    def __init__(self, catalog: Catalog, cells: CopyCells, committer: TotalsCommitter, options: VerifyOptions) -> None:
+    def __init__(self, catalog: Catalog, cells: CopyCells, committer: RowCommitter, options: VerifyOptions) -> None:
         super().__init__(catalog, options)
         self._cells = cells
         self._committer = committer
@@ -76,7 +76,7 @@ def _of_one(finding: Finding) -> tuple[bool, str, bytes]:
 
 
 def drop_rows(
-    catalog: Catalog, cells: CopyCells, committer: TotalsCommitter, faults: Sequence[Fault]
+    catalog: Catalog, cells: CopyCells, committer: RowCommitter, faults: Sequence[Fault]
 ) -> Plan[tuple[Fault, ...]]:
     """Removes what these faults are about; returns those of which something was removed. Raises as `drop`."""
     check_droppable(faults)

@@ -14,10 +14,10 @@ from oneread.store.requests import ABSENT, CheckAndMutate, Mutate
 from oneread.store.rows import Cell, Row, RowMutation, Table
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import Intents, SeenRow, committed_cells, encode_version, put_mark, read_root
+from oneread.transactions.journal import Committed, new_commit
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root
-from oneread.transactions.row_apply import Committed, new_commit
-from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.row_scanner import LogicalScanner
@@ -31,7 +31,7 @@ _VERSION_BYTES: Final = 8
 class RowRewriter:
     """Commits root rows again, and deletes rows of none."""
 
-    def __init__(self, keyspaces: StoreKeyspaces, scanner: LogicalScanner, committer: TotalsCommitter) -> None:
+    def __init__(self, keyspaces: StoreKeyspaces, scanner: LogicalScanner, committer: RowCommitter) -> None:
         self._keyspaces = keyspaces
         self._catalog: Catalog = keyspaces.catalog
         self._scanner = scanner
@@ -48,7 +48,7 @@ class RowRewriter:
             expected = ABSENT
         if not (yield from CheckAndMutate("roots", VERSION, expected, RowMutation(key, cells))):
             return False
-        yield from self._committer.apply(Committed(key, intents, {}, [root.version]))
+        yield from self._committer.journal.apply(Committed(key, intents, {}, [root.version]))
         return True
 
     def _strip(self, places: Sequence[bytes], rows: Iterable[Row | None]) -> Plan[None]:

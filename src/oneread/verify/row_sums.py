@@ -19,7 +19,7 @@ from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.deltas import Delta, Number, encode_amounts
 from oneread.transactions.group_shards import SHARDS
-from oneread.transactions.row_apply import has_unreadable_tokens
+from oneread.transactions.journal import has_unreadable_tokens
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.digest_pass import bucket_of
 from oneread.verify.keyspace import DAMAGED, amounts_of

@@ -44,7 +44,7 @@ from tests.unit.database.expiring import SCHEMA as EXPIRING
 from tests.unit.database.expiring import Nick, Session, User, Who
 from tests.unit.transactions.test_copy_cells import SCHEMA as COPIES
 from tests.unit.transactions.test_copy_cells import MadeBy, Maker, SoldBy, Thing
-from tests.unit.transactions.test_row_rollups import INDEXED, LISTED, PLAIN, Play, PlaysOf, Song
+from tests.unit.transactions.test_total_follower import INDEXED, LISTED, PLAIN, Play, PlaysOf, Song
 
 
 class Parent(Model[int]):
@@ -131,7 +131,7 @@ def test_the_bounds_of_feeds_and_logs_are_reached():
 
 
 def test_the_bounds_of_totals_are_reached():
-    """As exactly as tests/unit/transactions/test_row_rollups.py counts them."""
+    """As exactly as tests/unit/transactions/test_total_follower.py counts them."""
     found = [declared.of(schema, span="row").create(Play).requests for schema in (PLAIN, INDEXED, LISTED)]
     assert found == [13, 17, 20]
     assert declared.of(PLAIN, span="row").create(Song).requests == 5

@@ -18,11 +18,11 @@ from tests.properties.test_costs_of_groups import (
     User,
     Vote,
 )
-from tests.unit.transactions import test_row_groups
+from tests.unit.transactions import test_pipeline
 
 SCHEMA = Schema(*MODELS, *[each for each in VIEWS if each is not Titles])
 COSTS = declared.of(SCHEMA, span="row")
-PLAIN = Schema(test_row_groups.User, test_row_groups.Comment, test_row_groups.CommentsOfUser, test_row_groups.Scores)
+PLAIN = Schema(test_pipeline.User, test_pipeline.Comment, test_pipeline.CommentsOfUser, test_pipeline.Scores)
 
 
 @pytest.fixture
@@ -92,13 +92,13 @@ def test_bounds_of_comments_are_reached():
     """One, and ten in a transaction, of which each may add to another sum."""
     clock = Clock()
     with connect("memory://?span=row", PLAIN, workers=0, clock=clock) as db:
-        db.create(test_row_groups.User(name="ada"))
+        db.create(test_pipeline.User(name="ada"))
         clock.tick(1)
-        found = cost_of(db.create, test_row_groups.Comment(name="ada"))
-        bound = declared.of(PLAIN, span="row").create(test_row_groups.Comment)
+        found = cost_of(db.create, test_pipeline.Comment(name="ada"))
+        bound = declared.of(PLAIN, span="row").create(test_pipeline.Comment)
         assert (found.requests, found.rows, found.rounds) == (bound.requests, bound.rows, bound.rounds) == (9, 10, 6)
         clock.tick(1)
-        last = db.transact(lambda work: [work.create(test_row_groups.Comment(name="ada")) for _ in range(10)])[-1]
+        last = db.transact(lambda work: [work.create(test_pipeline.Comment(name="ada")) for _ in range(10)])[-1]
         several = declared.of(PLAIN, span="row").transact([bound] * 10)
         assert db.cost(last).requests == several.requests - 9
         assert db.cost(last).rounds == several.rounds == bound.rounds

@@ -13,7 +13,7 @@ from oneread.errors import OnereadError
 from oneread.plans.effects import Sleep
 from oneread.plans.retry import ATTEMPTS
 from oneread.store.requests import CheckAndMutate, Read, Scan
-from oneread.transactions import row_recovery
+from oneread.transactions import journal_recovery
 from oneread.transactions.unit_of_work import CounterRows
 from oneread.transfer.load import DumpReader, parse_head
 from tests.properties.pages_and_views import (
@@ -47,7 +47,7 @@ def db(url):
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch):
     """Older programs are closed, or at rest, when they are cut off."""
-    monkeypatch.setattr(row_recovery, "END_SECONDS", 0.0)
+    monkeypatch.setattr(journal_recovery, "END_SECONDS", 0.0)
 
 
 def marked(db):

@@ -111,7 +111,7 @@ def test_a_batch_says_what_is_stored(db):
 def test_dumps_leave_out_what_only_the_protocol_needs(db):
     """Deleted entities are tombstones there too; a row that only has a version is none."""
     committer = db.operations.committer
-    db.run(committer.fence(db.run(committer._finished(db.operations.root(Author, ("never",)))), 5))
+    db.run(committer.journal.fence(db.run(committer.journal.finished(db.operations.root(Author, ("never",)))), 5))
     db.save_all([Author(name="bob"), Book(title="a", author=Writer.of("ada"))])
     db.delete(Author, "bob")
     lines = []

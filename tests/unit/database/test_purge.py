@@ -18,8 +18,8 @@ from oneread.transactions import outbox
 from oneread.transactions.row_time import LEAST_GRACE
 from oneread.transactions.unit_of_work import VALUE
 from tests.unit.feeds.community import SCHEMA as COMMUNITY
+from tests.unit.transactions.test_pipeline import Author, Groups, Line, User
 from tests.unit.transactions.test_row_commits import Store, bought, failing, is_commit
-from tests.unit.transactions.test_row_groups import Author, Groups, Line, User
 
 GRACE_MS = 1000 * LEAST_GRACE
 

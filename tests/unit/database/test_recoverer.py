@@ -17,8 +17,9 @@ from oneread.plans.effects import Sleep
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Read, Scan
-from oneread.transactions import row_recovery
-from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions import journal_recovery
+from oneread.transactions.journal import Journal
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 from tests.unit.database.shop import SHOP, Customer
 
@@ -37,11 +38,11 @@ class Store:
     def open(self, schema=NEWER):
         """The verbs of a program."""
         spans_rows = self.driver.engine.capabilities.spans_rows
-        committer = NATIVE_SYSTEM if spans_rows else RowRecovery(clock=self.clock)
+        committer = NATIVE_SYSTEM if spans_rows else RowSystem(Journal(clock=self.clock))
         found = self.run(opened(schema, read_only=False, committer=committer))
         found.outbox.leases._clock = self.clock
         if not spans_rows:
-            found.fence.clock = found.committer.clock = self.clock
+            found.fence.clock = found.committer.journal.clock = self.clock
             found.fence._read_at = self.clock()
         return found
 
@@ -113,7 +114,7 @@ def test_a_lease_of_a_clock_that_is_ahead_is_over_once_it_was_seen_for_its_time(
 
 
 def test_programs_of_two_schemas_both_look(store, monkeypatch):
-    monkeypatch.setattr(row_recovery, "END_SECONDS", 0)
+    monkeypatch.setattr(journal_recovery, "END_SECONDS", 0)
     older = store.open(OLDER)
     newer = store.open()
     assert newer.fence.version > older.fence.version

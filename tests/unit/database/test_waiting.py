@@ -12,7 +12,7 @@ from oneread.errors import BudgetExceeded, Corrupt, InvalidCursor, OutcomeUnknow
 from oneread.plans import performer
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
-from oneread.transactions import row_commits, row_recovery
+from oneread.transactions import completion, journal_recovery
 from oneread.transactions.intents import JOURNAL, read_root
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import VALUE
@@ -138,7 +138,7 @@ def test_a_commit_that_another_thread_is_applying_is_not_done_yet(hasty):
     operations = hasty.db.operations
     hasty.drain()  # the next look at the journal comes later
     saved = hasty.save(thing())
-    other = operations.committer.apply_waiting()
+    other = operations.committer.completion.apply_waiting()
     next(other)
     assert hasty.run(operations.drain_step(1)) is TaskStepResult.HELD
     other.close()
@@ -150,12 +150,12 @@ def test_a_thread_that_was_interrupted_while_it_applied_keeps_no_other_waiting(h
     """A debugger or a traceback may keep its plan, so that it never ends; the commit is found in the journal."""
     committer = hasty.db.operations.committer
     saved = hasty.save(thing())
-    interrupted = committer.apply_waiting()
+    interrupted = committer.completion.apply_waiting()
     next(interrupted)
-    assert committer.appliers
-    later = committer.clock() + row_recovery.PATIENCE
-    monkeypatch.setattr(committer, "clock", lambda: later)
-    assert not committer.appliers
+    assert committer.completion.appliers
+    later = committer.journal.clock() + journal_recovery.PATIENCE
+    monkeypatch.setattr(committer.journal, "clock", lambda: later)
+    assert not committer.completion.appliers
     assert numbers(hasty.page(ThingsOfColor, "red", includes=saved)) == [1]
 
 
@@ -164,7 +164,7 @@ def test_a_drain_ends_while_others_write_all_the_time(url, db, wait, monkeypatch
     """At each of its looks other commits are in the journal, and others wait to be applied."""
     with connect(url, DECLARED, wait=wait, workers=0) as opened, connect(url, DECLARED, workers=0) as other:
         committer, under_way = opened.operations.committer, []
-        recover = committer.recover
+        recover = committer.recovery.recover
 
         def recover_beside_others(*given, **named):
             number = len(under_way)
@@ -185,7 +185,7 @@ def test_a_drain_ends_while_others_write_all_the_time(url, db, wait, monkeypatch
                 except StopIteration:
                     return
 
-        monkeypatch.setattr(committer, "recover", recover_beside_others)
+        monkeypatch.setattr(committer.recovery, "recover", recover_beside_others)
         opened.save(thing(2000))
         opened.drain()
         opened.run(opened.operations.outbox.finish_waiting())
@@ -210,7 +210,7 @@ def test_threads_that_apply_what_waits_share_it(url):
 
 
 def test_so_many_wait_and_no_more(hasty, monkeypatch):
-    monkeypatch.setattr(row_commits, "LATER", 2)
+    monkeypatch.setattr(completion, "LATER", 2)
     saved = [hasty.save(thing(number)) for number in range(3)]
     assert [bool(hasty.tasks(each)) for each in saved] == [True, True, False]
     assert numbers(hasty.page(ThingsOfColor, "red")) == [2]

@@ -43,7 +43,7 @@ class Site:
         put(self.db, "system", key, None if value is None else {b"d:b": Cell(value, 3)})
         self.db.operations.logs.clear()
         if not self.db.operations.spans_rows:
-            self.db.operations.committer.logs._last.clear()
+            self.db.operations.committer.journal.logs._last.clear()
 
     def sweep(self):
         self.clock.tick(7200)

@@ -1,13 +1,13 @@
 """What differs between kinds of store where two programs are on one."""
 
 from oneread.plans.performer import elapsed
-from oneread.transactions import row_recovery
+from oneread.transactions import journal_recovery
 
 
 def end_lease(db):
     """Lets the lease of a program be over, where it has one."""
     if not db.operations.spans_rows:
-        db.operations.fence.clock = lambda: elapsed() + row_recovery.LEASE_SECONDS
+        db.operations.fence.clock = lambda: elapsed() + journal_recovery.LEASE_SECONDS
 
 
 def only_read(url):

@@ -27,8 +27,10 @@ from oneread.store.rows import RowRange
 from oneread.testing.audit import Audit
 from oneread.testing.row_simulator import LogicalRows
 from oneread.transactions.intents import JOURNAL
+from oneread.transactions.journal import Journal
+from oneread.transactions.journal_recovery import END_SECONDS, LEASE_SECONDS
 from oneread.transactions.outbox import SET_ASIDE
-from oneread.transactions.row_recovery import END_SECONDS, LEASE_SECONDS, RowRecovery
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.system_rows import SCHEMA_ROW
 from tests.failures.stores import until
 from tests.unit.evolution.growing import (
@@ -89,10 +91,10 @@ class Store:
         return Database(driver, driver.run(self.opening(schema), Trace()))
 
     def opening(self, schema):
-        return opened(schema, read_only=False, committer=RowRecovery(clock=self.clock))
+        return opened(schema, read_only=False, committer=RowSystem(Journal(clock=self.clock)))
 
     def migration(self, schema):
-        return Migration(Driver(self), schema, may_write=True, committer=RowRecovery(clock=self.clock))
+        return Migration(Driver(self), schema, may_write=True, committer=RowSystem(Journal(clock=self.clock)))
 
     def run(self, plan):
         return Driver(self).run(plan, Trace())
@@ -594,8 +596,8 @@ class TestABackfill:
         """Of an entity that an older program makes, also where no more than a fence was: each has a marker."""
         if over_a_fence:
             committer = old.operations.committer
-            seen = old.run(committer._finished(old.operations.root(Country, ("z",))))
-            assert old.run(committer.fence(seen, 5))
+            seen = old.run(committer.journal.finished(old.operations.root(Country, ("z",))))
+            assert old.run(committer.journal.fence(seen, 5))
         late = sent_late(store, old)
         new = store.program(NEW)
         assert new.backfill(fence=True).done

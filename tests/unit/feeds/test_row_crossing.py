@@ -170,10 +170,10 @@ def test_a_task_of_an_item_visits_all_who_are_written_to(world):
     ((item, _row),) = world.db.run(Scan("views", RowRange.under(world.rows.feed.items), 9).__iter__())
     cursor, pages = b"", 0
     while cursor is not None:
-        cursor, pages = world.db.run(world.db.operations.committer.feeds.follow(item, cursor, 2)), pages + 1
+        cursor, pages = world.db.run(world.db.operations.committer.views.feeds.follow(item, cursor, 2)), pages + 1
     assert pages == 3
     cursor = world.rows.feed.members  # of a page that was read while the group was written
-    assert world.db.run(world.db.operations.committer.feeds.follow(item, cursor, 9)) is None
+    assert world.db.run(world.db.operations.committer.views.feeds.follow(item, cursor, 9)) is None
 
 
 def test_an_item_that_went_while_its_group_was_read_stays_away(world):
@@ -253,7 +253,7 @@ def test_a_page_of_a_task_counts_no_more_than_it_must(monkeypatch):
 def test_a_task_whose_epoch_has_not_come_changes_the_mode(world):
     """The compare-and-set that should have begun it may come at any later time."""
     world.fill()
-    feeds, before = world.db.operations.committer.feeds, world.mode()
+    feeds, before = world.db.operations.committer.views.feeds, world.mode()
     group = world._group.encode(("a",))
     assert world.db.run(feeds.follow(world.rows.crossing(group, before.epoch + 7), b"", 10)) is None
     assert world.mode() == GroupMode(before.epoch + 7, reads=True)

@@ -63,16 +63,16 @@ def store():
 
 
 def things(store, holders, **references):
-    store.run(store.operations.committer.apply_waiting())
+    store.run(store.operations.committer.completion.apply_waiting())
     for number in range(holders):
         store.save(Thing(number=number, **references))
 
 
 def rename(store, number=1, **changes):
     """Renames with a task, and returns the requests of the task."""
-    inline, store.operations.committer._inline = store.operations.committer._inline, 0
+    inline, store.operations.committer.views.inline = store.operations.committer.views.inline, 0
     store.patch(Maker, number, **changes)
-    store.operations.committer._inline = inline
+    store.operations.committer.views.inline = inline
     made = []
     while store.run(store.operations.outbox.step(outbox.BATCH)):
         made += store.made
@@ -105,7 +105,7 @@ def test_of_a_large_page_no_more_than_a_batch_is_committed(store):
     things(store, 14, maker=MadeBy.of(1))
     for number in range(14, 20):
         store.save(Thing(number=number, seller=SoldBy.of(1)))
-    store.operations.committer._inline = 0
+    store.operations.committer.views.inline = 0
     store.patch(Maker, 1, name="new", land="y")
     largest, committed = 0, []
     while store.run(store.operations.outbox.step(2)):

@@ -8,7 +8,7 @@ import pytest
 from oneread import Feed, Schema, by, connect, newest, on
 from oneread.store.requests import Read, Scan
 from oneread.testing.clock import Clock
-from oneread.transactions import outbox, row_recovery
+from oneread.transactions import journal_recovery, outbox
 from oneread.transactions.system_rows import SCHEMA_ROW
 from tests.unit.feeds.community import Group, Home, Member, Membership, Post, fill, membership, post, posts
 
@@ -26,7 +26,7 @@ class Changed(Feed[Post]):
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch):
     """Older programs are closed, or at rest, when they are cut off."""
-    monkeypatch.setattr(row_recovery, "END_SECONDS", 0.0)
+    monkeypatch.setattr(journal_recovery, "END_SECONDS", 0.0)
 
 
 @pytest.fixture(params=["", "?span=row"])

@@ -25,14 +25,14 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
-from oneread.transactions import outbox, row_commits, row_holds, row_recovery
+from oneread.transactions import holds, journal_recovery, outbox, pipeline
 from oneread.transactions.commit import Commit
 from oneread.transactions.copy_cells import NO_CELLS
 from oneread.transactions.intents import INTENTS, JOURNAL, MARK, read_root
+from oneread.transactions.journal import KEPT_TOKENS, MOST_TOKENS, OLD_TOKEN, tokens_of
 from oneread.transactions.outbox import SET_ASIDE, TASKS
 from oneread.transactions.root import BODY, VERSION
-from oneread.transactions.row_apply import KEPT_TOKENS, MOST_TOKENS, OLD_TOKEN, tokens_of
-from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.unit_of_work import VALUE
 
 START = 1_700_000_000_000
@@ -45,7 +45,7 @@ class Store:
     def __init__(self, schema=SHOP, deletes="hide", engine=None):
         self.engine, self.now, self.made, self.fail = engine or OneRowMemoryEngine(deletes), START, [], None
         self.driver = SyncDriver(self.engine, lambda: self.now, lambda: 0.5)
-        self.operations = self.driver.run(opened(schema, read_only=False, committer=RowRecovery()), Trace())
+        self.operations = self.driver.run(opened(schema, read_only=False, committer=RowSystem()), Trace())
         self.numbers = 0
 
     def run(self, plan):
@@ -124,7 +124,7 @@ class Store:
         return self.run(self.operations.find(model, key))[0]
 
     def settle(self):
-        self.run(self.operations.committer.recover(patience=0.0))
+        self.run(self.operations.committer.recovery.recover(patience=0.0))
         self.run(self.operations.outbox.finish_waiting())
         assert self.rows("system", JOURNAL) == []
 
@@ -370,7 +370,7 @@ def test_a_task_is_returned_where_its_commit_could_not_be_applied(shop):
 
 
 def test_a_row_that_others_change_all_the_time_is_a_conflict(shop, monkeypatch):
-    monkeypatch.setattr(row_commits, "ATTEMPTS", 3)
+    monkeypatch.setattr(pipeline, "ATTEMPTS", 3)
     other = second(shop)
 
     def fail(asked):
@@ -384,7 +384,7 @@ def test_a_row_that_others_change_all_the_time_is_a_conflict(shop, monkeypatch):
 
 
 def test_more_rows_than_fit_are_refused_before_the_commit(shop, monkeypatch):
-    monkeypatch.setattr(row_commits, "INTENTS_BYTES", 10)
+    monkeypatch.setattr(pipeline, "INTENTS_BYTES", 10)
     with pytest.raises(LimitExceeded, match="too many rows follow"):
         shop.save(bought(2))
     assert not any(is_commit(each) for _round, each in shop.made)
@@ -395,20 +395,20 @@ def test_recovery_waits_for_a_writer_and_then_finishes_what_it_left(shop):
     shop.save(bought(2))
     committer = shop.operations.committer
     clock = [0.0]
-    committer.clock = lambda: clock[0]
-    assert shop.run(committer.recover()) == 0
-    clock[0] += row_recovery.PATIENCE
-    assert shop.run(committer.recover()) == 1
-    assert shop.run(committer.recover()) == 0
+    committer.journal.clock = lambda: clock[0]
+    assert shop.run(committer.recovery.recover()) == 0
+    clock[0] += journal_recovery.PATIENCE
+    assert shop.run(committer.recovery.recover()) == 1
+    assert shop.run(committer.recovery.recover()) == 0
     assert shop.seen(Purchase, "o", 2).intents is None
 
 
 def test_recovery_goes_through_all_pages(shop, monkeypatch):
-    monkeypatch.setattr(row_recovery, "PAGE", 2)
+    monkeypatch.setattr(journal_recovery, "PAGE", 2)
     shop.fail = failing(LOST["the clearing"], Unavailable, times=5)
     for line in range(2, 7):
         shop.save(bought(line))
-    assert shop.run(shop.operations.committer.recover(patience=0.0)) == 5
+    assert shop.run(shop.operations.committer.recovery.recover(patience=0.0)) == 5
 
 
 def test_a_row_that_cannot_be_read_keeps_no_other_commit_from_its_recovery(shop):
@@ -418,7 +418,7 @@ def test_a_row_that_cannot_be_read_keeps_no_other_commit_from_its_recovery(shop)
     places = [key for key, row in shop.rows("roots") if INTENTS in row and row[INTENTS].value != REMOVED]
     stamp = shop.now + 1_000_000
     shop.engine.answer(Mutate("roots", [RowMutation(places[0], {VERSION: Cell(bytes(8), stamp)})]))
-    assert shop.run(shop.operations.committer.recover(patience=0.0)) == 1
+    assert shop.run(shop.operations.committer.recovery.recover(patience=0.0)) == 1
     assert len(shop.rows("system", JOURNAL)) == 1
     assert [row[INTENTS].value for key, row in shop.rows("roots") if key == places[1]] == [REMOVED]
 
@@ -490,7 +490,7 @@ def test_a_delete_that_is_refused_leaves_no_mark(workshop):
 
 def test_a_delete_goes_through_all_holds(workshop, monkeypatch):
     """Those of attempts that were not committed, and of things that refer to another one now."""
-    monkeypatch.setattr(row_holds, "PAGE", 2)
+    monkeypatch.setattr(holds, "PAGE", 2)
     for number in range(2, 7):
         workshop.fail = failing(is_commit, Unavailable)
         with pytest.raises(Unavailable):
@@ -556,9 +556,10 @@ def stale(workshop):
     for number in (2, 3):
         workshop.save(Thing(number=number, maker=MadeBy.of(1)))
     committer = workshop.operations.committer
-    workshop.refusing = Refusing(committer._followers.of_source)
-    committer._followers = committer._followers._replace(of_source=workshop.refusing)
-    committer._cells = NO_CELLS
+    workshop.refusing = Refusing(committer.views.followers.of_source)
+    committer.views.followers = committer.views.followers._replace(of_source=workshop.refusing)
+    committer.views.followers = committer.views.followers._replace(cells=NO_CELLS)
+    committer.pipeline.taken._cells = NO_CELLS
     workshop.patch(Maker, 1, name="new")
     return workshop
 

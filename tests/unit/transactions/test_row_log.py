@@ -7,7 +7,7 @@ from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.change_log import entries_from, last_entry, log_of, number_of, read_entry
 from oneread.transactions.row_log import RowLogs
-from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions.row_system import RowSystem
 
 LOG = log_of(b"\x00\x07\x00\x01", 1)
 
@@ -61,7 +61,7 @@ def test_a_number_that_was_swept_is_not_given_again():
     store.run(first.add({LOG: [b"a"]}))
     for each in (b"b", b"c"):
         store.run(second.add({LOG: [each]}))
-    store.run(RowRecovery().sweep("system", entries_from(LOG, 1), 2))
+    store.run(RowSystem().sweep("system", entries_from(LOG, 1), 2))
     assert store.entries() == {3: [b"c"]}
     store.run(first.add({LOG: [b"d"]}))
     assert store.entries() == {3: [b"c"], 4: [b"d"]}

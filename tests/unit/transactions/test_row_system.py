@@ -7,11 +7,10 @@ from oneread.errors import Conflict, OutcomeUnknown, Unsupported
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
+from oneread.store.rows import REMOVED, WRITES, Cell, RowMutation, RowRange
 from oneread.transactions import row_system
 from oneread.transactions.intents import encode_version
-from oneread.transactions.row_recovery import RowRecovery
-from oneread.transactions.row_system import WRITES
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE
 
@@ -55,21 +54,21 @@ def swap(seen, wanted, key=KEY):
 
 def test_a_row_is_made_changed_removed_and_made_again(store):
     for seen, wanted in [(None, b"1"), (b"1", b"2"), (b"2", None), (None, b"3"), (b"3", b"1")]:
-        store.run(RowRecovery().swap(swap(seen, wanted)))
+        store.run(RowSystem().swap(swap(seen, wanted)))
         assert store.value() == (REMOVED if wanted is None else wanted)
         assert [type(each) for each in store.made] == [Read, CheckAndMutate]
 
 
 def test_a_row_that_is_only_looked_at_is_not_written(store):
-    store.run(RowRecovery().swap(swap(None, None)))
+    store.run(RowSystem().swap(swap(None, None)))
     assert [type(each) for each in store.made] == [Read]
 
 
 @pytest.mark.parametrize("seen", [None, b"x"])
 def test_a_row_that_is_not_as_it_was_is_a_conflict(store, seen):
-    store.run(RowRecovery().swap(swap(None, b"1")))
+    store.run(RowSystem().swap(swap(None, b"1")))
     with pytest.raises(Conflict, match="lost"):
-        store.run(RowRecovery().swap(swap(seen, b"2")))
+        store.run(RowSystem().swap(swap(seen, b"2")))
     assert store.value() == b"1"
 
 
@@ -80,7 +79,7 @@ def test_a_row_that_changes_between_the_look_and_the_change_is_a_conflict(store)
 
     store.before = change
     with pytest.raises(Conflict, match="lost"):
-        store.run(RowRecovery().swap(swap(None, b"1")))
+        store.run(RowSystem().swap(swap(None, b"1")))
     assert store.value() == b"other"
 
 
@@ -102,13 +101,13 @@ def test_a_function_that_changes_one_row_is_run_again_when_others_change_it(stor
             store.change(b"%d" % (10 + stamp), 9000 - stamp)
 
     store.before = others
-    before = store.run(RowRecovery().together(adding))
+    before = store.run(RowSystem().together(adding))
     assert store.value() == b"%d" % (before + 1)
     assert before > 10
 
 
 def test_it_ends_with_the_swaps(store):
-    assert store.run(RowRecovery().together(adding, [swap(None, b"1", b"other")])) == 0
+    assert store.run(RowSystem().together(adding, [swap(None, b"1", b"other")])) == 0
     assert (store.value(), store.value(b"other")) == (b"1", b"1")
 
 
@@ -123,20 +122,20 @@ def test_a_row_that_others_change_all_the_time_is_a_conflict(store, monkeypatch)
 
     store.before = others
     with pytest.raises(Conflict, match="all the time"):
-        store.run(RowRecovery().together(adding))
+        store.run(RowSystem().together(adding))
 
 
 def test_a_function_may_change_a_row_that_it_did_not_read_or_remove_one(store):
-    store.run(RowRecovery().together(lambda rows: rows.replace("system", {KEY: {VALUE: Cell(b"1", 5)}})))
+    store.run(RowSystem().together(lambda rows: rows.replace("system", {KEY: {VALUE: Cell(b"1", 5)}})))
     assert store.value() == b"1"
-    store.run(RowRecovery().together(lambda rows: rows.replace("system", {KEY: None})))
+    store.run(RowSystem().together(lambda rows: rows.replace("system", {KEY: None})))
     assert store.value() == REMOVED
-    assert store.run(RowRecovery().together(lambda rows: rows.read("system", [KEY]))) == [None]
-    assert store.run(RowRecovery().together(lambda rows: rows.scan("system", RowRange(b"", b""), 9))) == []
+    assert store.run(RowSystem().together(lambda rows: rows.read("system", [KEY]))) == [None]
+    assert store.run(RowSystem().together(lambda rows: rows.scan("system", RowRange(b"", b""), 9))) == []
 
 
 def test_a_function_that_changes_nothing_writes_nothing(store):
-    store.run(RowRecovery().together(lambda rows: rows.read("system", [KEY])))
+    store.run(RowSystem().together(lambda rows: rows.read("system", [KEY])))
     assert [type(each) for each in store.made] == [Read]
 
 
@@ -146,7 +145,7 @@ def test_several_rows_are_refused_and_nothing_is_written(store):
             adding(rows, 1, key)
 
     with pytest.raises(Unsupported, match="several"):
-        store.run(RowRecovery().together(two))
+        store.run(RowSystem().together(two))
     assert store.value(b"a") is store.value(b"b") is None
 
 
@@ -159,9 +158,9 @@ def test_a_value_that_comes_again_is_another_one(store):
             late.append(request)
 
     store.before = keep
-    store.run(RowRecovery().swap(swap(None, b"1")))
+    store.run(RowSystem().swap(swap(None, b"1")))
     for seen, wanted in [(b"1", b"2"), (b"2", b"1"), (b"1", None), (None, b"1")]:
-        store.run(RowRecovery().swap(swap(seen, wanted)))
+        store.run(RowSystem().swap(swap(seen, wanted)))
     assert [store.engine.answer(each) for each in late] == [False] * 5
     assert store.value() == b"1"
 
@@ -184,7 +183,7 @@ class Losing:
 @pytest.mark.parametrize("done", [(True,), (False,), (False, False, True)])
 def test_a_lost_answer_is_found_in_the_row(store, done):
     Losing(store, *done)
-    assert store.run(RowRecovery().together(adding)) == 0
+    assert store.run(RowSystem().together(adding)) == 0
     assert store.value() == b"1"
 
 
@@ -200,7 +199,7 @@ def test_a_lost_answer_that_others_have_written_over_is_unknown(store):
 
     losing.answer = answer
     with pytest.raises(OutcomeUnknown):
-        store.run(RowRecovery().together(adding))
+        store.run(RowSystem().together(adding))
     assert store.value() == b"other"
 
 
@@ -208,13 +207,13 @@ def test_the_fence_is_a_cell_of_the_schema_row(store):
     def both(rows):
         rows.replace("system", {SCHEMA_ROW: {VALUE: Cell(b"s", 1)}, FENCE_ROW: {VALUE: Cell(b"f", 1)}})
 
-    store.run(RowRecovery().together(both))
+    store.run(RowSystem().together(both))
     assert (store.value(SCHEMA_ROW), store.value(SCHEMA_ROW, FENCE), store.value(FENCE_ROW)) == (b"s", b"f", None)
-    store.run(RowRecovery().swap(swap(b"f", b"f", FENCE_ROW)))
+    store.run(RowSystem().swap(swap(b"f", b"f", FENCE_ROW)))
     for check in (
-        lambda: RowRecovery().swap(swap(b"g", b"g", FENCE_ROW)),
-        lambda: RowRecovery().together(adding, [swap(None, None, FENCE_ROW)]),
-        lambda: RowRecovery().sweep("views", RowRange(b"a", b"b"), 9, [swap(b"g", b"g", FENCE_ROW)]),
+        lambda: RowSystem().swap(swap(b"g", b"g", FENCE_ROW)),
+        lambda: RowSystem().together(adding, [swap(None, None, FENCE_ROW)]),
+        lambda: RowSystem().sweep("views", RowRange(b"a", b"b"), 9, [swap(b"g", b"g", FENCE_ROW)]),
     ):
         with pytest.raises(Conflict, match="lost"):
             store.run(check())
@@ -231,7 +230,7 @@ def test_a_change_of_a_row_that_was_looked_at_meanwhile_is_seen(store):
 
     store.before = change
     with pytest.raises(Conflict, match="lost"):
-        store.run(RowRecovery().together(adding, [swap(None, None)]))
+        store.run(RowSystem().together(adding, [swap(None, None)]))
     assert store.value() == b"7"
 
 
@@ -242,10 +241,10 @@ def test_rows_are_swept_at_their_own_stamps(store):
 
     for number in range(5):
         put(b"a%d" % number, 10 * number)
-    assert store.run(RowRecovery().sweep("counts", RowRange(b"a1", b"b"), 3)) == 3
+    assert store.run(RowSystem().sweep("counts", RowRange(b"a1", b"b"), 3)) == 3
     assert [type(each) for each in store.made] == [Scan, Mutate]
-    assert store.run(RowRecovery().sweep("counts", RowRange(b"a1", b"b"), 3)) == 1
-    assert store.run(RowRecovery().sweep("counts", RowRange(b"a1", b"b"), 3)) == 0
+    assert store.run(RowSystem().sweep("counts", RowRange(b"a1", b"b"), 3)) == 1
+    assert store.run(RowSystem().sweep("counts", RowRange(b"a1", b"b"), 3)) == 0
     left = store.engine.answer(Scan("counts", RowRange(b"a", b"b"), 9, families="dm"))
     assert [key for key, _row in left] == [b"a0"]
     put(b"a4", 50)
@@ -255,11 +254,11 @@ def test_rows_are_swept_at_their_own_stamps(store):
 def test_a_sweep_leaves_removed_cells(store):
     for key in (b"a", b"b", b"c"):
         store.run(Mutate("system", [RowMutation(key, {VALUE: Cell(b"1", 7)})]).__iter__())
-    assert store.run(RowRecovery().sweep("system", RowRange(b"a", b"z"), 2)) == 2
+    assert store.run(RowSystem().sweep("system", RowRange(b"a", b"z"), 2)) == 2
     assert [store.value(key) for key in (b"a", b"b", b"c")] == [REMOVED, REMOVED, b"1"]
     (row,) = store.run(Read("system", [b"a"], "dm").__iter__())
     assert row == {VALUE: Cell(REMOVED, 8)}
     lost = Swap(b"c", b"2", b"2", lambda: Conflict("lost"))
     with pytest.raises(Conflict, match="lost"):
-        store.run(RowRecovery().sweep("system", RowRange(b"a", b"z"), 2, [lost]))
+        store.run(RowSystem().sweep("system", RowRange(b"a", b"z"), 2, [lost]))
     assert store.value(b"c") == b"1"

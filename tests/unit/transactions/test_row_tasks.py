@@ -11,7 +11,7 @@ from oneread.store.requests import CheckAndMutate, Scan
 from oneread.transactions import outbox
 from oneread.transactions.leases import LEASE, LeaseHolder
 from oneread.transactions.outbox import TASKS
-from oneread.transactions.row_recovery import RowRecovery
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import TaskStepResult
 
@@ -48,7 +48,7 @@ class Store:
         self.driver = SyncDriver(self, lambda: self.now, lambda: 0.5)
         self.before = lambda _request: None
         schema = Schema(Maker, Thing, ThingsOfName, inline=0)
-        self.operations = self.driver.run(opened(schema, read_only=False, committer=RowRecovery()), Trace())
+        self.operations = self.driver.run(opened(schema, read_only=False, committer=RowSystem()), Trace())
         self.run(self.operations.save(Maker(number=1, name="old"), "save"))
         for number in range(HOLDERS):
             self.run(self.operations.save(Thing(number=number, maker=MadeBy.of(1)), "save"))
@@ -205,17 +205,17 @@ def test_leases_end_by_themselves(store):
 def test_a_worker_finishes_what_a_writer_left(store):
     committer = store.operations.committer
     clock = [0.0]
-    committer.clock = lambda: clock[0]
-    applied = committer.apply
+    committer.journal.clock = lambda: clock[0]
+    applied = committer.journal.apply
 
     def dies(_done):
         raise SystemExit
         yield
 
-    committer.apply = dies
+    committer.journal.apply = dies
     with pytest.raises(SystemExit):
         store.rename("new")
-    committer.apply = applied
+    committer.journal.apply = applied
     worker = store.worker("one")
     assert store.step(worker) is HELD
     clock[0] += 60

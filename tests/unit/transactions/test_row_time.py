@@ -12,7 +12,7 @@ from oneread.transactions.intents import JOURNAL
 from oneread.transactions.outbox import GROUP_TASKS
 from oneread.transactions.row_time import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
 from tests.unit.transactions.test_row_commits import Store, bought, is_commit
-from tests.unit.transactions.test_row_rollups import INDEXED, LISTED, Song, play
+from tests.unit.transactions.test_total_follower import INDEXED, LISTED, Song, play
 
 
 class Post(Model[int]):
@@ -38,7 +38,7 @@ def timed(schema):
     """A store whose committers see a clock that the test sets."""
     store = Store(schema)
     store.clock = 0.0
-    store.operations.committer.clock = lambda: store.clock
+    store.operations.committer.journal.clock = lambda: store.clock
     return store
 
 
@@ -130,7 +130,7 @@ def test_a_counter_that_took_too_long_to_copy_is_left_to_recovery():
     counters = store.operations.counters
     store.run(counters.add(name_key("views:1"), counters.declared(None, None), 5, None))
     slow(store, is_commit)
-    store.run(store.operations.committer.show_counter(group))
+    store.run(store.operations.committer.totals.show_counter(group))
     assert "views" not in writes(store)
     assert store.find(Post, 1).views == 5
     store.fail = None
@@ -143,7 +143,7 @@ def test_totals_that_took_too_long_to_show_are_left_to_recovery(schema):
     store = timed(schema)
     store.save(Song(number=1))
     committer = store.operations.committer
-    committer._settle = lambda done, _changes: committer._apply_now(done)
+    committer.totals.apply = lambda done, _changes: committer.copies.apply(*done)
     store.save(play(1))
     assert store.rows("system", GROUP_TASKS)
     slow(store, is_commit)

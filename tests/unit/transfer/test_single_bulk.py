@@ -131,7 +131,7 @@ def write(url, kill_at=None, batch=7):
 
 
 def written(db):
-    db.run(db.operations.committer.recover(patience=0.0))
+    db.run(db.operations.committer.recovery.recover(patience=0.0))
     messages = {thread: [each.text for each in db.page(Message, thread, limit=100)] for thread in range(THREADS)}
     assert [db.get(Lengths, thread).messages for thread in range(THREADS)] == [len(each) for each in messages.values()]
     return messages, {each.name: each.written for each in db.page(Author)}

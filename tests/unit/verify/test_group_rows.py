@@ -30,8 +30,8 @@ from oneread.store.rows import Cell
 from oneread.transactions.deltas import encode_amounts
 from oneread.transactions.outbox import group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION
-from oneread.transactions.row_rollups import TotalsCommitter
 from oneread.transactions.row_shown_groups import decode_listed, encode_listed
+from oneread.transactions.total_follower import TotalFollower
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks, row_sums
 from tests.unit.verify.hands import STORES, put, rows, stored_rows, url_of
@@ -371,8 +371,8 @@ def test_a_root_row_of_no_group_is_a_stray(one_row):
 def test_index_rows_that_are_to_follow_their_group_are_not_faults_and_others_are(one_row):
     """The task of a group waits, as no worker runs: only those rows are judged that it leaves as they are."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(TotalsCommitter, "follow_groups", lambda _committer, _groups: iter(()))
-        patched.setattr(TotalsCommitter, "_do", _leave)
+        patched.setattr(TotalFollower, "follow_groups", lambda _committer, _groups: iter(()))
+        patched.setattr(TotalFollower, "_do", _leave)
         one_row.patch(Question, 1, tags=[Tag.at("a")])
     assert one_row.verify().clean
     key, row = next(each for each in rows(one_row, "views", prefix(one_row, TagsByUse)) if each[0].endswith(b"a\x00"))
@@ -390,7 +390,7 @@ def _leave(_committer, waiting, _changes, _commits=1):
 
 def test_what_an_index_cannot_list_is_a_task_that_cannot_be_done(one_row):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(TotalsCommitter, "_list", _refuse)
+        patched.setattr(TotalFollower, "_list", _refuse)
         one_row.patch(Question, 1, tags=[Tag.at("a")])
     found = one_row.verify().faults
     assert {fault.view for fault in found} >= {"task"}

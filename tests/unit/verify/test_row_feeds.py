@@ -261,7 +261,7 @@ def test_pairs_that_wait_for_a_task_are_left_out():
     for number in range(1, 5):
         store.db.save(Membership(number=number, member=Member.at(number), group=A, role="x"))
     committer = store.db.operations.committer
-    follow, committer.feeds.follow_at_once = committer.feeds.follow_at_once, lambda *_given: waiting()
+    follow, committer.views.feeds.follow_at_once = committer.views.feeds.follow_at_once, lambda *_given: waiting()
     for change in (
         lambda: store.db.save(Post(number=1, group=A, groups=[A, B])),
         lambda: store.db.save(Post(number=1, group=A, groups=[A], text="new")),
@@ -273,9 +273,9 @@ def test_pairs_that_wait_for_a_task_are_left_out():
         assert store.db.survey().tasks
         found = store.db.verify()
         assert found.clean, (found.faults, found.skipped)
-        committer.feeds.follow_at_once = follow
+        committer.views.feeds.follow_at_once = follow
         store.db.drain()
-        committer.feeds.follow_at_once = lambda *_given: waiting()
+        committer.views.feeds.follow_at_once = lambda *_given: waiting()
         assert store.db.verify().clean
     store.db.close()
 
@@ -294,9 +294,9 @@ def entries_are_read_before_the_tasks(patch):
 def test_a_task_that_ends_during_a_look_has_put_its_entries_before(broken, monkeypatch):
     store = RowStore(Schema(Membership, Member, Group, Post, HomeFeed)).fill_members()
     committer = store.db.operations.committer
-    follow, committer.feeds.follow_at_once = committer.feeds.follow_at_once, lambda *_given: waiting()
+    follow, committer.views.feeds.follow_at_once = committer.views.feeds.follow_at_once, lambda *_given: waiting()
     store.db.save(Post(number=1, group=A, groups=[]))
-    committer.feeds.follow_at_once = follow
+    committer.views.feeds.follow_at_once = follow
     asked = PartWatch.waiting
 
     def ending(watch, parts):
@@ -320,9 +320,9 @@ def waiting():
 def test_a_task_lost_is_found_and_mended():
     store = RowStore(Schema(Membership, Member, Group, Post, HomeFeed)).fill_members()
     committer = store.db.operations.committer
-    follow, committer.feeds.follow_at_once = committer.feeds.follow_at_once, lambda *_given: waiting()
+    follow, committer.views.feeds.follow_at_once = committer.views.feeds.follow_at_once, lambda *_given: waiting()
     store.db.save(Post(number=1, group=A, groups=[]))
-    committer.feeds.follow_at_once = follow
+    committer.views.feeds.follow_at_once = follow
     lost = [key for key, _row in store.engine.answer(Scan("system", outbox.TASKS, 100))]
     store.db.run(Mutate("system", [RowMutation(key, delete_row=FAR) for key in lost]).__iter__())
     assert [kind for _view, kind in told(store)] == ["missing"] * 4
@@ -337,11 +337,11 @@ def test_a_commit_that_is_not_applied_makes_the_feed_skipped_and_is_compared_lat
     store.db.operations.apply_later()
     store.db.save(Post(number=2, group=A, groups=[A], at=START + timedelta(seconds=2), text="changed"))
     committer = store.db.operations.committer
-    committer._later.clear()
+    committer.completion._later.clear()
     found = store.db.verify()
     assert found.found == {}
     assert {"Post", "feed HomeFeed"} <= {*found.skipped}
-    store.db.run(committer.recover(patience=0.0))
+    store.db.run(committer.recovery.recover(patience=0.0))
     store.db.drain()
     again = store.db.verify(resume=found.cursor)
     assert (again.clean, again.skipped, again.cursor) == (True, (), "")

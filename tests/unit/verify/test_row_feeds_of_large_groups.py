@@ -184,14 +184,14 @@ def test_places_that_move_during_a_look_leave_the_feed_to_be_compared_later(worl
 
 def test_who_has_just_joined_a_large_group_has_no_place_yet(world):
     committer = world.db.operations.committer
-    follow, committer.feeds.follow = committer.feeds.follow, lambda *_given: waiting()
+    follow, committer.views.feeds.follow = committer.views.feeds.follow, lambda *_given: waiting()
     world.join(6)
     assert world.db.survey().tasks
     assert told(world) == []
     lost = [key for key, _row in world.db.run(Scan("system", outbox.TASKS, 9).__iter__())]
     world.db.run(Mutate("system", [RowMutation(key, delete_row=FAR) for key in lost]).__iter__())
     assert [(view, kind) for view, kind, _key in told(world)][-1:] == [("Wide.written", "missing")]
-    committer.feeds.follow = follow
+    committer.views.feeds.follow = follow
     mend(world)
 
 

@@ -8,11 +8,11 @@ import pytest
 from oneread import Aggregate, Key, Model, Schema, by, connect, count, total
 from oneread.errors import OutcomeUnknown
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import Cell, RowMutation, RowRange
+from oneread.store.rows import WRITES, Cell, RowMutation, RowRange
 from oneread.transactions.deltas import decode_amounts, encode_amounts
-from oneread.transactions.row_apply import TOKENS as TOKENS_COLUMN
-from oneread.transactions.row_apply import Token
-from oneread.transactions.row_system import REPAIRED, WRITES
+from oneread.transactions.journal import TOKENS as TOKENS_COLUMN
+from oneread.transactions.journal import Token
+from oneread.transactions.row_system import REPAIRED
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_followed_sums, row_looks, row_sums
 from oneread.verify.row_scanner import LogicalScanner
@@ -254,7 +254,7 @@ def test_a_group_whose_tokens_cannot_be_read_is_mended_as_if_nothing_that_waits_
     """Who finishes the commit adds to it, for no token says that it did."""
     db.operations.apply_later()
     db.save(Vote(number=1_000, option="yes"))
-    db.operations.committer._later.clear()
+    db.operations.committer.completion._later.clear()
     key, row = row_of(db, "yes")
     stamp = row[WRITES].stamp + 1
     puts = {TOKENS_COLUMN: Cell(b"{", stamp)}
@@ -266,7 +266,7 @@ def test_a_group_whose_tokens_cannot_be_read_is_mended_as_if_nothing_that_waits_
     assert found.skipped == ()
     assert db.repair(Vote).clean
     assert decode_amounts(row_of(db, "yes")[1][VALUE].value) == [133, 133]
-    db.run(db.operations.committer.recover(patience=0.0))
+    db.run(db.operations.committer.recovery.recover(patience=0.0))
     assert decode_amounts(row_of(db, "yes")[1][VALUE].value) == [134, 134]
     assert db.verify().clean
 

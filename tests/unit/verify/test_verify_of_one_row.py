@@ -11,7 +11,7 @@ from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.intents import OF_COMMITS
 from oneread.transactions.root import VERSION
-from oneread.transactions.row_rollups import TotalsCommitter
+from oneread.transactions.total_follower import TotalFollower
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks, row_sums
 from tests.properties.votes_and_answers import SITE, Answer, Author, Question, User
@@ -166,7 +166,7 @@ def save_answers(db, numbers):
 def test_totals_that_wait_for_their_task_are_not_faults(site):
     """The program that changed their group has ended, and no worker runs."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(TotalsCommitter, "_do", _leave)
+        patched.setattr(TotalFollower, "_do", _leave)
         save_answers(site, range(4))
     assert site.get(Question, 0).answers == 0
     found = site.verify()
@@ -178,7 +178,7 @@ def test_totals_that_wait_for_their_task_are_not_faults(site):
 
 def test_totals_whose_task_was_lost_are_faults(site):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(TotalsCommitter, "_do", _leave)
+        patched.setattr(TotalFollower, "_do", _leave)
         patched.setattr(outbox, "group_task_rows", lambda _done: [])
         save_answers(site, [1])
     assert ("total", "Question(1)") in [(fault.view, fault.row) for fault in site.verify().faults]
@@ -227,10 +227,10 @@ def test_a_commit_that_is_not_applied_makes_its_model_skipped_and_is_compared_la
     store.db.operations.apply_later()
     store.db.save(purchases(1)[0])
     committer = store.db.operations.committer
-    committer._later.clear()
+    committer.completion._later.clear()
     found = store.db.verify()
     assert (found.found, found.skipped, found.clean) == ({}, ("Purchase",), False)
-    store.db.run(committer.recover(patience=0.0))
+    store.db.run(committer.recovery.recover(patience=0.0))
     again = store.db.verify(resume=found.cursor)
     assert (again.clean, again.skipped, again.cursor) == (True, (), "")
 
@@ -240,7 +240,7 @@ def test_what_is_wrong_is_reported_although_a_model_is_skipped(store, monkeypatc
     kind, view, table, key, entity = faults.an_index_row_is_missing(store)
     store.db.operations.apply_later()
     store.db.save(purchases(1)[0])
-    store.db.operations.committer._later.clear()
+    store.db.operations.committer.completion._later.clear()
     found = store.db.verify()
     assert (told(found.faults), found.skipped) == ([(kind, view, table, key, entity)], ("Purchase",))
 

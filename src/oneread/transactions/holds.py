@@ -15,9 +15,10 @@ from oneread.store.keys import holder_part
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.transactions.intents import SeenRow, decode_version, encode_version, read_root
+from oneread.transactions.journal import Journal
+from oneread.transactions.journal_recovery import PAGE
 from oneread.transactions.lost_answers import NOT_COMMITTED, pause_for_answer
 from oneread.transactions.root import Root
-from oneread.transactions.row_recovery import PAGE, RowRecovery
 from oneread.transactions.unit_of_work import VALUE, ClaimFacts, later
 
 
@@ -41,15 +42,24 @@ class RecordedKeys(Protocol):
         ...
 
 
-class HeldRows(RowRecovery):
-    """Looks whether entities have the references and unique values that rows say they have."""
+def _never(owner: bytes) -> Plan[bool]:  # noqa: ARG001 - stands where nothing expires
+    yield from ()
+    return False
 
-    def __init__(self, name_of: Callable[[bytes], object], recorded: RecordedKeys, claim_facts: ClaimFacts) -> None:
-        super().__init__(name_of)
+
+class Holds:
+    """Looks whether entities have the references and unique values that rows say they have.
+
+    `expire` lets an entity give up what has expired of it, and says whether there was something.
+    """
+
+    def __init__(self, journal: Journal, recorded: RecordedKeys, claim_facts: ClaimFacts) -> None:
+        self._journal = journal
         self._recorded = recorded
         self._claim_facts = claim_facts
+        self.expire: Callable[[bytes], Plan[bool]] = _never
 
-    def _living_holder(self, within: RowRange, made: Mapping[bytes, Root]) -> Plan[bytes | None]:
+    def living_holder(self, within: RowRange, made: Mapping[bytes, Root]) -> Plan[bytes | None]:
         """The first entity with a hold in a range; attempts to commit others are ended."""
         rest = within
         while True:
@@ -59,35 +69,35 @@ class HeldRows(RowRecovery):
                 if holder in made:
                     is_living = place in self._recorded.pointers(holder, made[holder])
                 else:
-                    is_living = yield from self._has_pointer(holder, place, row[VALUE].stamp)
+                    is_living = yield from self.has_pointer(holder, place, row[VALUE].stamp)
                 if is_living:
                     return holder
             if len(holds) < PAGE:
                 return None
             rest = within.behind(holds[-1][0])
 
-    def _has_pointer(self, holder: bytes, place: bytes, stamp: int) -> Plan[bool]:
+    def has_pointer(self, holder: bytes, place: bytes, stamp: int) -> Plan[bool]:
         """Whether an entity refers as a back-reference or hold says.
 
         One that does not is removed, once no attempt that put it can be committed any more.
         """
         while True:
-            seen, root = yield from self._settled(holder)
+            seen, root = yield from self.settled(holder)
             if place in self._recorded.pointers(holder, root):
                 return True
             if seen.version >= stamp:
                 yield from Mutate("views", [RowMutation(place, {VALUE: Cell(REMOVED, seen.version)})])
                 return False
-            yield from self.fence(seen, stamp)
+            yield from self._journal.fence(seen, stamp)
 
-    def _settled(self, key: bytes) -> Plan[tuple[SeenRow, Root]]:
+    def settled(self, key: bytes) -> Plan[tuple[SeenRow, Root]]:
         """The root row of an entity's group, without intents, and what the entity's own row holds at its version.
 
         The row of a child is read after its root's (rule G1).
         """
         group = self._recorded.group(key)
         while True:
-            seen = yield from self._finished(group)
+            seen = yield from self._journal.finished(group)
             if group == key:
                 return seen, seen.root
             child = read_root(key, (yield from Read("roots", [key], "dm"))[0]).root
@@ -97,10 +107,6 @@ class HeldRows(RowRecovery):
     # Unique values.
 
     def claim(self, claim: bytes, key: bytes, version: int) -> Plan[None]:
-        """Takes a unique value for an entity that has it since a version. Raises NotUnique: another one has it too."""
-        return self._claim(claim, key, version)
-
-    def _claim(self, claim: bytes, key: bytes, version: int) -> Plan[None]:
         """Takes a unique value for a commit at a version; never given back, but taken over.
 
         Raises:
@@ -129,23 +135,19 @@ class HeldRows(RowRecovery):
     def _refuse_held(self, claim: bytes, owner: bytes, since: int) -> Plan[None]:
         """Raises NotUnique when the owner of a claim has the value; else ends its attempts to get it."""
         while True:
-            seen, root = yield from self._settled(owner)
+            seen, root = yield from self.settled(owner)
             if claim in self._recorded.claims(root):
-                if (yield from self._has_expired(owner)):
+                if (yield from self.expire(owner)):
                     continue
                 error = NotUnique(
                     "this value is declared unique, and another entity has it",
                     **self._claim_facts(claim),
-                    owner=self.name_of(owner),
+                    owner=self._journal.name_of(owner),
                 )
                 error.holder = owner
                 raise error
-            if seen.version >= since or (yield from self.fence(seen, since)):
+            if seen.version >= since or (yield from self._journal.fence(seen, since)):
                 return
-
-    def _has_expired(self, owner: bytes) -> Plan[bool]:
-        """Lets an entity give up what has expired of it; whether there was something."""
-        raise NotImplementedError
 
 
 def _owner_of(held: bytes) -> tuple[bytes, int]:

@@ -6,19 +6,18 @@ See rules 10 and F2 of the commit protocol.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from typing import Final
 
 from oneread.plans.effects import Sleep
 from oneread.plans.in_time import in_time
-from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import RowMutation
 from oneread.transactions.intents import JOURNAL, MARKED, has_intents, marked_root
+from oneread.transactions.journal import Journal
 from oneread.transactions.refusals import PartRefused, tell_apart
-from oneread.transactions.row_apply import RowApplier
 from oneread.transactions.row_time import OPERATION
 
 _log = logging.getLogger(__name__)
@@ -39,12 +38,11 @@ END_SECONDS: Final = LEASE_SECONDS * (1 + CLOCK_DRIFT) / (1 - CLOCK_DRIFT)
 """By one clock, after the fence was raised: by all others every lease is over that was taken before."""
 
 
-class RowRecovery(RowApplier):
-    """Finishes commits that were left, of any program. `clock` is in seconds, and never set."""
+class Recovery:
+    """Finishes commits that were left, of any program."""
 
-    def __init__(self, name_of: Callable[[bytes], object] = bytes.hex, clock: Callable[[], float] = elapsed) -> None:
-        super().__init__(name_of)
-        self.clock = clock
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
         self._markers: dict[tuple[bytes, int], float] = {}  # of others, and when they were first seen
 
     def end_older(self) -> Plan[None]:
@@ -53,8 +51,8 @@ class RowRecovery(RowApplier):
         A compare-and-set that was sent under a lease has its marker there, and a commit without a marker leaves a row
         as current as it was: so however late a request is done, the wait does not depend on it.
         """
-        until = self.clock() + END_SECONDS
-        while (left := until - self.clock()) > 0:
+        until = self._journal.clock() + END_SECONDS
+        while (left := until - self._journal.clock()) > 0:
             yield from Sleep(left)
         yield from self.recover(patience=0.0)
 
@@ -82,7 +80,7 @@ class RowRecovery(RowApplier):
         Only of markers that were first seen `patience` seconds ago, by this process's clock that is never set: it is
         right at any time, but ends what others are doing.
         """
-        within, removed, now = JOURNAL, 0, self.clock()
+        within, removed, now = JOURNAL, 0, self._journal.clock()
         seen: dict[tuple[bytes, int], float] = {}
         while True:
             markers = yield from Scan("system", within, PAGE)
@@ -101,16 +99,18 @@ class RowRecovery(RowApplier):
     def _try_to_recover(self, place: bytes, version: int) -> Plan[bool]:
         """Recovers what a marker is about; False where a row of it refuses that, which keeps no others waiting."""
         try:
-            yield from in_time(tell_apart(partial(self._recover, place, version)), self.clock, OPERATION)
+            yield from in_time(tell_apart(partial(self._recover, place, version)), self._journal.clock, OPERATION)
         except PartRefused as refused:
-            _log.warning("a commit cannot be recovered: %s: %s", self.name_of(marked_root(place)), refused.error)
+            _log.warning(
+                "a commit cannot be recovered: %s: %s", self._journal.name_of(marked_root(place)), refused.error
+            )
             return False
         return True
 
     def _recover(self, place: bytes, version: int) -> Plan[None]:
         key = marked_root(place)
-        seen = yield from self._finished(key)
+        seen = yield from self._journal.finished(key)
         while seen.version < version:
-            yield from self.fence(seen, version)
-            seen = yield from self._finished(key)
+            yield from self._journal.fence(seen, version)
+            seen = yield from self._journal.finished(key)
         yield from Mutate("system", [RowMutation(place, deletes={MARKED: seen.version})])

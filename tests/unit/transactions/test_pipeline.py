@@ -37,7 +37,7 @@ from oneread.plans.effects import Now, Separately
 from oneread.store.requests import CheckAndMutate, Mutate, Read
 from oneread.testing.audit import Audit
 from oneread.testing.row_simulator import LogicalRows
-from oneread.transactions import row_commits, row_recovery
+from oneread.transactions import journal_recovery, pipeline
 from oneread.transactions.commit import Basis, Commit
 from oneread.transactions.intents import JOURNAL, OWN
 from oneread.transactions.sequences import SEQUENCE
@@ -362,7 +362,7 @@ def test_a_source_cannot_be_followed_by_a_child_that_has_its_values(store):
     root = store.seen(User, "ada")
     (place,) = [key for key, _row in store.rows("views") if key.startswith(b"\x00\x00")]
     before = store.seen(Line, "ada", 1)
-    store.run(commit.follow_pointer(root.key, place, before.version))
+    store.run(commit.copies.follow_pointer(root.key, place, before.version))
     assert store.seen(Line, "ada", 1) == before
 
 
@@ -385,7 +385,7 @@ def test_nothing_raises_behind_the_commit_point(store):
 
 
 def test_the_size_of_the_intents_is_checked_before_the_commit(store, monkeypatch):
-    monkeypatch.setattr(row_commits, "INTENTS_BYTES", 200)
+    monkeypatch.setattr(pipeline, "INTENTS_BYTES", 200)
 
     def body(work):
         for _ in range(9):
@@ -423,7 +423,7 @@ def test_every_commit_of_a_group_leaves_neither_intents_nor_marker(store):
 
 def test_a_backfill_builds_a_view_of_children_one_by_one(monkeypatch):
     """Several children of one group lack the view; the position is stored when each was committed."""
-    monkeypatch.setattr(row_recovery, "END_SECONDS", 0.0)
+    monkeypatch.setattr(journal_recovery, "END_SECONDS", 0.0)
     url = f"memory://{uuid4()}?span=row"
     with connect(url, Schema(User, Comment, Line, Scores, Titles), workers=0) as db:
         for name in ("ada", "bob"):

@@ -1,7 +1,7 @@
-"""What comes behind the commit point on stores that change one row at a time: intents are applied, exactly once.
+"""Root rows are replaced on stores that change one row at a time, and their intents applied exactly once.
 
-The writer does it, the next commit of the row, or recovery: all at the same time do no harm. See rules 5 to 12 of the
-commit protocol.
+The writer applies them, the next commit of the row, or recovery: all at the same time do no harm. See rules 5 to 12 of
+the commit protocol.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import msgspec
 
 from oneread.errors import Corrupt, OutcomeUnknown, SchemaMismatch, StoreError, Unavailable
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
+from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read
-from oneread.store.rows import REMOVED, UNDECODABLE, Cell, Row, RowMutation
+from oneread.store.rows import REMOVED, UNDECODABLE, WRITES, Cell, Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.commit import WriteLease
 from oneread.transactions.deltas import Delta, add_to_row, decode_amounts
@@ -37,7 +38,6 @@ from oneread.transactions.lost_answers import LOOKS, pause_for_answer, until_ans
 from oneread.transactions.outbox import Task
 from oneread.transactions.root import NO_ROOT, VERSION, Root, next_version
 from oneread.transactions.row_log import RowLogs
-from oneread.transactions.row_system import WRITES, RowSystem
 from oneread.transactions.unit_of_work import VALUE
 
 TOKENS: Final = b"m:t"
@@ -80,18 +80,22 @@ class Committed(NamedTuple):
     root: Root = NO_ROOT
 
 
-class RowApplier(RowSystem):
-    """Replaces root rows, and applies their intents. What raises the fence has no `lease`, all else has."""
+class Journal:
+    """Replaces root rows, and applies their intents. What raises the fence has no `lease`, all else has.
 
-    def __init__(self, name_of: Callable[[bytes], object]) -> None:
+    `clock` is in seconds, and never set.
+    """
+
+    def __init__(self, name_of: Callable[[bytes], object] = bytes.hex, clock: Callable[[], float] = elapsed) -> None:
         self.name_of = name_of
+        self.clock = clock
         self.lease: WriteLease | None = None
         self.logs = RowLogs()
         self.kept_tokens = KEPT_TOKENS
         self.most_tokens = MOST_TOKENS
         self._spent: dict[bytes, set[Token]] = {}
 
-    def _swap_root(self, seen: SeenRow, cells: Row, commit: bytes) -> Plan[bool]:
+    def swap_root(self, seen: SeenRow, cells: Row, commit: bytes) -> Plan[bool]:
         """The commit point: whether it was this commit that replaced the row. A lost answer is found in the history.
 
         Raises:
@@ -142,7 +146,7 @@ class RowApplier(RowSystem):
         assert seen.intents is None, "what is not applied yet is applied before"
         version = max(next_version((yield from Now()), seen.version, seen.key), stamp)
         commit = yield from new_commit()
-        return (yield from self._swap_root(seen, fence_cells(seen, version, commit), commit))
+        return (yield from self.swap_root(seen, fence_cells(seen, version, commit), commit))
 
     def apply(self, *done: Committed) -> Plan[None]:
         """Writes what intents say: rows and deltas, then the tasks; then clears them and removes the markers.
@@ -187,7 +191,7 @@ class RowApplier(RowSystem):
         if seen.intents is not None:
             yield from self.apply(Committed(seen.key, seen.intents, {}, ()))
 
-    def _finished(self, key: bytes) -> Plan[SeenRow]:
+    def finished(self, key: bytes) -> Plan[SeenRow]:
         """A root row without intents."""
         while True:
             seen = read_root(key, (yield from Read("roots", [key], "dm"))[0])

@@ -19,16 +19,16 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.commit import Change, Decision, GroupRefused
-from oneread.transactions.intents import SeenRow, read_pending, read_root
+from oneread.transactions.commit import Change, Decision
+from oneread.transactions.copy_follower import CopyFollower
+from oneread.transactions.drafts import GroupDraft, LostRace, Ready
+from oneread.transactions.intents import read_pending
+from oneread.transactions.journal import Committed, group_tasks
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder, encode_lease, lease_in
-from oneread.transactions.lost_answers import surely
-from oneread.transactions.outbox import group_of_root, group_root, is_group_root
+from oneread.transactions.outbox import group_of_root, group_root
+from oneread.transactions.pipeline import CommitAttempt, Pipeline
 from oneread.transactions.refusals import PartRefused, tell_apart
 from oneread.transactions.root import NO_ROOT, Root, next_version
-from oneread.transactions.row_apply import Committed
-from oneread.transactions.row_commits import Finished, LostRace, Ready
-from oneread.transactions.row_groups import GroupCommitter, GroupDraft
 from oneread.transactions.row_pointers import taken_by
 from oneread.transactions.row_shown_groups import (
     RowsAndGroups,
@@ -38,7 +38,6 @@ from oneread.transactions.row_shown_groups import (
     read_groups,
 )
 from oneread.transactions.row_time import OPERATION
-from oneread.transactions.system_rows import Swap
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import DerivedWrites, Group, GroupIndexes, later
 
@@ -60,39 +59,48 @@ AskAlone: TypeAlias = Callable[[], Plan[bool]]
 """Whether all programs that may write have this one's schema, as of now."""
 
 
-class TotalsCommitter(GroupCommitter):
-    """Commits of one open database, after which entities and indexes show the groups as they are."""
+class TotalFollower:
+    """After commits, lets entities and indexes show the groups as they are."""
 
-    def _settle(self, done: Committed, changes: Sequence[Change]) -> Plan[list[bytes]]:
-        """Applies a commit, and does the tasks of groups that it leaves, but for those that many leave.
+    def __init__(self, pipeline: Pipeline, copies: CopyFollower) -> None:
+        self._pipeline = pipeline
+        self._copies = copies
+        self._journal = pipeline.journal
+        self._views = pipeline.views
 
-        Nothing raises here: the commit is made. What could not be done is left to workers.
+    def apply(self, done: Sequence[Committed], changes: Sequence[Change]) -> Plan[list[bytes]]:
+        """Applies commits of these changes, and does the tasks of groups that they leave, unless those are many.
+
+        Returns what is left to do, as tasks. Nothing raises here: the commits are made. What could not be done is left
+        to workers.
         """
-        tasks = yield from self._apply_now(done)
-        if not self._inline or not any(map(outbox.is_group_task, tasks)):
+        tasks = yield from self._copies.apply(*done)
+        if not self._views.inline or not any(map(outbox.is_group_task, tasks)):
             return tasks
         waiting: Waiting = {}
         try:
             left = yield from self._note(done, tasks, waiting)
-            left += yield from self._do(waiting, changes)
+            left += yield from self._do(waiting, changes, len(done))
         except OnereadError as error:
-            _log.warning("totals are not shown yet, which workers will do: %s: %s", self.name_of(done.key), error)
+            names = [self._journal.name_of(each.key) for each in done]
+            _log.warning("totals are not shown yet, which workers will do: %s: %s", names, error)
             return tasks
         return left
 
-    def _note(self, done: Committed, tasks: Collection[bytes], waiting: Waiting) -> Plan[list[bytes]]:
-        """Adds the tasks of groups that a commit left, with the cells of now; returns the other tasks.
+    def _note(self, done: Sequence[Committed], tasks: Collection[bytes], waiting: Waiting) -> Plan[list[bytes]]:
+        """Adds the tasks of groups that commits left, with the cells of now; returns the other tasks.
 
         Where something is not applied, all are left: recovery may put a cell that was removed here before, in vain.
         """
         if any(map(read_pending, tasks)):
             return list(tasks)
         groups = list(dict.fromkeys(filter(outbox.is_group_task, tasks)))
-        if groups and done.intents.sources(done.key):  # holders that followed have cells of their own
+        if groups and any(each.intents.sources(each.key) for each in done):  # holders that followed have cells, too
             yield from self._note_cells(groups, waiting)
         else:
-            for task in groups:
-                waiting.setdefault(task, {})[outbox.source_column(done.key)] = done.intents.version
+            for each in done:
+                for task in group_tasks(each):
+                    waiting.setdefault(task, {})[outbox.source_column(each.key)] = each.intents.version
         return [task for task in tasks if not outbox.is_group_task(task)]
 
     def _note_cells(self, groups: list[bytes], waiting: Waiting) -> Plan[None]:
@@ -112,7 +120,7 @@ class TotalsCommitter(GroupCommitter):
         cells: Waiting = {}
         while waiting:
             known = {task: self.group_at(outbox.group_of_task(task)) for task in waiting}
-            groups = _of_lowest_rank(known, commits * self._inline - len(cells))
+            groups = _of_lowest_rank(known, commits * self._views.inline - len(cells))
             if not groups:
                 left += waiting
                 break
@@ -121,7 +129,7 @@ class TotalsCommitter(GroupCommitter):
                 if done is None:
                     left += tasks
                     continue
-                left += yield from self._note(done, tasks, waiting)
+                left += yield from self._note([done], tasks, waiting)
                 for change in changes:
                     root = _root_in(done, change.key)
                     if root is not None:
@@ -133,16 +141,13 @@ class TotalsCommitter(GroupCommitter):
 
     def group_at(self, key: bytes) -> Group | None:
         """The group with this row in `counts`, if this program knows it."""
-        return None if self._followers.group_at is None else self._followers.group_at(key)
+        return None if self._views.followers.group_at is None else self._views.followers.group_at(key)
 
-    def include(self, pending: Collection[bytes]) -> Plan[None]:
-        """As for other commits; then does the tasks of groups among these that wait, and what they leave."""
-        yield from super().include(pending)
-        groups = list(filter(outbox.is_group_task, pending))
-        if groups:
-            waiting: Waiting = {}
-            yield from self._note_cells(groups, waiting)
-            yield from self._do(waiting, ())
+    def do(self, tasks: list[bytes]) -> Plan[None]:
+        """Does these tasks of groups if they wait, and what they leave."""
+        waiting: Waiting = {}
+        yield from self._note_cells(tasks, waiting)
+        yield from self._do(waiting, ())
 
     def follow_groups(self, groups: Sequence[Group]) -> Plan[list[ShownAgain]]:
         """Commits what shows groups again, with their numbers, and applies it; what refuses them is set aside.
@@ -153,11 +158,11 @@ class TotalsCommitter(GroupCommitter):
         found: list[ShownAgain] = []
         for holder in dict.fromkeys([key for each in groups for key in each.holders]):
             shown = [each for each in groups if holder in each.holders]
-            found += yield from in_time(self._show_all(holder, shown), self.clock, OPERATION)
+            found += yield from in_time(self._show_all(holder, shown), self._journal.clock, OPERATION)
         for each in groups:
             if each.indexes is not None:
                 listing = self._tried(each, _WHOLE, partial(self._list, each, each.indexes))
-                found += yield from in_time(listing, self.clock, OPERATION)
+                found += yield from in_time(listing, self._journal.clock, OPERATION)
         return found
 
     def show_counter(self, group: Group) -> Plan[None]:
@@ -167,9 +172,8 @@ class TotalsCommitter(GroupCommitter):
             PartRefused: an entity refuses it.
         """
         for holder in group.holders:
-            attempt = partial(self._show, self._followers.of_groups(holder, [group]), [group], set[int]())
-            showing = partial(self._commit_now, attempt, holder)
-            yield from in_time(tell_apart(showing), self.clock, OPERATION)
+            attempt = partial(self._show, self._views.followers.of_groups(holder, [group]), [group], set[int]())
+            yield from in_time(tell_apart(partial(self._commit, attempt, holder)), self._journal.clock, OPERATION)
 
     def show_again(self, holder: bytes, groups: Sequence[Group]) -> Plan[None]:
         """Commits an entity with the numbers of groups, whatever it says to have taken of them; then what follows.
@@ -177,50 +181,43 @@ class TotalsCommitter(GroupCommitter):
         Raises:
             PartRefused: the entity refuses them.
         """
-        attempt = partial(self._show, self._followers.of_groups(holder, groups), groups, set[int](), always=True)
-        showing = partial(self._until_won, attempt, holder)
-        done = yield from in_time(tell_apart(showing), self.clock, OPERATION)
+        attempt = partial(self._show, self._views.followers.of_groups(holder, groups), groups, set[int](), always=True)
+        showing = partial(self._pipeline.win, attempt, holder)
+        done = yield from in_time(tell_apart(showing), self._journal.clock, OPERATION)
         if done is not None:
-            yield from self._settle(done, ())
+            yield from self.apply([done], ())
+
+    def _commit(self, attempt: CommitAttempt, key: bytes) -> Plan[None]:
+        done = yield from self._pipeline.win(attempt, key)
+        if done is not None:
+            yield from self._copies.apply(done)
 
     def _show_all(self, holder: bytes, groups: Sequence[Group]) -> Plan[list[ShownAgain]]:
         """Gives an entity the numbers of groups in one commit; in one for each where that is refused."""
-        change = self._followers.of_groups(holder, groups)
+        change = self._views.followers.of_groups(holder, groups)
         attempt = partial(self._show, change, groups, set[int]())
         if len(groups) == 1:
             return (yield from self._tried(groups[0], holder, attempt))
         try:
-            done = yield from tell_apart(partial(self._until_won, attempt, holder))
+            done = yield from tell_apart(partial(self._pipeline.win, attempt, holder))
         except PartRefused:
             found: list[ShownAgain] = []
             for each in groups:
                 found += yield from self._show_all(holder, [each])
             return found
-        return [] if done is None else [(done, (yield from self._apply_now(done)))]
+        return [] if done is None else [(done, (yield from self._copies.apply(done)))]
 
-    def _tried(
-        self, group: Group, holder: bytes, attempt: Callable[[bool], Plan[Committed | None]]
-    ) -> Plan[list[ShownAgain]]:
+    def _tried(self, group: Group, holder: bytes, attempt: CommitAttempt) -> Plan[list[ShownAgain]]:
         try:
-            done = yield from tell_apart(partial(self._until_won, attempt, holder or group_root(group.key)))
+            done = yield from tell_apart(partial(self._pipeline.win, attempt, holder or group_root(group.key)))
         except PartRefused as refused:
-            yield from self.set_aside(group_root(group.key), holder, refused.error)
+            yield from self._copies.set_aside(group_root(group.key), holder, refused.error)
             return [(None, [outbox.group_task(group.key)])]
-        return [] if done is None else [(done, (yield from self._apply_now(done)))]
-
-    def _read_whole(self, key: bytes) -> Plan[tuple[SeenRow, Row | None]]:
-        """A root row without intents."""
-        (found,) = yield from surely(Read("roots", [key], "dm"))
-        row = self.laid(key, found)
-        seen = read_root(key, row)
-        if seen.intents is not None:
-            yield from self.finish(seen)
-            raise Finished
-        return seen, row
+        return [] if done is None else [(done, (yield from self._copies.apply(done)))]
 
     def _show(
-        self, change: Change, groups: Sequence[Group], fenced: set[int], _has_caught_up: bool, *, always: bool = False  # noqa: FBT001 - called by `_until_won` only
-    ) -> Plan[Committed | None]:  # fmt: skip
+        self, change: Change, groups: Sequence[Group], fenced: set[int], *, always: bool = False
+    ) -> Plan[Committed | None]:
         """One attempt to give an entity the numbers of groups; None where it has them, or is not there.
 
         It has those of its row, or the row is wrong and it is `always` committed.
@@ -229,36 +226,34 @@ class TotalsCommitter(GroupCommitter):
         one that begins afterwards reads them as they are. `fenced` are the versions that were seen without it. All of
         this is the group's root for a child.
         """
-        seen, row = yield from self._read_whole(self.group(change))
-        now = yield from Now()
-        draft = GroupDraft(seen, row, now, now)
-        yield from self.read_children(draft, [change.key])
+        seen, row = yield from self._pipeline.read_whole(self._pipeline.group(change))
+        draft = GroupDraft(seen, row, (yield from Now()))
+        draft.put = set()
+        yield from self._pipeline.read_children(draft, [change.key])
         if draft.root_of(change).body is None:
-            if fenced - {seen.version} or (yield from self.fence(seen, 0)):
+            if fenced - {seen.version} or (yield from self._journal.fence(seen, 0)):
                 return None
             fenced.add(seen.version)
             raise LostRace
-        yield from self.load(draft, [change], set())
+        yield from self._pipeline.load(draft, [change])
         used, shown = draft.stored[change.key].used, draft.rows.shown[change.key]
         if not always and not any(each.extrema for each in groups) and used.items() >= shown.items():
             return None
         draft.decide(change)
         if not draft.decided:  # others may be about to show other numbers, read before: this ends their attempts
             draft.write_again(change.key)
-        return (yield from self._write(self._ready(draft, taken_by([change], None), ())))
+        return (yield from self._pipeline.write(self._pipeline.ready(draft, taken_by([change], None))))
 
-    def _list(
-        self, group: Group, indexes: GroupIndexes, _has_caught_up: bool, *, writes_all: bool = False  # noqa: FBT001 - called by `_until_won` only
-    ) -> Plan[Committed | None]:  # fmt: skip
+    def _list(self, group: Group, indexes: GroupIndexes, *, writes_all: bool = False) -> Plan[Committed | None]:
         """One attempt to give a group the index rows of its numbers; None where it has them.
 
         It has those of its record, or the record is wrong and it `writes_all`.
         """
         key = group_root(group.key)
-        seen, _row = yield from self._read_whole(key)
+        seen, _row = yield from self._pipeline.read_whole(key)
         listed = group._replace(extrema=tuple(indexes.extrema(group.key)))
         sources = RowsAndGroups()
-        yield from read_groups(sources, key, [listed], self.shards)
+        yield from read_groups(sources, key, [listed], self._views.shards)
         shown, writes = indexes.rows(group.key, sources.groups[group.key]), sources.shown[key]
         before, now = decode_listed(seen.root.emitted), listed_digests(shown)
         if not writes_all and not listed.extrema and before == now and seen.used.items() >= writes.items():
@@ -267,21 +262,17 @@ class TotalsCommitter(GroupCommitter):
         derived = DerivedWrites(puts, [place for place in before if place not in now])
         version = next_version((yield from Now()), seen.version, key)
         root = Root(version, None, encode_listed(now))
-        return (yield from self._write(Ready(seen, Decision(root, derived), writes, (), {})))
+        return (yield from self._pipeline.write(Ready(seen, Decision(root, derived), writes, (), {})))
 
-    def index_groups(self, keys: Sequence[bytes], swaps: Sequence[Swap]) -> Plan[None]:
-        """A commit of each group's root row, with all index rows: the store may lack what its record has."""
-        for key in keys:
-            group = self.group_at(key)
-            if group is not None and group.indexes is not None:
-                attempt = partial(self._list, group, group.indexes, writes_all=True)
-                listing = partial(self._commit_now, attempt, group_root(key))
-                try:
-                    yield from in_time(tell_apart(listing), self.clock, OPERATION)
-                except PartRefused as refused:
-                    raise GroupRefused(key, refused.error) from refused.error
-        for each in swaps:
-            yield from self.swap(each)
+    def list_again(self, group: Group, indexes: GroupIndexes) -> Plan[None]:
+        """Commits the root row of a group with all its index rows: the store may lack what its record has.
+
+        Raises:
+            PartRefused: an index refuses its numbers.
+        """
+        attempt = partial(self._list, group, indexes, writes_all=True)
+        listing = partial(self._commit, attempt, group_root(group.key))
+        yield from in_time(tell_apart(listing), self._journal.clock, OPERATION)
 
     def follow_groups_of(self, aggregates: Sequence[bytes]) -> Plan[None]:
         """Programs that do not know what shows a group write until their lease is over, and leave no tasks."""
@@ -295,22 +286,18 @@ class TotalsCommitter(GroupCommitter):
                 yield from Sleep(0.0)
 
     def retry_aside(self, source: bytes, holder: bytes) -> Plan[None]:
-        """As for the holders of copies; the source may be a group."""
-        if not is_group_root(source):
-            yield from super().retry_aside(source, holder)
-            return
+        """Shows a group again which something refused."""
         key = outbox.aside_key(source, holder)
         (before,) = yield from Read("system", [key], "dm")
         group = self.group_at(group_of_root(source))
-        if group is None:
-            return
-        yield from self.follow_groups([group])
-        yield from self.end_aside(key, before)
+        if group is not None:
+            yield from self.follow_groups([group])
+            yield from self._copies.end_aside(key, before)
 
     @property
     def shows_groups(self) -> bool:
         """Whether this program shows totals of groups."""
-        return self._followers.group_at is not None
+        return self._views.followers.group_at is not None
 
     def next_group(self, leases: LeaseHolder, writes_alone: AskAlone, failing: set[bytes]) -> Plan[TaskStepResult]:
         """Does the first task of a group that no other worker has; ends those of groups that nothing shows any more.

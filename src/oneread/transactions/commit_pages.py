@@ -10,8 +10,7 @@ docs/decisions/0102-pages-of-commits.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from oneread.errors import OnereadError, StoreError
@@ -20,18 +19,18 @@ from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate, Read, Request
 from oneread.store.rows import Row, RowMutation
-from oneread.transactions import outbox
+from oneread.transactions import outbox, page_drafts
 from oneread.transactions.commit import Change, Commit
-from oneread.transactions.intents import INTENTS, SeenRow, marker_row, read_pending, read_root, root_row
+from oneread.transactions.completion import CommitCompletion
+from oneread.transactions.copy_follower import PAGE, PAGE_BYTES, CopyFollower
+from oneread.transactions.drafts import Prepared, Wanted
+from oneread.transactions.intents import INTENTS, marker_row
+from oneread.transactions.journal import Committed, reserve
 from oneread.transactions.lost_answers import surely
+from oneread.transactions.page_drafts import Alone, PageDraft
+from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.refusals import is_refusal
-from oneread.transactions.root import next_version
-from oneread.transactions.row_apply import Committed, group_tasks, left_tasks, reserve
-from oneread.transactions.row_commits import LATER, Prepared, Ready, Unfollowed, was_made
-from oneread.transactions.row_followers import PAGE, PAGE_BYTES
-from oneread.transactions.row_pointers import put_cell, put_pointers, taken_by
-from oneread.transactions.row_rollups import TotalsCommitter, Waiting
-from oneread.transactions.row_shown_groups import RowsAndGroups, read_groups
+from oneread.transactions.row_pointers import Unfollowed, put_cell, put_pointers
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.unit_of_work import VALUE
 
@@ -48,27 +47,29 @@ class BatchDone(NamedTuple):
     refused: dict[int, OnereadError]
 
 
-class _Item(NamedTuple):
-    """A change whose row was read. `wanted` are the rows that its decision needs, `rows` those that it has."""
-
-    change: Change
-    seen: SeenRow
-    row: Row | None
-    version: int
-    wanted: Sequence[bytes]
-    rows: RowsAndGroups
-
-
 class _Decided(NamedTuple):
     """A change that can be committed, and whether a marker of its version is put; `prepared` is None for nothing."""
 
-    item: _Item
+    draft: PageDraft
     prepared: Prepared | None
     is_marked: bool
 
 
-class PagesCommitter(TotalsCommitter):
-    """Commits of one open database, and batches of many changes."""
+class CommitPages:
+    """Commits batches of many changes; `commit` commits one alone."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        copies: CopyFollower,
+        completion: CommitCompletion,
+        commit: Callable[[Commit], Plan[list[bytes]]],
+    ) -> None:
+        self._pipeline = pipeline
+        self._journal = pipeline.journal
+        self._copies = copies
+        self._completion = completion
+        self._commit = commit
 
     def commit_batch(self, changes: Sequence[Change], *, stops: bool) -> Plan[BatchDone]:
         """Commits changes, each by itself, in pages; with `stops` none behind the first that is refused is begun.
@@ -93,19 +94,19 @@ class PagesCommitter(TotalsCommitter):
                 size = min(PAGE, 2 * size)
             else:
                 size = max(1, min(size, len(run)) // 2)
-                if self.group(changes[place]) == changes[place].key:
+                if self._pipeline.group(changes[place]) == changes[place].key:
                     yield from self._commit_alone(changes[place], place, done)
                     place += 1
         return done
 
     def _first_children(self, run: Sequence[Change]) -> int:
         """How many of the first changes are of children."""
-        return next((number for number, each in enumerate(run) if self.group(each) == each.key), len(run))
+        return next((number for number, each in enumerate(run) if self._pipeline.group(each) == each.key), len(run))
 
     def _commit_alone(self, change: Change, place: int, done: BatchDone) -> Plan[None]:
         commit = Commit([change])
         try:
-            done.tasks.extend((yield from self.commit(commit)))
+            done.tasks.extend((yield from self._commit(commit)))
         except OnereadError as error:
             if not (is_refusal(error) and commit.is_deciding):
                 raise
@@ -117,26 +118,25 @@ class PagesCommitter(TotalsCommitter):
         """Commits the first changes of a run, as many as go together; returns how many."""
         if len(run) == 1:
             return 0
-        yield from self.renew_lease()
-        return (yield from in_time(self._commit_together(run, place, done), self.clock, OPERATION))
+        yield from self._journal.renew_lease()
+        return (yield from in_time(self._commit_together(run, place, done), self._journal.clock, OPERATION))
 
     def _commit_together(self, run: Sequence[Change], place: int, done: BatchDone) -> Plan[int]:
         now = yield from Now()
-        items = yield from self._read_items(list(self._distinct(run)), now)
-        yield from self._read_needed(items, now)
+        drafts = yield from self._read_drafts(list(self._distinct(run)), now)
+        yield from page_drafts.read_needed(self._pipeline, drafts)
         decided: list[_Decided] = []
         size = 0
-        for item in items:
+        for draft in drafts:
             try:
-                made = yield from self._decide_item(item, now)
-            except (OnereadError, Unfollowed):  # alone, it is raised, or follows
+                ready = page_drafts.decide(self._pipeline, draft)
+                made = None if ready is None else (yield from self._pipeline.prepare(ready))
+            except (OnereadError, Unfollowed, Alone):  # alone, an error is raised, and what is lacking follows
                 break
-            if made is None:
-                break
-            size += 0 if made.prepared is None else len(made.prepared.cells[INTENTS].value)
+            size += 0 if made is None else len(made.cells[INTENTS].value)
             if size > PAGE_BYTES:
                 break
-            decided.append(made)
+            decided.append(_Decided(draft, made, is_marked=draft.change.likely_derives and draft.version == now))
         lost = yield from self._write_all(decided, done)
         for number in lost:
             yield from self._commit_alone(run[number], place + number, done)
@@ -146,12 +146,12 @@ class PagesCommitter(TotalsCommitter):
         """The first changes of a run that are of different rows, and of no child."""
         keys: set[bytes] = set()
         for change in run:
-            if self.group(change) != change.key or change.key in keys:
+            if self._pipeline.group(change) != change.key or change.key in keys:
                 return
             keys.add(change.key)
             yield change
 
-    def _read_items(self, changes: Sequence[Change], now: int) -> Plan[list[_Item]]:
+    def _read_drafts(self, changes: Sequence[Change], now: int) -> Plan[list[PageDraft]]:
         """Reads the rows of changes, and puts their markers and back-references; ends before one that must be alone."""
         markers = [marker_row(each.key, now) for each in changes if each.likely_derives]
         pointers = {each.key: list(each.pointers(None)) for each in changes}
@@ -161,64 +161,22 @@ class PagesCommitter(TotalsCommitter):
         first += [put_pointers(together, now)] if together else []
         found: list[Row | None]
         found, *_others = yield from Together([surely(each) for each in first])
-        items: list[_Item] = []
+        drafts: list[PageDraft] = []
         lacking: list[RowMutation] = []
         for change, stored in zip(changes, found, strict=True):
             try:
-                row = self.laid(change.key, stored)
-                seen = read_root(change.key, row)
-                wanted = list(dict.fromkeys([*change.hints(), *change.links(seen.root)]))
-                places = list(change.pointers(seen.root))
-            except OnereadError:  # alone, it is raised
+                draft = page_drafts.draft_of(self._pipeline, change, stored, now)
+                root, version = draft.seen.root, draft.version
+                places = list(change.pointers(root))
+            except (OnereadError, Alone):  # alone, an error is raised
                 break
-            wanted = [key for key in wanted if key != change.key]
-            if seen.intents is not None or any(self._recorded.group(each) != each for each in wanted):
-                break
-            version = next_version(now, seen.version, change.key)
-            put = {*self._recorded.pointers(change.key, seen.root), *(pointers[change.key] if version == now else ())}
+            put = {*self._pipeline.recorded.pointers(change.key, root)}
+            put.update(pointers[change.key] if version == now else ())
             lacking += [put_cell(each, VALUE, outbox.PRESENT, version) for each in places if each not in put]
-            items.append(_Item(change, seen, row, version, wanted, RowsAndGroups()))
+            drafts.append(draft)
         if lacking:
             yield from surely(Mutate("views", lacking))
-        return items
-
-    def _read_needed(self, items: Sequence[_Item], now: int) -> Plan[None]:
-        """Reads what decisions need, behind the rows of the changes and their back-references."""
-        wanted = list(dict.fromkeys(key for each in items for key in each.wanted))
-        rows: dict[bytes, Row | None] = {}
-        if wanted:
-            read = zip(wanted, (yield from surely(Read("roots", wanted, "dm"))), strict=True)
-            rows = {key: root_row(row) for key, row in read if not read_root(key, row).marked}
-        reading: list[Plan[None]] = []
-        for each in items:
-            each.rows.now = now
-            each.rows.update({key: rows[key] for key in each.wanted if key in rows})
-            each.rows[each.seen.key] = root_row(each.row)
-            groups = each.change.groups(each.seen.root)
-            if groups:
-                reading.append(read_groups(each.rows, each.change.key, groups, self.shards, self.read_counter))
-        if reading:
-            yield from Together(reading)
-
-    def _decide_item(self, item: _Item, now: int) -> Plan[_Decided | None]:
-        """What one change commits; None for one that must be done alone.
-
-        Raises OnereadError as for that.
-        """
-        change, seen, sources = item.change, item.seen, item.rows
-        if any(key not in sources for key in item.wanted):  # the delete of a source has begun
-            return None
-        if was_made(change, seen):
-            return _Decided(item, None, is_marked=False)
-        self._check_followed(change, seen, sources)
-        decision = change.decide(seen.root, item.version, sources)
-        if decision.unreferenced or decision.operations.claimed:
-            return None
-        if decision.root is None:
-            return _Decided(item, None, is_marked=False)
-        used = self._used(seen, decision.root, sources, taken_by([change], None))
-        prepared = yield from self._prepare(Ready(seen, decision, used, (), {}, known=change.known))
-        return _Decided(item, prepared, is_marked=change.likely_derives and item.version == now)
+        return drafts
 
     def _write_all(self, decided: Sequence[_Decided], done: BatchDone) -> Plan[list[int]]:
         """Commits what was decided, and applies it; returns the places of changes that others came before.
@@ -226,15 +184,15 @@ class PagesCommitter(TotalsCommitter):
         Raises the first error of a commit point, when what was committed is applied.
         """
         made = [(number, each, each.prepared) for number, each in enumerate(decided) if each.prepared is not None]
-        ready = [(each.item.seen, prepared) for _number, each, prepared in made]
-        marked = {each.item.seen.key for _number, each, _prepared in made if each.is_marked}
+        ready = [(each.draft.seen, prepared) for _number, each, prepared in made]
+        marked = {each.draft.seen.key for _number, each, _prepared in made if each.is_marked}
         for seen, prepared in ready:
             if prepared.intents:
                 yield from reserve(seen.key, prepared.intents, [prepared.root.version])
-        outcomes = (yield from self.swap_all(ready, marked)) if ready else []
+        outcomes = (yield from self._pipeline.swap_all(ready, marked)) if ready else []
         committed = [each for each in outcomes if isinstance(each, Committed)]
-        changes = [each.item.change for _number, each, _prepared in made]
-        done.tasks.extend((yield from self._complete_all(committed, changes)))
+        changes = [each.draft.change for _number, each, _prepared in made]
+        done.tasks.extend((yield from self._completion.complete(committed, changes)))
         for each in outcomes:
             if isinstance(each, StoreError):
                 raise each
@@ -249,7 +207,7 @@ class PagesCommitter(TotalsCommitter):
         """
         groups: dict[bytes, list[list[int]]] = {}
         for place in places:
-            parts = groups.setdefault(self.group(changes[place]), [[]])
+            parts = groups.setdefault(self._pipeline.group(changes[place]), [[]])
             if len(parts[-1]) == GROUP_PAGE:
                 parts.append([])
             parts[-1].append(place)
@@ -263,7 +221,7 @@ class PagesCommitter(TotalsCommitter):
         outcomes = yield from Together(tries)
         committed = [each for each in outcomes if isinstance(each, Committed)]
         changes = [change for each in parts for _place, change in each]
-        done.tasks.extend((yield from self._complete_all(_with_own_shards(committed), changes)))
+        done.tasks.extend((yield from self._completion.complete(_with_own_shards(committed), changes)))
         for each in outcomes:
             if isinstance(each, OnereadError) and not is_refusal(each):
                 raise each
@@ -273,42 +231,10 @@ class PagesCommitter(TotalsCommitter):
 
     def _try_group(self, changes: Sequence[Change]) -> Plan[Committed | OnereadError | None]:
         """The commit of changes of one group, which is not applied yet; or why there is none."""
-        attempt = partial(self._attempt_group, self.group(changes[0]), changes, None, None)
         try:
-            return (yield from in_time(self._until_won(attempt, changes[0].key), self.clock, OPERATION))
+            return (yield from in_time(self._copies.win(Wanted(changes)), self._journal.clock, OPERATION))
         except OnereadError as error:
             return error
-
-    # Behind the commit points.
-
-    def _complete_all(self, done: Sequence[Committed], changes: Sequence[Change]) -> Plan[list[bytes]]:
-        """Applies commits of these changes together, at once or later; returns what is left to do, as tasks."""
-        if not done:
-            return []
-        if self.applies_later and len(self._later) + len(done) <= LATER:
-            self._later.extend(done)
-            return [task for each in done for task in left_tasks(each)]
-        tasks = yield from self._apply_now(*done)
-        return (yield from self._show_groups_of(done, tasks, changes))
-
-    def _show_groups_of(
-        self, done: Sequence[Committed], tasks: list[bytes], changes: Sequence[Change]
-    ) -> Plan[list[bytes]]:
-        """Does the tasks of groups that commits left, as `_settle` does those of one."""
-        if not any(map(outbox.is_group_task, tasks)):
-            return tasks
-        left = [task for task in tasks if not outbox.is_group_task(task)]
-        if any(map(read_pending, left)):
-            return tasks
-        waiting: Waiting = {}
-        try:
-            for each in done:
-                yield from self._note(each, group_tasks(each), waiting)
-            left += yield from self._do(waiting, changes, len(done))
-        except OnereadError as error:
-            _log.warning("totals are not shown yet, which workers will do: %s", error)
-            return tasks
-        return left
 
 
 def _with_own_shards(done: Sequence[Committed]) -> list[Committed]:

@@ -218,6 +218,18 @@ def test_a_page_of_holders_that_change_groups_leaves_one_task_for_each():
     assert waiting(store) == []
 
 
+def test_groups_that_the_holders_of_a_batch_change_are_shown_when_it_returns():
+    with connect("memory://?span=row", TOURS, workers=0) as db:
+        db.save_all([Country(country=name) for name in ("NO", "IS", "SE")])
+        db.save_all([Band(number=number, country="NO") for number in (1, 2)])
+        db.save_all([Gig(number=number, band=Played.of(number)) for number in (1, 2)])
+        with db.bulk() as bulk:
+            bulk.save(Band(number=1, country="IS"))
+            bulk.save(Band(number=2, country="SE"))
+        assert [db.get(Country, name).gigs for name in ("NO", "IS", "SE")] == [0, 1, 1]
+        assert db.survey().tasks == 0
+
+
 def test_what_a_worker_lets_follow_is_shown_by_workers():
     with connect("memory://?span=row", Schema(Band, Gig, GigsIn, Country, inline=5), workers=0) as db:
         db.save_all([Country(country="NO"), Country(country="IS"), Band(number=1, country="NO")])

@@ -8,7 +8,7 @@ from oneread import Aggregate, Copy, Index, Key, Model, Schema, ascending, by, c
 from oneread.errors import Unavailable
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation
-from oneread.transactions import outbox, row_followers
+from oneread.transactions import copy_follower, outbox
 from oneread.transactions.intents import JOURNAL
 from oneread.transactions.outbox import TASKS
 from oneread.transactions.unit_of_work import VALUE
@@ -65,9 +65,9 @@ def things(store, holders=HOLDERS):
 def follow(store, batch=HOLDERS, **changes):
     """Renames with a task, which is done in batches; returns the requests of the task."""
     committer = store.operations.committer
-    inline, committer._inline = committer._inline, 0
+    inline, committer.views.inline = committer.views.inline, 0
     store.patch(Maker, 1, **changes)
-    committer._inline = inline
+    committer.views.inline = inline
     store.run(store.operations.outbox.step(batch))
     return store.made
 
@@ -123,14 +123,14 @@ def test_a_save_lets_up_to_a_hundred_holders_follow_before_it_returns(store):
 
 def test_the_commit_of_a_rename_takes_six_requests(store):
     things(store)
-    store.operations.committer._inline = 0
+    store.operations.committer.views.inline = 0
     store.patch(Maker, 1, land="new")
     assert store.requests == 7
     assert type(store.made[-1][1]) is Scan, "which finds that they are many"
 
 
 def test_more_than_a_page_follows_in_pages(store, monkeypatch):
-    monkeypatch.setattr(row_followers, "PAGE", 4)
+    monkeypatch.setattr(copy_follower, "PAGE", 4)
     things(store, 10)
     made = follow(store, land="new")
     assert len(of(made, Read, "roots")) == 6
@@ -141,7 +141,7 @@ def test_holders_that_have_the_values_cost_two_reads(store):
     things(store, 5)
     follow(store, land="new")
     found = store.rows("views", outbox.holders_of(store.seen(Maker, 1).key))
-    assert store.run(store.operations.committer.follow_page(store.seen(Maker, 1).key, found)) == []
+    assert store.run(store.operations.committer.copies.follow_page(store.seen(Maker, 1).key, found)) == []
     assert [type(each) for _round, each in store.made] == [Read, Read]
 
 
@@ -158,7 +158,7 @@ def test_a_holder_that_another_commit_changes_meanwhile_is_done_alone(store):
             met.append(asked)
             other.patch(Thing, 3, price=Decimal(9))
 
-    store.operations.committer._inline = 0
+    store.operations.committer.views.inline = 0
     store.patch(Maker, 1, land="new")
     store.now += 1000
     store.fail = races
