@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from oneread.derivations.catalog import Catalog
 from oneread.plans.plan import Plan
-from oneread.store.requests import ABSENT, CheckAndMutate, Mutate
+from oneread.store.requests import Mutate
 from oneread.store.rows import Cell, Row, RowMutation, Table
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import Intents, SeenRow, committed_cells, encode_version, put_mark, read_root
@@ -39,16 +41,17 @@ class RowRewriter:
 
     def _swap(self, stored: Row, seen: SeenRow, root: Root, intents: Intents, counts: Row = {}) -> Plan[bool]:  # noqa: B006 - never changed
         """The commit point of a root row as it was `stored`, and what follows; False where another one came first."""
-        key = seen.key
+        key, journal, version = seen.key, self._committer.journal, stored.get(VERSION)
         yield from surely(put_mark(key, root.version))
-        cells = committed_cells(seen, root, intents, seen.used, (yield from new_commit())) | counts
-        expected = stored[VERSION].value if VERSION in stored else ABSENT
-        if expected == b"":  # damaged: no store compares it
-            yield from Mutate("roots", [RowMutation(key, deletes={VERSION: stored[VERSION].stamp})])
-            expected = ABSENT
-        if not (yield from CheckAndMutate("roots", VERSION, expected, RowMutation(key, cells))):
+        if not _is_readable(version):
+            seen = seen._replace(root=replace(seen.root, version=0), is_damaged=False)
+            if version is not None:  # no commit could compare it
+                yield from Mutate("roots", [RowMutation(key, deletes={VERSION: version.stamp})])
+        commit = yield from new_commit()
+        cells = committed_cells(seen, root, intents, seen.used, commit) | counts
+        if not (yield from journal.swap_root(seen, cells, commit)):
             return False
-        yield from self._committer.journal.apply(Committed(key, intents, {}, [root.version]))
+        yield from journal.apply(Committed(key, intents, {}, [root.version]))
         return True
 
     def _strip(self, places: Sequence[bytes], rows: Iterable[Row | None]) -> Plan[None]:
@@ -76,10 +79,15 @@ def written_by_commits(row: Row | None) -> list[Cell]:
 def seen_row(key: bytes, row: Row) -> SeenRow:
     """A root row as commits read it; what cannot be read counts as absent."""
     version = row.get(VERSION)
-    if version is None or len(version.value) != _VERSION_BYTES:
+    if not _is_readable(version):
         stamp = max([0, *(cell.stamp for cell in written_by_commits(row))])
         row = {**row, VERSION: Cell(encode_version(stamp), stamp)}
     try:
         return read_root(key, row)
     except DAMAGED:
         return read_root(key, {column: cell for column, cell in row.items() if column in (VERSION, BODY, EMITTED)})
+
+
+def _is_readable(version: Cell | None) -> bool:
+    """Whether a row has a version that commits can compare."""
+    return version is not None and len(version.value) == _VERSION_BYTES and any(version.value)

@@ -5,7 +5,8 @@ from decimal import Decimal
 import pytest
 
 from oneread import Aggregate, Key, Model, Schema, by, connect, count, counter, rollup
-from oneread.store.requests import Mutate, Read, Scan
+from oneread.errors import OutcomeUnknown
+from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
@@ -148,6 +149,25 @@ def test_a_clean_store_costs_less_than_six_requests_for_a_hundred_purchases(stor
     for each in purchases(300):
         store.db.save(each)
     assert requests_of_a_verification(store.db, Purchase) - few <= 18
+
+
+@pytest.mark.parametrize("plant", [each for each in FAULTS if each not in LEFT], ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("done", [True, False])
+def test_a_commit_of_a_repair_whose_answer_is_lost_is_made_once(store, plant, done, monkeypatch):
+    plant(store)
+    answer, lost = store.engine.answer, []
+
+    def losing(asked):
+        if type(asked) is CheckAndMutate and asked.table == "roots" and not lost:
+            lost.append(asked)
+            if done:
+                answer(asked)
+            raise OutcomeUnknown("lost")
+        return answer(asked)
+
+    monkeypatch.setattr(store.engine, "answer", losing)
+    repaired = store.db.repair()
+    assert (repaired.mended, repaired.left, repaired.reasons, repaired.clean) == (1, (), (), True)
 
 
 @pytest.fixture
