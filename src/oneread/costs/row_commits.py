@@ -1,7 +1,7 @@
 """One commit on a store that changes one row at a time: what it reads and writes before its commit point, and behind.
 
-The arithmetic is that of `transactions.row_commits`, `transactions.row_groups` and `transactions.row_apply`; a property
-compares the two. See docs/explanation/costs.md.
+The arithmetic is that of `transactions.pipeline` and `transactions.journal`; a property compares the two. See
+docs/explanation/costs.md.
 """
 
 from __future__ import annotations
