@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from oneread.errors import Unsupported, UsageError
+from oneread.errors import UsageError
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.transactions import outbox
@@ -26,8 +26,6 @@ from oneread.transactions.row_system import RowSystem
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.system_rows import Swap
 from oneread.transactions.total_follower import TotalFollower
-
-_SEVERAL: Final = "this store changes one row at a time: it cannot do this, which needs a transaction over several"
 
 _TWO_GROUPS: Final = "a store that changes one row at a time commits one entity group at a time, and these are two"
 
@@ -64,10 +62,8 @@ class RowCommitter(RowSystem):
         groups: dict[bytes, list[Change]] = {}
         for change in commit.changes:
             groups.setdefault(self.group(change), []).append(change)
-        is_single = commit.basis is None and (commit.swaps or all(len(each) == 1 for each in groups.values()))
-        if commit.beside or (commit.swaps and not is_single):
-            raise Unsupported(_SEVERAL)
-        if is_single:
+        assert not commit.beside, "only a transaction that spans rows runs functions beside its changes"
+        if commit.basis is None and (commit.swaps or all(len(each) == 1 for each in groups.values())):
             return [[each] for each in commit.changes]
         if commit.basis is not None and len(groups) > 1:
             first, second, *_others = map(self.journal.name_of, groups)

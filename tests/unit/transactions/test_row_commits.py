@@ -18,7 +18,6 @@ from oneread.errors import (
     StaleCopies,
     StillReferenced,
     Unavailable,
-    Unsupported,
 )
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.sync_driver import SyncDriver
@@ -26,7 +25,6 @@ from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.transactions import holds, journal_recovery, outbox, pipeline
-from oneread.transactions.commit import Commit
 from oneread.transactions.copy_cells import NO_CELLS
 from oneread.transactions.intents import INTENTS, JOURNAL, MARK, read_root
 from oneread.transactions.journal import KEPT_TOKENS, MOST_TOKENS, OLD_TOKEN, tokens_of
@@ -431,11 +429,6 @@ def test_recovery_ends_an_attempt_that_never_came(shop):
     shop.settle()
     assert shop.seen(Purchase, "o", 2).version > 0
     assert shop.find(Purchase, "o", 2) is None
-
-
-def test_what_needs_several_rows_is_refused():
-    with pytest.raises(Unsupported):
-        next(Store().operations.committer.commit(Commit([], beside=[print])))
 
 
 # Deletes that may be refused, unique values, and holders that are set aside.
