@@ -25,11 +25,10 @@ from oneread.plans.effects import Atomically, Separately
 from oneread.plans.plan import Plan
 from oneread.store.engine import RowTransaction
 from oneread.store.requests import Found, Mutate, Scan
-from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation, RowRange, Table
+from oneread.store.rows import REMOVED, VALUE, Cell, Families, Row, RowMutation, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
-from oneread.transactions.unit_of_work import VALUE
 
 PAGE: Final = 10_000
 NOWHERE: Final = b"\x7f\x00\x00\x01"

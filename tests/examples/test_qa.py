@@ -30,9 +30,8 @@ from examples.shop.mistakes import Mistake
 from oneread import connect
 from oneread.encoding.ranges import prefix_range
 from oneread.plans.effects import Atomically
-from oneread.store.rows import Cell, RowRange
+from oneread.store.rows import VALUE, Cell, RowRange
 from oneread.transactions.deltas import decode_amounts, encode_amounts
-from oneread.transactions.unit_of_work import VALUE
 from tests.examples.conftest import SITE as DATA
 from tests.examples.conftest import imported_from_library, kill_load, write_rows
 

@@ -11,9 +11,8 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.models.versions import FORMAT
 from oneread.plans.effects import Atomically
-from oneread.store.rows import Cell
+from oneread.store.rows import VALUE, Cell
 from oneread.transactions.system_rows import SCHEMA_ROW
-from oneread.transactions.unit_of_work import VALUE
 
 SPAWN = multiprocessing.get_context("spawn")
 

@@ -8,9 +8,8 @@ from uuid import uuid4
 
 from oneread import connect
 from oneread.store.requests import Mutate, Read
-from oneread.store.rows import WRITES, RowMutation
+from oneread.store.rows import VALUE, WRITES, RowMutation
 from oneread.transactions.deltas import encode_amounts
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks, row_sums
 from tests.failures.shelves import SCHEMA, Author, Book, BooksOfWriter, Shelf, Writer, check_derived, settle
 from tests.failures.test_killed_bigtable_writers import AUTHORS, Victim

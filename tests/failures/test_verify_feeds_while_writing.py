@@ -16,8 +16,7 @@ from oneread.errors import OnereadError
 from oneread.feeds.entries import Entries, Kept, kept_row
 from oneread.feeds.large_groups import GroupState, large_groups_of
 from oneread.store.requests import Scan
-from oneread.store.rows import Cell, RowRange
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, Cell, RowRange
 from tests.failures.feed_models import Home, Membership, Post
 from tests.failures.stores import until
 

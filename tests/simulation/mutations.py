@@ -13,13 +13,14 @@ from oneread.derivations.plain_commits import PlainHolders
 from oneread.plans.effects import Atomically, Now, Separately
 from oneread.store.keys import holder_part
 from oneread.store.requests import Read, Scan
-from oneread.store.rows import Cell, RowRange
+from oneread.store.rows import VALUE, Cell, RowRange
 from oneread.transactions import loading, native, outbox
+from oneread.transactions.claims import Claims
 from oneread.transactions.commit import NO_CHANGE
 from oneread.transactions.deltas import Delta
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.tasks import TaskRunner
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, UnitOfWork
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, UnitOfWork
 
 
 def a_task_carries_its_sources_state(patch):
@@ -227,24 +228,24 @@ def a_sum_is_stated_instead_of_added(patch):
 
 def claims_are_released_too_early(patch):
     """A value is free as soon as its holder gives it up, although another may have taken it in the same transaction."""
-    settle = UnitOfWork._apply_claims
+    settle = Claims.settle
 
     def releasing(self, now, refused):
         settle(self, now, refused)
         for key in self._released:
-            self.remove("counts", key)
+            self._unit.remove("counts", key)
 
-    patch.setattr(UnitOfWork, "_apply_claims", releasing)
+    patch.setattr(Claims, "settle", releasing)
 
 
 def claims_are_not_looked_at(patch):
     def taking(self, now, _refused):
         for key, (*_others, owner) in [each for each in self._claimed.items() if each[1]]:
-            self.put("counts", key, {VALUE: Cell(owner, now)})
+            self._unit.put("counts", key, {VALUE: Cell(owner, now)})
         for key in self._released.keys() - self._claimed.keys():
-            self.remove("counts", key)
+            self._unit.remove("counts", key)
 
-    patch.setattr(UnitOfWork, "_apply_claims", taking)
+    patch.setattr(Claims, "settle", taking)
 
 
 def a_copy_is_kept_although_its_reference_changed(patch):

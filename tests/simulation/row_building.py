@@ -17,13 +17,12 @@ from oneread.feeds.entries import Entries
 from oneread.feeds.row_entries import entry_row
 from oneread.feeds.row_following import RowFeeds
 from oneread.store.requests import Scan
-from oneread.store.rows import REMOVED, RowRange
+from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveStep
 from oneread.transactions import outbox
 from oneread.transactions.commit_pages import CommitPages
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.other_feeds import OtherFeeds
-from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.row_fence import RowFence
 from tests.simulation.row_mutations import edit
 from tests.simulation.schema import Compiled

@@ -3,7 +3,7 @@
 from weakref import WeakKeyDictionary
 
 from oneread.store.requests import CheckAndMutate, Read
-from oneread.store.rows import Cell, RowMutation
+from oneread.store.rows import VALUE, Cell, RowMutation, later
 from oneread.transactions import intents, journal, pipeline
 from oneread.transactions.holds import Holds
 from oneread.transactions.intents import decode_version, encode_version
@@ -11,7 +11,6 @@ from oneread.transactions.journal import Journal
 from oneread.transactions.pipeline import GroupDraft, Pipeline
 from oneread.transactions.root import VERSION
 from oneread.transactions.sequences import last_number
-from oneread.transactions.unit_of_work import VALUE, later
 from tests.simulation.row_mutations import edit
 
 

@@ -6,8 +6,7 @@ from oneread.feeds.row_crossing import LargeFeed
 from oneread.feeds.row_large_groups import GroupMode, RowsOfLargeGroups
 from oneread.plans.effects import Now
 from oneread.store.requests import Mutate, Scan
-from oneread.store.rows import RowMutation
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, RowMutation
 from tests.simulation.row_mutations import edit
 
 

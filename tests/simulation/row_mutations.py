@@ -9,7 +9,7 @@ import textwrap
 
 from oneread.plans.effects import Now
 from oneread.store.keys import pointer_part
-from oneread.store.rows import Cell, RowMutation
+from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.transactions import drafts, journal, outbox, page_drafts, pipeline
 from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.holds import Holds
@@ -19,7 +19,6 @@ from oneread.transactions.journal_recovery import Recovery
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.row_pointers import TakenValues
 from oneread.transactions.row_tasks import RowTaskRunner
-from oneread.transactions.unit_of_work import VALUE
 
 
 def edit(patch, cls, name, *changes, **names):

@@ -8,14 +8,13 @@ from oneread.errors import OnereadError, Unavailable
 from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import REMOVED
+from oneread.store.rows import REMOVED, VALUE
 from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance, Fate
 from oneread.testing.steps import Step
 from oneread.transactions import copy_follower, journal_recovery, row_commits
 from oneread.transactions.journal import Journal
 from oneread.transactions.row_time import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
-from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.row_following import ACTS, many
 from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import Harmless, RecoverStep, small_beginning, work_of

@@ -1,14 +1,13 @@
 """Rules of totals on one row broken on purpose: what the simulator must find, and by which schedule it does."""
 
 from oneread.store.requests import Mutate
-from oneread.store.rows import Cell, RowMutation
+from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.transactions import outbox, pipeline, row_shown_groups, total_follower
 from oneread.transactions.journal import Journal
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.row_shown_groups import RowsAndGroups
 from oneread.transactions.total_follower import TotalFollower
-from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.row_mutations import edit
 
 DECIDED = "draft.decide(change)"

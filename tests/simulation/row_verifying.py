@@ -9,12 +9,11 @@ from oneread.database.verifying import repair, verification
 from oneread.plans.trace import Trace
 from oneread.store.keys import view_part
 from oneread.store.requests import Scan
-from oneread.store.rows import REMOVED, TABLES, WRITES, Cell, RowRange
+from oneread.store.rows import REMOVED, TABLES, VALUE, WRITES, Cell, RowRange
 from oneread.testing.schedules import ByChance, Fate
 from oneread.testing.simulator import Violation
 from oneread.testing.steps import Step
 from oneread.transactions.deltas import decode_amounts, encode_amounts
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_followed_sums, row_looks, row_scanner, row_sums
 from oneread.verify.digest_pass import BUCKETS, Digests
 from oneread.verify.row_followed_sums import FollowedSums

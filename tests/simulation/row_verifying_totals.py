@@ -13,7 +13,7 @@ from oneread.database.verifying import repair, verification
 from oneread.plans.trace import Trace
 from oneread.store.keys import row_part
 from oneread.store.requests import Read, Scan
-from oneread.store.rows import Cell, RowRange
+from oneread.store.rows import VALUE, Cell, RowRange
 from oneread.testing.schedules import ByChance
 from oneread.testing.simulator import Violation
 from oneread.testing.steps import DrainStep, SaveAllStep, Step
@@ -22,7 +22,6 @@ from oneread.transactions.intents import read_root
 from oneread.transactions.outbox import group_root
 from oneread.transactions.root import BODY, EMITTED
 from oneread.transactions.row_shown_groups import encode_listed
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_group_rows, row_looks, row_numbers
 from oneread.verify.expected import StaleTotal
 from oneread.verify.row_mend_groups import GroupMender

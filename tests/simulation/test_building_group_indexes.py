@@ -7,6 +7,7 @@ import pytest
 
 from oneread import Index, ascending, by, descending, field, shown
 from oneread.evolution.backfill import Backfill
+from oneread.transactions.group_sums import GroupSums
 from oneread.transactions.unit_of_work import UnitOfWork
 from tests.simulation.schema import SalesOfProduct, SalesOfTown, Sold
 from tests.simulation.two_schemas import VIEWS, Found, TwoSchemas
@@ -56,7 +57,7 @@ def groups_are_not_passed_over(patch):
 
 
 def a_row_is_put_and_never_taken_away(patch):
-    index, apply = UnitOfWork._index_groups, UnitOfWork.apply
+    index, apply = GroupSums.write_indexes, UnitOfWork.apply
 
     def apply_puts(self, writes, *given):
         apply(self, type(writes)(writes.puts), *given)
@@ -66,11 +67,11 @@ def a_row_is_put_and_never_taken_away(patch):
             inner.setattr(UnitOfWork, "apply", apply_puts)
             index(self, refused)
 
-    patch.setattr(UnitOfWork, "_index_groups", without_deletes)
+    patch.setattr(GroupSums, "write_indexes", without_deletes)
 
 
 def the_numbers_before_are_those_behind(patch):
-    patch.setattr(UnitOfWork, "_sums_before", property(lambda _self: {}, lambda _self, _value: None), raising=False)
+    patch.setattr(GroupSums, "_before", property(lambda _self: {}, lambda _self, _value: None), raising=False)
 
 
 BROKEN = {

@@ -25,9 +25,8 @@ from oneread.plans.plan import Plan
 from oneread.plans.retry import ATTEMPTS, backoff
 from oneread.plans.scans import check_ascending
 from oneread.store.requests import ABSENT, CheckAndMutate, Read, Scan
-from oneread.store.rows import REMOVED, VALUE, Cell, Families, Row, RowMutation, living
+from oneread.store.rows import REMOVED, VALUE, Cell, Families, Row, RowMutation, later, living
 from oneread.transactions.commit import SystemCommitter
-from oneread.transactions.unit_of_work import later
 
 _NewValue = Callable[[Row | None], bytes | None]
 """From a row, the value that it is to have; None to leave it."""

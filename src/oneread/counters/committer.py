@@ -49,9 +49,8 @@ from oneread.errors import InvalidValue
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.rows import VALUE, Cell, Row, RowRange, later
 from oneread.transactions.commit import SystemCommitter
-from oneread.transactions.unit_of_work import VALUE, later
 
 ANY_COUNTER: Final = name_key("")
 """The scope of tokens of several counters at once: no counter has this name."""

@@ -26,11 +26,11 @@ from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
 from oneread.store.requests import Scan
-from oneread.store.rows import Cell, Row
+from oneread.store.rows import VALUE, Cell, Row, later
 from oneread.transactions import outbox
 from oneread.transactions.native import NativeCommitter, TaskStep
 from oneread.transactions.refusals import ENDING
-from oneread.transactions.unit_of_work import VALUE, Group, later
+from oneread.transactions.unit_of_work import Group
 
 BATCH: Final = 100
 """Counters copied in one transaction."""

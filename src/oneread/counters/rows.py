@@ -16,9 +16,9 @@ from oneread.encoding.ordered import encode
 from oneread.encoding.parts import KeyElement
 from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES, view_prefix
-from oneread.store.rows import REMOVED, UNDECODABLE, Row, RowRange
+from oneread.store.rows import REMOVED, UNDECODABLE, VALUE, Row, RowRange
 from oneread.transactions.deltas import Number, decode_amounts, encode_amounts
-from oneread.transactions.unit_of_work import COUNTER_ROWS, VALUE
+from oneread.transactions.unit_of_work import COUNTER_ROWS
 
 T = TypeVar("T")
 

@@ -37,9 +37,8 @@ from oneread.counters.wanted import Add
 from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import ABSENT, CheckAndMutate
-from oneread.store.rows import REMOVED, UNDECODABLE, WRITES, Cell, Row, RowMutation
+from oneread.store.rows import REMOVED, UNDECODABLE, VALUE, WRITES, Cell, Row, RowMutation
 from oneread.transactions.intents import FENCED, HISTORY, REMEMBERED, HistoryEntry, decode_version, encode_version
-from oneread.transactions.unit_of_work import VALUE
 
 T = TypeVar("T")
 

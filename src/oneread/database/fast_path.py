@@ -25,9 +25,8 @@ from oneread.plans.allowance import CURRENT
 from oneread.plans.trace import Cost
 from oneread.store.engine import LocalReads
 from oneread.store.limits import BUDGET
-from oneread.store.rows import RowRange
+from oneread.store.rows import VALUE, RowRange
 from oneread.transactions.root import BODY
-from oneread.transactions.unit_of_work import VALUE
 
 ABSENT: Final = object()
 """What a finder returns for an entity that does not exist."""

@@ -32,12 +32,11 @@ from oneread.models.types import Names
 from oneread.plans.plan import Plan
 from oneread.store.keys import number_and_generation
 from oneread.store.requests import Found
-from oneread.store.rows import Table
+from oneread.store.rows import VALUE, Table
 from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.group_shards import BEHIND_SHARDS, SpreadGroups
 from oneread.transactions.intents import own_version
 from oneread.transactions.root import BODY
-from oneread.transactions.unit_of_work import VALUE
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 R = TypeVar("R")

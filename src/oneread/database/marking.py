@@ -25,8 +25,7 @@ from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.limits import BUDGET
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import RowRange
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, RowRange
 
 MOST_COUNTED: Final = 99
 """Entries that are counted unless a call says otherwise."""

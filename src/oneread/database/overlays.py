@@ -15,10 +15,11 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Separately
 from oneread.plans.plan import Plan
 from oneread.store.rows import Row
+from oneread.transactions.claims import TAKEN
 from oneread.transactions.commit import Basis, Change
 from oneread.transactions.loading import check_unchanged
 from oneread.transactions.native import NativeCommitter
-from oneread.transactions.unit_of_work import TAKEN, UnitOfWork
+from oneread.transactions.unit_of_work import UnitOfWork
 
 T = TypeVar("T")
 
@@ -88,7 +89,7 @@ class SpanningOverlay:
             raise
 
     def basis(self, now: int) -> Basis:
-        for value, owner in self._unit.passed_values() if self._portable else ():
+        for value, owner in self._unit.claims.passed_values() if self._portable else ():
             raise NotUnique(TAKEN, **self._claim_facts(value), owner=self._name_of(owner))
         return Basis(now, self._unit.loaded, self._unit.only_followed)
 

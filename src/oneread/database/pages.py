@@ -27,9 +27,8 @@ from oneread.plans.trace import Cost, HasCost, Trace
 from oneread.store.keys import spread_parts
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT, MOST_RANGES
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import RowRange
+from oneread.store.rows import VALUE, RowRange
 from oneread.transactions.group_shards import SpreadGroups
-from oneread.transactions.unit_of_work import VALUE
 
 R = TypeVar("R")
 S = TypeVar("S")

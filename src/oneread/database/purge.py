@@ -21,12 +21,11 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import holder_part, pointed_part, pointer_part, view_part
 from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, RowMutation, RowRange, Table
+from oneread.store.rows import REMOVED, VALUE, RowMutation, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.holds import RecordedKeys
 from oneread.transactions.intents import SeenRow, read_root
 from oneread.transactions.row_time import LEAST_GRACE
-from oneread.transactions.unit_of_work import VALUE
 
 PAGE: Final = 200
 """Rows of one step."""

@@ -44,12 +44,11 @@ from oneread.store.engine import FirstUnder, LocalReads
 from oneread.store.keys import VIEW_BYTES, row_part
 from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found
-from oneread.store.rows import Row, Table
+from oneread.store.rows import VALUE, Row, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
 from oneread.transactions.first_rows import first_values
 from oneread.transactions.group_shards import MOST_SHARDS, read_groups
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.unit_of_work import VALUE
 
 MEAN_DIGITS: Final = 28
 

@@ -44,9 +44,8 @@ from oneread.models.wide import pack_wide
 from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
-from oneread.store.rows import RowRange
+from oneread.store.rows import VALUE, RowRange
 from oneread.transactions.first_rows import first_row
-from oneread.transactions.unit_of_work import VALUE
 
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 

@@ -20,11 +20,10 @@ from oneread.plans.plan import Plan
 from oneread.plans.scans import fetch_data, scan_all, scan_first, scan_up_to
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import Row, RowRange
+from oneread.store.rows import VALUE, Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.leases import lease_in
 from oneread.transactions.outbox import group_root
-from oneread.transactions.unit_of_work import VALUE
 
 BATCH: Final = 500
 """Tasks of one scan."""

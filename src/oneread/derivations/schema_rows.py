@@ -17,9 +17,8 @@ from oneread.models.versions import StoredSchema, decode, encode
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
-from oneread.store.rows import Cell, Row
+from oneread.store.rows import VALUE, Cell, Row
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
-from oneread.transactions.unit_of_work import VALUE
 
 _decode: Final = lru_cache(maxsize=4)(decode)
 """A verification reads the row again for each model."""

@@ -15,8 +15,7 @@ from oneread.models.types import Names, types_of
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
 from oneread.store.requests import Found
-from oneread.store.rows import Table
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, Table
 
 
 class ShownRows:

@@ -52,7 +52,7 @@ from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS, Progress, Report
 from oneread.plans.scans import check_ascending
 from oneread.store.keys import kind_part, row_part, view_part
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import REMOVED, Row, RowRange, Table
+from oneread.store.rows import REMOVED, VALUE, Row, RowRange, Table
 from oneread.transactions.commit import BatchCommitter, Change, Commit, GroupRefused
 from oneread.transactions.intents import root_row
 from oneread.transactions.native import NativeCommitter
@@ -60,7 +60,6 @@ from oneread.transactions.refusals import is_of_part
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 from oneread.transactions.tasks import OutboxRunner
-from oneread.transactions.unit_of_work import VALUE
 
 _MEMBERSHIPS: Final = 20
 """Memberships of one step that builds a feed: each is given the items of its group."""

@@ -9,9 +9,8 @@ import msgspec
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
-from oneread.store.rows import UNDECODABLE, Row
+from oneread.store.rows import UNDECODABLE, VALUE, Row
 from oneread.transactions.system_rows import BACKFILL_ROW
-from oneread.transactions.unit_of_work import VALUE
 
 SHOWN_REFUSALS: Final = 20
 """Refusals stored with their reason; all are counted."""

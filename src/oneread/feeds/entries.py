@@ -18,8 +18,7 @@ from oneread.feeds.feed_view import FeedView
 from oneread.feeds.parts import frame, header, rest_of
 from oneread.models.expiry import EXPIRY_BYTES
 from oneread.store.keys import VIEW_BYTES
-from oneread.store.rows import UNDECODABLE, Cell, Row, RowRange
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import UNDECODABLE, VALUE, Cell, Row, RowRange
 
 SHOWN_BY: Final = b"m:s"
 """The column of an entry that names the (group, membership) pairs which show its item."""

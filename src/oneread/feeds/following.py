@@ -30,12 +30,12 @@ from oneread.feeds.large_groups import Delivery, LargeGroups, large_groups_of
 from oneread.feeds.placing import Partners, Placing
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found
-from oneread.store.rows import Row, RowRange
+from oneread.store.rows import VALUE, Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.native import TaskStep
 from oneread.transactions.outbox import Task
 from oneread.transactions.tasks import TaskRows
-from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+from oneread.transactions.unit_of_work import UnitOfWork
 
 _ENTRIES: Final = 50_000
 """Entries that follow in one commit of many changes, at most, unless the inline bound is greater; tasks do the rest."""

@@ -16,8 +16,7 @@ from oneread.feeds.large_groups import Delivery, GroupState, LargeGroups, row_va
 from oneread.plans.plan import Plan
 from oneread.plans.scans import TakeBatch, scan_all
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Row, RowRange, Table
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, Row, RowRange, Table
 
 RowsByKey: TypeAlias = Callable[[list[bytes]], Plan[list["Row | None"]]]
 """Reads rows of `views` by key."""

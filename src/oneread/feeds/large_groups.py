@@ -19,8 +19,7 @@ from oneread.errors import Corrupt
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import LargeGroupOptions
 from oneread.store.keys import VIEW_BYTES
-from oneread.store.rows import UNDECODABLE, Cell, Row, RowRange
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import UNDECODABLE, VALUE, Cell, Row, RowRange
 
 EMPTIES: Final = b"m:e"
 """The column of a row of `written` whose membership has entries that are being removed."""

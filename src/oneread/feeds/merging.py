@@ -17,8 +17,7 @@ from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Row, RowRange
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, Row, RowRange
 
 T = TypeVar("T")
 

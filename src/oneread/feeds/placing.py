@@ -16,9 +16,9 @@ import msgspec
 from oneread.feeds.entries import Entries
 from oneread.feeds.large_groups import EMPTIES, Delivery, GroupState, LargeGroups, row_values
 from oneread.store.requests import Found
-from oneread.store.rows import Row, RowRange
+from oneread.store.rows import VALUE, Row, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+from oneread.transactions.unit_of_work import UnitOfWork
 
 
 class Partners(NamedTuple):

@@ -21,9 +21,8 @@ from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation, RowRange
+from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowMutation, RowRange
 from oneread.transactions.root import next_version
-from oneread.transactions.unit_of_work import VALUE
 
 _PAGE: Final = 200
 """Rows of one scan."""

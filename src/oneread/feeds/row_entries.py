@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from oneread.feeds.entries import SHOWN_BY, shown_by_cell
 from oneread.store.requests import Found
-from oneread.store.rows import REMOVED, Cell, Row
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import REMOVED, VALUE, Cell, Row
 
 ITEM: Final = b"d:i:"
 """What the column of an item in a group begins with; the digest of the group follows."""

@@ -28,12 +28,11 @@ from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
+from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.row_log import RowLogs
 from oneread.transactions.row_time import OPERATION
-from oneread.transactions.unit_of_work import VALUE
 
 _NO_CLOCK: Final = 0
 

@@ -20,9 +20,8 @@ from oneread.feeds.row_entries import NONE_HIDDEN, group_digest
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import ABSENT, CheckAndMutate, Read
-from oneread.store.rows import UNDECODABLE, Cell, Row, RowMutation, RowRange
+from oneread.store.rows import UNDECODABLE, VALUE, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.unit_of_work import VALUE
 
 T = TypeVar("T")
 

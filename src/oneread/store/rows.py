@@ -110,6 +110,11 @@ def later_than(cell: Cell, now: int) -> int:
     return now if cell.stamp < now else min(MAX_STAMP, cell.stamp + 1)
 
 
+def later(row: Row | None, now: int) -> int:
+    """A stamp newer than those of the row before, even when the clock was set back."""
+    return max([later_than(cell, now) for cell in row.values()], default=now) if row else now
+
+
 def rows_of_values(values: Mapping[bytes, bytes | None], stamp: int) -> dict[bytes, Row | None]:
     """Rows that have `VALUE` alone, all with this stamp; None for those without a value."""
     return {key: None if value is None else {VALUE: Cell(value, stamp)} for key, value in values.items()}

@@ -25,7 +25,7 @@ from oneread.feeds.feed_view import FeedView
 from oneread.models.references import Copy
 from oneread.store.keys import VIEW_BYTES, entity_part, view_part
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import TABLES, Row, RowRange, Table
+from oneread.store.rows import TABLES, VALUE, Row, RowRange, Table
 from oneread.testing.feed_audit import check_entries
 from oneread.testing.feed_rows_audit import FeedOffence, check_rows, keyspaces_of
 from oneread.testing.row_groups_audit import check_large_groups
@@ -36,7 +36,6 @@ from oneread.transactions.group_shards import add_up
 from oneread.transactions.outbox import group_root
 from oneread.transactions.root import BODY, Root, parse_root
 from oneread.transactions.root_rows import GroupNumbers, counter_numbers
-from oneread.transactions.unit_of_work import VALUE
 from oneread.transactions.unit_of_work import DerivedWrites as Derived
 
 Stored: TypeAlias = dict[Table, dict[bytes, Row]]

@@ -18,9 +18,8 @@ from typing import NamedTuple
 from oneread.errors import Corrupt
 from oneread.feeds.entries import Entries, ItemRow, MemberRow, read_kept, shown_by
 from oneread.store.keys import VIEW_BYTES, view_part
-from oneread.store.rows import Row
+from oneread.store.rows import VALUE, Row
 from oneread.testing.feed_rows_audit import FeedOffence, read_memberships
-from oneread.transactions.unit_of_work import VALUE
 
 
 class _Pair(NamedTuple):

@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from oneread.feeds.entries import Entries, read_kept
 from oneread.feeds.large_groups import Delivery, GroupState, LargeGroups, large_groups_of, row_values
 from oneread.store.keys import view_part
-from oneread.store.rows import Row
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, Row
 
 _MOVING = (Delivery.FILLING, Delivery.EMPTYING)
 

@@ -15,9 +15,8 @@ from oneread.feeds.row_entries import NONE_HIDDEN, entry_row, group_digest
 from oneread.feeds.row_large_groups import Places, RowsOfLargeGroups, rows_of_large_groups
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found
-from oneread.store.rows import REMOVED, Row
+from oneread.store.rows import REMOVED, VALUE, Row
 from oneread.testing.feed_rows_audit import FeedOffence
-from oneread.transactions.unit_of_work import VALUE
 
 _EXACT: Final = 128
 """A greatest number of members below which every membership has the members of its group counted."""

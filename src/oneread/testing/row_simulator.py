@@ -27,7 +27,7 @@ from oneread.plans.trace import Trace
 from oneread.store.engine import Engine
 from oneread.store.keys import VIEW_BYTES, pointer_part, view_part
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Request, Scan
-from oneread.store.rows import REMOVED, Row, RowRange
+from oneread.store.rows import REMOVED, VALUE, Row, RowRange
 from oneread.testing.audit import Audit, TableReads
 from oneread.testing.row_groups_audit import hidden_of, shown_entries
 from oneread.testing.schedules import Fates, Policy
@@ -42,7 +42,6 @@ from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_system import RowSystem
 from oneread.transactions.sequences import NumberSequence, last_number
 from oneread.transactions.tasks import TaskStepResult
-from oneread.transactions.unit_of_work import VALUE
 
 _LATE: Final = 0.1
 _ROUNDS: Final = 200

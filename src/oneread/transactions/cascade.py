@@ -336,7 +336,7 @@ class Cascade:
             if decision.unreferenced:
                 self._unreferenced.extend([(key, within) for within in decision.unreferenced])
             for group in decision.groups:
-                self._unit.note_indexed(group)
+                self._unit.sums.note_indexed(group)
                 if group.holders:
                     self._groups.setdefault(group.rank, {})[group.key] = group
                     self._causes.setdefault(group.key, {})[key] = None

@@ -18,7 +18,7 @@ from oneread.plans.effects import Now, Together
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate, Read, Request
-from oneread.store.rows import Row, RowMutation
+from oneread.store.rows import VALUE, Row, RowMutation
 from oneread.transactions import outbox, page_drafts
 from oneread.transactions.commit import Change, Commit
 from oneread.transactions.completion import CommitCompletion
@@ -32,7 +32,6 @@ from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.refusals import is_refusal
 from oneread.transactions.row_pointers import Unfollowed, put_cell, put_pointers
 from oneread.transactions.row_time import OPERATION
-from oneread.transactions.unit_of_work import VALUE
 
 _log = logging.getLogger(__name__)
 

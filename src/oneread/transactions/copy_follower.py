@@ -18,7 +18,7 @@ from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.keys import SELECTION_BYTES, holder_part, kind_part
 from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation
+from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowMutation, later
 from oneread.transactions import outbox, page_drafts
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.drafts import Prepared, Wanted
@@ -32,7 +32,6 @@ from oneread.transactions.root import VERSION, next_version
 from oneread.transactions.row_feeds import follow_all, follow_feeds
 from oneread.transactions.row_pointers import Unfollowed
 from oneread.transactions.row_time import OPERATION
-from oneread.transactions.unit_of_work import VALUE, later
 
 _log = logging.getLogger(__name__)
 

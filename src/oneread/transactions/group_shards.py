@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Read
-from oneread.store.rows import REMOVED, Cell, Families, Row, RowMutation
+from oneread.store.rows import REMOVED, VALUE, Cell, Families, Row, RowMutation
 from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts
-from oneread.transactions.unit_of_work import VALUE
 
 MOST_SHARDS: Final = 64
 """Shards of a group, at most."""

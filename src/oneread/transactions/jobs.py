@@ -15,11 +15,10 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
-from oneread.store.rows import Row
+from oneread.store.rows import VALUE, Row
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.leases import Lease, LeaseHolder, decode_lease, encode_lease
 from oneread.transactions.system_rows import LEASES, Swap
-from oneread.transactions.unit_of_work import VALUE
 
 
 class PeriodicJob(Protocol):

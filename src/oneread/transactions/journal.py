@@ -17,7 +17,7 @@ from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read
-from oneread.store.rows import REMOVED, UNDECODABLE, WRITES, Cell, Row, RowMutation
+from oneread.store.rows import REMOVED, UNDECODABLE, VALUE, WRITES, Cell, Row, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.commit import WriteLease
 from oneread.transactions.deltas import Delta, add_to_row, decode_amounts
@@ -38,7 +38,6 @@ from oneread.transactions.lost_answers import LOOKS, pause_for_answer, until_ans
 from oneread.transactions.outbox import Task
 from oneread.transactions.root import NO_ROOT, VERSION, Root, next_version
 from oneread.transactions.row_log import RowLogs
-from oneread.transactions.unit_of_work import VALUE
 
 TOKENS: Final = b"m:t"
 """The column of all tokens of a row of `counts`, in the order in which they were added.

@@ -18,9 +18,9 @@ from oneread.errors import Corrupt, OnereadError
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import UNDECODABLE, Cell, Row, RowMutation, RowRange
+from oneread.store.rows import UNDECODABLE, VALUE, Cell, Row, RowMutation, RowRange, later
 from oneread.transactions.leases import LEASE, Lease, encode_lease
-from oneread.transactions.unit_of_work import VALUE, UnitOfWork, later
+from oneread.transactions.unit_of_work import UnitOfWork
 
 _log = logging.getLogger(__name__)
 

@@ -14,12 +14,11 @@ from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Mutate
-from oneread.store.rows import RowMutation
+from oneread.store.rows import VALUE, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.intents import Intents
 from oneread.transactions.journal import Committed
-from oneread.transactions.unit_of_work import VALUE
 
 
 class FollowRows(Protocol):

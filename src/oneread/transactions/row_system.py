@@ -15,6 +15,7 @@ from oneread.store.engine import RowTransaction
 from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate, Read, Scan
 from oneread.store.rows import (
     REMOVED,
+    VALUE,
     WRITES,
     Cell,
     Families,
@@ -22,6 +23,7 @@ from oneread.store.rows import (
     RowMutation,
     RowRange,
     Table,
+    later,
     living,
 )
 from oneread.transactions.intents import encode_version
@@ -29,7 +31,6 @@ from oneread.transactions.journal import Journal
 from oneread.transactions.journal_recovery import Recovery
 from oneread.transactions.lost_answers import pause_for_answer
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
-from oneread.transactions.unit_of_work import VALUE, later
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from oneread.errors import StaleCopies
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import UNDECODABLE, Cell, Row, RowMutation, RowRange
+from oneread.store.rows import UNDECODABLE, VALUE, Cell, Row, RowMutation, RowRange, later
 from oneread.transactions import outbox
 from oneread.transactions.intents import read_pending
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder
@@ -26,7 +26,6 @@ from oneread.transactions.refusals import PartRefused, tell_apart
 from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.tasks import Draining, TaskStepResult
 from oneread.transactions.total_follower import AskAlone
-from oneread.transactions.unit_of_work import VALUE, later
 
 LOOK_SECONDS: Final = 1.0
 """How long a worker waits between two looks at the journal."""

@@ -14,12 +14,12 @@ from oneread.plans.effects import Atomically
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
-from oneread.store.rows import Cell, Row, RowRange, Table
+from oneread.store.rows import VALUE, Cell, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import LOGS
 from oneread.transactions.root import BODY
 from oneread.transactions.sequences import has_sequences
-from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+from oneread.transactions.unit_of_work import UnitOfWork
 
 T = TypeVar("T")
 

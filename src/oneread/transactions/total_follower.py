@@ -17,7 +17,7 @@ from oneread.plans.effects import Now, Sleep
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import Cell, Row, RowMutation, RowRange
+from oneread.store.rows import Cell, Row, RowMutation, RowRange, later
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision
 from oneread.transactions.copy_follower import CopyFollower
@@ -39,7 +39,7 @@ from oneread.transactions.row_shown_groups import (
 )
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.tasks import TaskStepResult
-from oneread.transactions.unit_of_work import DerivedWrites, Group, GroupIndexes, later
+from oneread.transactions.unit_of_work import DerivedWrites, Group, GroupIndexes
 
 _log = logging.getLogger(__name__)
 

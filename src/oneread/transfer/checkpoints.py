@@ -12,9 +12,8 @@ import msgspec
 from oneread.errors import Conflict, Corrupt, InvalidValue
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
-from oneread.store.rows import UNDECODABLE
+from oneread.store.rows import UNDECODABLE, VALUE
 from oneread.transactions.system_rows import CHECKPOINT_PREFIX, Swap
-from oneread.transactions.unit_of_work import VALUE
 
 Position: TypeAlias = "int | str"
 """How far the caller has read its own source, in its own terms: a line, an offset, a name."""

@@ -22,10 +22,9 @@ from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.progress import NAMED_AHEAD, Ahead
 from oneread.store.requests import Found
-from oneread.store.rows import RowRange
+from oneread.store.rows import VALUE, RowRange
 from oneread.transactions.deltas import Number, negated
 from oneread.transactions.root import AHEAD_MILLISECONDS, VERSION
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.copy_check import CopyCheck
 from oneread.verify.expected import RowReader
 from oneread.verify.keyspace import Pointers, StoreKeyspaces, amounts_of, pointers_of

@@ -19,9 +19,8 @@ from oneread.feeds.large_groups import large_groups_of
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
-from oneread.store.rows import Row, RowRange
+from oneread.store.rows import VALUE, Row, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.digest_pass import Digests, bucket_of
 from oneread.verify.feed_rows import check_rows
 from oneread.verify.keyspace import DAMAGED

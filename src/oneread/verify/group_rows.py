@@ -15,9 +15,9 @@ from oneread.derivations.group_indexes import IndexedGroups
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.rows import VALUE, Cell, Row, RowRange
 from oneread.transactions.first_rows import FirstRows
-from oneread.transactions.unit_of_work import VALUE, Group
+from oneread.transactions.unit_of_work import Group
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter
 from oneread.verify.scanner import Scanner

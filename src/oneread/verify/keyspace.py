@@ -21,11 +21,10 @@ from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
 from oneread.store.keys import KIND_BYTES, holder_part, kind_part, pointed_part, pointer_part, view_part
 from oneread.store.requests import Found
-from oneread.store.rows import UNDECODABLE, Row, RowRange, Table
+from oneread.store.rows import UNDECODABLE, VALUE, Row, RowRange, Table
 from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import AHEAD_MILLISECONDS
-from oneread.transactions.unit_of_work import VALUE
 
 DAMAGED: Final = (OnereadError, *UNDECODABLE, TypeError, ValueError, AttributeError, KeyError, OverflowError)
 """What reading damaged bytes may raise."""

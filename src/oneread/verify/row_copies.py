@@ -12,9 +12,8 @@ from typing import Final
 
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
-from oneread.store.rows import REMOVED, RowRange
+from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.transactions.outbox import aside_key, task_key
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.copy_check import CopyCheck, HeldCopy
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter

@@ -29,9 +29,8 @@ from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found
-from oneread.store.rows import REMOVED, Cell, Row, RowRange
+from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.report import EntryRow, FaultReporter, Finding

@@ -27,10 +27,9 @@ from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate
-from oneread.store.rows import REMOVED, Cell, Row, RowMutation
+from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowMutation
 from oneread.transactions.root import next_version
 from oneread.transactions.row_feeds import FollowRows, follow_all
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.report import Finding
 from oneread.verify.row_feed_looks import all_rows, expected_cells, living_row

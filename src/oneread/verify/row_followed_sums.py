@@ -21,13 +21,12 @@ from typing import Final, NamedTuple, TypeAlias
 from oneread.plans.plan import Plan
 from oneread.store.keys import holder_part, kind_part, pointer_part, view_part
 from oneread.store.requests import Found
-from oneread.store.rows import WRITES, Cell, Row, RowRange
+from oneread.store.rows import VALUE, WRITES, Cell, Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.intents import Intents, SeenRow, child_cells, read_root
 from oneread.transactions.journal import KEPT_TOKENS, Token, tokens_of
 from oneread.transactions.row_system import REPAIRED
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.keyspace import DAMAGED
 from oneread.verify.row_passes import KindPasses
 from oneread.verify.row_scanner import version_in

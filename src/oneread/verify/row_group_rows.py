@@ -18,12 +18,11 @@ from oneread.plans.plan import Plan
 from oneread.plans.progress import FaultKind, ValueDifference
 from oneread.store.keys import row_part, view_part
 from oneread.store.requests import Found
-from oneread.store.rows import REMOVED, Row, RowRange, Table
+from oneread.store.rows import REMOVED, VALUE, Row, RowRange, Table
 from oneread.transactions.intents import unreadable_cells
 from oneread.transactions.outbox import group_of_root, group_root
 from oneread.transactions.root import EMITTED, VERSION
 from oneread.transactions.row_shown_groups import decode_listed, listed_digests
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.describe import row_name
 from oneread.verify.expected import RootFault, commit_fault, has_own_stamp, version_fault
 from oneread.verify.group_rows import FaultyRows, GroupRows

@@ -21,7 +21,7 @@ from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
 from oneread.store.keys import kind_part, source_part
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Scan
-from oneread.store.rows import REMOVED, WRITES, Cell, Row, RowMutation, Table
+from oneread.store.rows import REMOVED, VALUE, WRITES, Cell, Row, RowMutation, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import entries_from, last_entry, number_cell, owning_log, row_by_entries
 from oneread.transactions.copy_cells import COPY_CELL
@@ -37,7 +37,7 @@ from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_feeds import noted
 from oneread.transactions.row_system import REPAIRED
 from oneread.transactions.sequences import counted, without_unreadable
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.mend import is_droppable, stale_copies, stale_total

@@ -7,13 +7,12 @@ from typing import Final
 from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
-from oneread.store.rows import WRITES, Table
+from oneread.store.rows import VALUE, WRITES, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import says_last_entry
 from oneread.transactions.intents import JOURNAL
 from oneread.transactions.outbox import Task
 from oneread.transactions.system_rows import RANGES
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks
 from oneread.verify.orphans import Orphans
 

@@ -13,14 +13,13 @@ from msgspec.structs import replace
 from oneread.derivations.catalog import Catalog
 from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate
-from oneread.store.rows import Cell, Row, RowMutation, Table
+from oneread.store.rows import VALUE, Cell, Row, RowMutation, Table
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import Intents, SeenRow, committed_cells, encode_version, put_mark, read_root
 from oneread.transactions.journal import Committed, new_commit
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root
 from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.row_scanner import LogicalScanner
 

@@ -16,11 +16,10 @@ from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.rows import VALUE, Cell, Row, RowRange
 from oneread.transactions.deltas import Delta, Number, encode_amounts
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.journal import has_unreadable_tokens
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.digest_pass import bucket_of
 from oneread.verify.keyspace import DAMAGED, amounts_of
 from oneread.verify.report import FaultReporter, Finding

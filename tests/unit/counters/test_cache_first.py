@@ -27,8 +27,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.cache import MOST, CacheAdd, CacheIncrement, CacheRead, CacheSwap
 from oneread.store.requests import Mutate
-from oneread.store.rows import Cell, RowMutation
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, Cell, RowMutation
 from tests.unit.counters.handles import Handle, Nothing, is_clean
 from tests.unit.counters.recording import RecordingCache
 

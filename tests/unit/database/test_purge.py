@@ -12,11 +12,10 @@ from oneread.errors import Unavailable, UsageError
 from oneread.plans.trace import Trace
 from oneread.store.limits import GRACE
 from oneread.store.requests import Mutate, Read, Scan
-from oneread.store.rows import REMOVED, RowRange
+from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.testing.clock import Clock
 from oneread.transactions import outbox
 from oneread.transactions.row_time import LEAST_GRACE
-from oneread.transactions.unit_of_work import VALUE
 from tests.unit.feeds.community import SCHEMA as COMMUNITY
 from tests.unit.transactions.test_pipeline import Author, Groups, Line, User
 from tests.unit.transactions.test_row_commits import Store, bought, failing, is_commit

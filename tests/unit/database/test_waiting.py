@@ -11,11 +11,10 @@ from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import BudgetExceeded, Corrupt, InvalidCursor, OutcomeUnknown, Unavailable, UsageError
 from oneread.plans import performer
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import Cell, RowMutation, RowRange
+from oneread.store.rows import VALUE, Cell, RowMutation, RowRange
 from oneread.transactions import completion, journal_recovery
 from oneread.transactions.intents import JOURNAL, read_root
 from oneread.transactions.tasks import TaskStepResult
-from oneread.transactions.unit_of_work import VALUE
 from tests.unit.database.faces import FACES
 
 

@@ -24,12 +24,11 @@ from oneread.models.paths import path_of
 from oneread.plans.plan import Plan
 from oneread.store.keys import row_part
 from oneread.store.requests import Read
-from oneread.store.rows import Cell
+from oneread.store.rows import VALUE, Cell
 from oneread.testing import oracle as naive
 from oneread.testing.proof import prove
 from oneread.testing.strategies import histories
 from oneread.transactions.deltas import decode_amounts, encode_amounts
-from oneread.transactions.unit_of_work import VALUE
 
 BITS = 8
 

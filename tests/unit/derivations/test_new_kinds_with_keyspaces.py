@@ -18,11 +18,10 @@ from oneread.models.paths import path_of
 from oneread.plans.plan import Plan
 from oneread.store.keys import row_part
 from oneread.store.requests import Read, Scan
-from oneread.store.rows import Cell, RowRange
+from oneread.store.rows import VALUE, Cell, RowRange
 from oneread.testing import oracle as naive
 from oneread.testing.proof import prove
 from oneread.testing.strategies import histories
-from oneread.transactions.unit_of_work import VALUE
 
 T = TypeVar("T")
 

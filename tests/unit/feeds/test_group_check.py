@@ -7,8 +7,7 @@ from oneread.feeds.large_groups import EMPTIES, GroupState
 from oneread.feeds.placing import Placing
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Read
-from oneread.store.rows import Cell
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, Cell
 from tests.properties.large_groups import World
 
 

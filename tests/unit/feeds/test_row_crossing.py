@@ -9,9 +9,8 @@ from oneread.errors import Corrupt, Expired
 from oneread.feeds import row_crossing
 from oneread.feeds.row_large_groups import GroupMode, Places, rows_of_large_groups
 from oneread.store.requests import Mutate, Read, Scan
-from oneread.store.rows import Cell, RowMutation, RowRange
+from oneread.store.rows import VALUE, Cell, RowMutation, RowRange
 from oneread.testing.clock import START, Clock
-from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.feed_models import Membership, Post
 
 URL = "memory://?span=row"

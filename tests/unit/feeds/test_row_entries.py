@@ -2,8 +2,7 @@
 
 from oneread.feeds.entries import SHOWN_BY, shown_by
 from oneread.feeds.row_entries import entry_row, item_column, marks_of_trimming, membership_column, was_trimmed
-from oneread.store.rows import REMOVED, Cell
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import REMOVED, VALUE, Cell
 
 ITEM, OTHER = item_column(b"a"), item_column(b"b")
 FIRST, SECOND = membership_column(b"a", b"a1"), membership_column(b"a", b"a2")

@@ -4,10 +4,9 @@ import pytest
 
 from oneread import Schema, connect
 from oneread.store.requests import Mutate, Scan
-from oneread.store.rows import Cell, RowMutation, RowRange
+from oneread.store.rows import VALUE, Cell, RowMutation, RowRange
 from oneread.testing.clock import Clock
 from oneread.transactions import outbox
-from oneread.transactions.unit_of_work import VALUE
 from tests.unit.feeds.community import Group, Home, Member, Membership, Post, membership, post, posts
 
 URL = "memory://?span=row"

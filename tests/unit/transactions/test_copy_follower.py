@@ -7,11 +7,10 @@ import pytest
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, ascending, by, count, shown, total, within
 from oneread.errors import Unavailable
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, Cell, RowMutation
+from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation
 from oneread.transactions import copy_follower, outbox
 from oneread.transactions.intents import JOURNAL
 from oneread.transactions.outbox import TASKS
-from oneread.transactions.unit_of_work import VALUE
 from tests.unit.transactions.test_row_commits import Store, failing, is_commit, second
 
 HOLDERS = 100

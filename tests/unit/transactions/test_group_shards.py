@@ -7,9 +7,8 @@ from oneread.costs.budgets import budget
 from oneread.engines import one_row_memory
 from oneread.errors import InvalidDeclaration
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, RowRange
+from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.transactions.group_shards import SHARDS
-from oneread.transactions.unit_of_work import VALUE
 from tests.unit.transactions.test_row_commits import Store
 
 POSTS = "abcdefg"

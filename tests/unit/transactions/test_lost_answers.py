@@ -5,11 +5,10 @@ import pytest
 from oneread.errors import OutcomeUnknown, Unavailable
 from oneread.plans.effects import Sleep, Together
 from oneread.store.requests import CheckAndMutate, Mutate
-from oneread.store.rows import Cell, RowMutation
+from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.transactions.lost_answers import LOOKS, until_answered
 from oneread.transactions.row_log import RowLogs
 from oneread.transactions.row_system import _replace
-from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.schema import WORLD, Customer, Product
 from tests.simulation.world import bought
 from tests.unit.transactions.test_row_commits import Store, failing

@@ -23,7 +23,7 @@ from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
+from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation, RowRange
 from oneread.transactions import holds, journal_recovery, outbox, pipeline
 from oneread.transactions.copy_cells import NO_CELLS
 from oneread.transactions.intents import INTENTS, JOURNAL, MARK, read_root
@@ -31,7 +31,6 @@ from oneread.transactions.journal import KEPT_TOKENS, MOST_TOKENS, OLD_TOKEN, to
 from oneread.transactions.outbox import SET_ASIDE, TASKS
 from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.row_system import RowSystem
-from oneread.transactions.unit_of_work import VALUE
 
 START = 1_700_000_000_000
 ALL = RowRange(b"", b"")

@@ -7,12 +7,11 @@ from oneread.errors import Conflict, OutcomeUnknown, Unsupported
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import REMOVED, WRITES, Cell, RowMutation, RowRange
+from oneread.store.rows import REMOVED, VALUE, WRITES, Cell, RowMutation, RowRange
 from oneread.transactions import row_system
 from oneread.transactions.intents import encode_version
 from oneread.transactions.row_system import RowSystem
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
-from oneread.transactions.unit_of_work import VALUE
 
 KEY = b"row"
 

@@ -11,8 +11,8 @@ from oneread.errors import Conflict
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Read
+from oneread.store.rows import VALUE
 from oneread.transactions.system_rows import BACKFILL_ROW, FENCE_ROW, NATIVE_SYSTEM, Swap
-from oneread.transactions.unit_of_work import VALUE
 
 
 @pytest.fixture

@@ -33,14 +33,13 @@ from oneread.derivations.emitted_record import RecordedPointers
 from oneread.errors import StaleCopies
 from oneread.store.limits import GRACE
 from oneread.store.requests import Mutate
-from oneread.store.rows import Cell, RowMutation
+from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.testing.clock import Clock
 from oneread.transactions import outbox
 from oneread.transactions.leases import LEASE, LeaseHolder, encode_lease
 from oneread.transactions.outbox import GROUP_TASKS, SET_ASIDE
 from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import TaskStepResult
-from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.row_totals import TOTALS, Question, answer, vote
 from tests.unit.transactions.test_row_commits import Store
 

@@ -10,10 +10,10 @@ from oneread.plans.effects import Atomically
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Read, Scan
-from oneread.store.rows import Cell, RowRange
+from oneread.store.rows import VALUE, Cell, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts
-from oneread.transactions.unit_of_work import VALUE, DerivedWrites, UnitOfWork
+from oneread.transactions.unit_of_work import DerivedWrites, UnitOfWork
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from oneread.plans.effects import Atomically
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
-from oneread.store.rows import TABLES, Cell, EntityRow, RowRange
+from oneread.store.rows import TABLES, VALUE, Cell, EntityRow, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.unit_of_work import VALUE, DerivedWrites, UnitOfWork
+from oneread.transactions.unit_of_work import DerivedWrites, UnitOfWork
 
 KEYS = st.sampled_from([b"k", b"l", b"m"])
 OWNERS = st.sampled_from([b"one", b"two"])

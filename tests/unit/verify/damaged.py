@@ -8,11 +8,10 @@ from oneread import connect
 from oneread.derivations import emitted_record
 from oneread.store.keys import holder_part
 from oneread.store.requests import Scan
-from oneread.store.rows import Cell, RowRange
+from oneread.store.rows import VALUE, Cell, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
-from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.schema import WORLD, Buyer, City, Compiled, Customer, Home, Land, Product, Purchase, Region, Sold
 
 SCHEMA = Compiled(*WORLD.models, *WORLD.views, inline=1000)

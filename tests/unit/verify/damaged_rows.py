@@ -3,11 +3,10 @@
 from oneread.derivations.copy_cells import LaidCopies
 from oneread.store.keys import view_part
 from oneread.store.requests import Read
-from oneread.store.rows import REMOVED, Cell, living
+from oneread.store.rows import REMOVED, VALUE, Cell, living
 from oneread.transactions import outbox
 from oneread.transactions.intents import root_row
 from oneread.transactions.root import BODY, EMITTED, VERSION
-from oneread.transactions.unit_of_work import VALUE
 from tests.unit.verify.damaged import SCHEMA, Damaged
 
 

@@ -7,10 +7,9 @@ import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.emitted_record import HIDDEN, REFERENCES, ROWS, view_token
-from oneread.store.rows import Cell
+from oneread.store.rows import VALUE, Cell
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, task_key
 from oneread.transactions.root import BODY, EMITTED, VERSION
-from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.schema import (
     City,
     Customer,

@@ -3,11 +3,10 @@
 import msgspec
 
 from oneread.store.requests import Scan
-from oneread.store.rows import Cell, RowRange, living
+from oneread.store.rows import VALUE, Cell, RowRange, living
 from oneread.transactions.intents import read_root
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, encode_root
-from oneread.transactions.unit_of_work import VALUE
 
 STORES = ("memory", "lmdb", "one row")
 

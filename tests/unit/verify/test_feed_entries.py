@@ -8,11 +8,10 @@ import pytest
 from oneread import Feed, Ref, Schema, by, connect, newest, on
 from oneread.feeds.entries import SHOWN_BY, Entries
 from oneread.store.requests import Scan
-from oneread.store.rows import Cell, RowRange
+from oneread.store.rows import VALUE, Cell, RowRange
 from oneread.testing.audit import Audit
 from oneread.testing.clock import START, Clock
 from oneread.transactions import outbox
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import feed_entries
 from tests.properties.schema_of_feeds import (
     FEED_SCHEMA,

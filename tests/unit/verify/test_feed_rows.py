@@ -8,9 +8,8 @@ from oneread import Feed, Ref, Schema, by, connect, newest, on
 from oneread.feeds.entries import Entries
 from oneread.feeds.large_groups import large_groups_of
 from oneread.store.requests import Scan
-from oneread.store.rows import Cell, RowRange
+from oneread.store.rows import VALUE, Cell, RowRange
 from oneread.testing.clock import Clock
-from oneread.transactions.unit_of_work import VALUE
 from tests.unit.feeds.community import Group, Member, Membership, Post, fill, post
 
 OTHER = {VALUE: Cell(b"\x93\x01\x02\x03", 1)}

@@ -2,8 +2,7 @@
 
 import pytest
 
-from oneread.store.rows import Cell
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, Cell
 from tests.simulation.schema import CustomersOfEmail, Purchase, PurchasesOfBuyer, SalesOfTown
 from tests.unit.verify.damaged import Damaged
 

@@ -7,11 +7,10 @@ import pytest
 from oneread import Schema
 from oneread.feeds.row_entries import ITEM, MEMBERSHIP, TRIMMED, entry_row, mark_column
 from oneread.store.requests import Mutate, Scan
-from oneread.store.rows import REMOVED, Cell, RowMutation
+from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation
 from oneread.testing.clock import START
 from oneread.testing.row_groups_audit import hidden_of
 from oneread.transactions import outbox
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import feed_entries, row_feeds, row_looks
 from oneread.verify.row_feed_looks import FeedLooker, PartWatch
 from tests.properties import schema_of_feeds as feeds

@@ -8,12 +8,11 @@ import pytest
 from oneread import Aggregate, Key, Model, Schema, by, connect, count, total
 from oneread.errors import OutcomeUnknown
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import WRITES, Cell, RowMutation, RowRange
+from oneread.store.rows import VALUE, WRITES, Cell, RowMutation, RowRange
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.journal import TOKENS as TOKENS_COLUMN
 from oneread.transactions.journal import Token
 from oneread.transactions.row_system import REPAIRED
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_followed_sums, row_looks, row_sums
 from oneread.verify.row_scanner import LogicalScanner
 

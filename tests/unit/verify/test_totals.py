@@ -5,9 +5,8 @@ import pytest
 
 from oneread import connect
 from oneread.derivations.entity_type import EntityType
-from oneread.store.rows import Cell
+from oneread.store.rows import VALUE, Cell
 from oneread.transactions.deltas import encode_amounts
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks, row_sums
 from tests.properties.votes_and_answers import (
     SITE,

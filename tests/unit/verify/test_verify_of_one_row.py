@@ -7,13 +7,12 @@ import pytest
 from oneread import Aggregate, Key, Model, Schema, by, connect, count, counter, rollup
 from oneread.errors import OutcomeUnknown
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import Cell, RowMutation, RowRange
+from oneread.store.rows import VALUE, Cell, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.intents import OF_COMMITS
 from oneread.transactions.root import VERSION
 from oneread.transactions.total_follower import TotalFollower
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify import row_looks, row_sums
 from tests.properties.votes_and_answers import SITE, Answer, Author, Question, User
 from tests.simulation.schema import Buyer, Product, Purchase, Sold
