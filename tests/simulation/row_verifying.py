@@ -273,7 +273,7 @@ BY_SEED = {
     groups_are_not_read_again: 79,
     what_was_added_is_not_read_again: 79,
     what_is_not_remembered_counts_as_nothing: 3,
-    the_journal_is_not_looked_at_behind: 2400,
+    the_journal_is_not_looked_at_behind: 2865,
     the_journal_is_not_looked_at: 1,
     what_is_not_added_yet_counts: 1,
     the_version_of_what_is_not_added_yet_is_not_compared: 1092,
