@@ -30,7 +30,6 @@ from oneread.errors import (
     OutcomeUnknown,
     StillReferenced,
     Unavailable,
-    Unsupported,
     UsageError,
 )
 from oneread.plans.effects import Now, Separately
@@ -284,8 +283,6 @@ def test_a_commit_of_two_groups_is_refused_before_anything_is_written(store):
     with pytest.raises(UsageError, match="these are two") as refused:
         store.run(operations.committer.commit(Commit(changes, basis=Basis(store.now, {}))))
     assert refused.value.facts == {"group": "User('ada')", "given": "User('bob')"}
-    with pytest.raises(Unsupported):
-        store.run(operations.committer.commit(Commit(changes, basis=Basis(store.now, {}), beside=[print])))
     assert store.rows("roots") == before
 
 
