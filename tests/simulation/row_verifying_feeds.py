@@ -18,7 +18,8 @@ from oneread.testing.simulator import Violation
 from oneread.testing.steps import SweepStep
 from oneread.transactions.tasks import TaskStepResult
 from oneread.verify import feed_entries, row_feed_looks, row_feeds, row_scanner
-from oneread.verify.row_feed_looks import NO_PLACES, FeedLooker, Looked, PartWatch, PlacesReader
+from oneread.verify.confirm import Seen
+from oneread.verify.row_feed_looks import NO_PLACES, FeedLooker, PartWatch, PlacesReader
 from oneread.verify.row_feed_mend import RowFeedMender
 from oneread.verify.verify import VerifyOptions
 from tests.simulation import row_ending, row_large_groups, row_trimming, row_verifying
@@ -77,8 +78,8 @@ def one_look(patch):
     """Lets one look decide: the second one is for what was not thought of."""
     row_verifying.one_look(patch)
 
-    def confirm(look, suspects):
-        return Looked((yield from look(suspects)).found, [])
+    def confirm(suspects, look, _pace):
+        return Seen((yield from look(suspects)).found, set())
 
     patch.setattr(row_feeds, "confirm", confirm)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from oneread.plans.progress import Fault, FaultKind, ValueDifference
@@ -48,6 +48,12 @@ class Finding(NamedTuple):
     """Of a group on a store that changes one row at a time: its rows as they were judged."""
     groups: tuple[Group, ...] = ()
     """Of a total: the groups that it shows. It is not a fault if one of them is."""
+
+    @property
+    def identity(self) -> Hashable:
+        """What makes two findings of two looks the same one."""
+        fault = self.fault
+        return fault.table, fault.key, fault.view, fault.kind, fault.expected
 
 
 Report: TypeAlias = Callable[[Finding], None]

@@ -25,48 +25,19 @@ from oneread.feeds.row_entries import (
     was_trimmed_at,
 )
 from oneread.feeds.row_large_groups import PRESENT, GroupMode, Places, RowsOfLargeGroups, rows_of_large_groups
-from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found
 from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowRange
 from oneread.transactions import outbox
-from oneread.verify import row_looks
+from oneread.transactions.unit_of_work import VALUE
+from oneread.verify.confirm import Seen
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.report import EntryRow, FaultReporter, Finding
 from oneread.verify.row_copies import sources_that_wait
 from oneread.verify.row_scanner import LogicalScanner, settled_roots
 
 NO_PLACES: Final = Places()
-
-
-class Looked(NamedTuple):
-    """One look at some suspects: what is wrong, and what others were changing."""
-
-    found: dict[bytes, Finding]
-    unsettled: list[bytes]
-
-
-def confirm(look: Callable[[Sequence[bytes]], Plan[Looked]], suspects: Sequence[bytes]) -> Plan[Looked]:
-    """What is wrong by two looks that are apart, and what was being changed whenever it was looked at."""
-    found: dict[bytes, Finding] = {}
-    before: dict[bytes, object] = {}
-    rest = list(suspects)
-    for number in range(row_looks.LOOKS):
-        if number:
-            yield from Sleep(row_looks.APART)
-        seen = yield from look(rest)
-        rest = list(seen.unsettled)
-        for suspect, finding in seen.found.items():
-            place = row_looks.place_of(finding)
-            if before.get(suspect) == place:
-                found[suspect] = finding
-            else:
-                before[suspect] = place
-                rest.append(suspect)
-        if not rest:
-            break
-    return Looked(found, rest)
 
 
 def all_rows(scanner: LogicalScanner, within: RowRange) -> Plan[list[Found]]:
@@ -209,7 +180,7 @@ class FeedLooker:
 
     # Entries.
 
-    def entries(self, keys: Sequence[bytes]) -> Plan[Looked]:
+    def entries(self, keys: Sequence[bytes]) -> Plan[Seen[Finding]]:
         """One look at entries, by their keys."""
         feed = self._feed
         sides: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
@@ -232,7 +203,7 @@ class FeedLooker:
         rows = dict(zip([*parts, *keys], stored, strict=True))
         after = yield from self._large.places(members.values())
         unsettled = yield from watch.end()
-        seen = Looked({}, [])
+        seen: Seen[Finding] = Seen({}, set())
         for key in keys:
             before = places.get(members.get(key, b""), NO_PLACES)
             is_moving = after.get(members.get(key, b""), NO_PLACES) != before
@@ -242,7 +213,11 @@ class FeedLooker:
         return seen
 
     def _judge(
-        self, one: _OneEntry, sides: Mapping[tuple[bytes, bytes], tuple[bytes, bytes]], parts: _SeenParts, seen: Looked
+        self,
+        one: _OneEntry,
+        sides: Mapping[tuple[bytes, bytes], tuple[bytes, bytes]],
+        parts: _SeenParts,
+        seen: Seen[Finding],
     ) -> None:
         """Adds what is wrong with an entry, the first thing only, or that it cannot be judged."""
         named = self.memberships[one.key]
@@ -254,9 +229,9 @@ class FeedLooker:
             elif finding is None and not self._is_left_out(one, both):
                 finding = self._judge_pair(one, membership, both, parts)
         if finding is not None:
-            seen.found[one.key] = finding
+            seen.found[one.key] = [finding]
         elif one.is_unsettled:
-            seen.unsettled.append(one.key)
+            seen.unsettled.add(one.key)
 
     def _judge_names(self, one: _OneEntry, named: set[bytes]) -> Finding | None:
         """Notes the memberships that show an entry; reports what is none."""
@@ -313,14 +288,14 @@ class FeedLooker:
 
     # Members with too many entries.
 
-    def members(self, members: Sequence[bytes]) -> Plan[Looked]:
+    def members(self, members: Sequence[bytes]) -> Plan[Seen[Finding]]:
         """One look at the feeds of members that seem to have more entries than declared."""
-        seen = Looked({}, [])
+        seen: Seen[Finding] = Seen({}, set())
         for member in members:
             yield from self._look_at_member(member, seen)
         return seen
 
-    def _look_at_member(self, member: bytes, seen: Looked) -> Plan[None]:
+    def _look_at_member(self, member: bytes, seen: Seen[Finding]) -> Plan[None]:
         most = self._feed.view.at_most
         assert most is not None, "asked only of feeds with at_most"
         places = (yield from self._large.places([member]))[member]
@@ -349,9 +324,9 @@ class FeedLooker:
             (row,) = yield from self._scanner.read_stored("views", [key])
             shown = {VALUE: entry_row(row or {}, hidden_by(places)).get(VALUE, Cell(b"", 0))}
             text = f"the member has {len(again)} entries, and {most} are declared"
-            seen.found[member] = self._entry_fault(EntryRow(key), None, shown, text)
+            seen.found[member] = [self._entry_fault(EntryRow(key), None, shown, text)]
         else:
-            seen.unsettled.append(member)
+            seen.unsettled.add(member)
 
     def _shown(self, member: bytes, places: Places) -> Plan[dict[bytes, list[tuple[bytes, bytes]]]]:
         """The entries of a member, with the rows of items and memberships that show each."""
@@ -371,7 +346,7 @@ class FeedLooker:
 
     # Large groups.
 
-    def unwritten(self, memberships: Sequence[bytes]) -> Plan[Looked]:
+    def unwritten(self, memberships: Sequence[bytes]) -> Plan[Seen[Finding]]:
         """One look at memberships of groups that are read, which are neither merged nor written to."""
         feed, large = self._feed, self._large
         assert large.rows is not None, "asked only of feeds with large groups"
@@ -385,7 +360,7 @@ class FeedLooker:
         found = yield from self._scanner.read_stored("views", [*memberships, *written])
         after = (yield from large.modes(groups.values())), (yield from large.places(members.values()))
         unsettled = yield from watch.end()
-        seen = Looked({}, [])
+        seen: Seen[Finding] = Seen({}, set())
         for place, key in enumerate(memberships):
             group, member = groups[key], members[key]
             (mode, places), now = ((modes[group], each[member]) for modes, each in (before, after))
@@ -402,17 +377,17 @@ class FeedLooker:
             ):
                 continue
             if key in unsettled or now != (mode, places):
-                seen.unsettled.append(key)
+                seen.unsettled.add(key)
             else:
                 text = "the group is read, and neither merged for this member nor written to him"
-                seen.found[key] = self._row_fault(written[place], None, text)
+                seen.found[key] = [self._row_fault(written[place], None, text)]
         return seen
 
-    def rows(self, keys: Sequence[bytes]) -> Plan[Looked]:
+    def rows(self, keys: Sequence[bytes]) -> Plan[Seen[Finding]]:
         """One look at rows of groups and of places that cannot be read, or say that a group crosses."""
         large = self._large.rows
         assert large is not None, "asked only of feeds with large groups"
-        seen = Looked({}, [])
+        seen: Seen[Finding] = Seen({}, set())
         for key in keys:
             (row,) = yield from self._scanner.read_stored("views", [key])
             if row is None:
@@ -421,7 +396,7 @@ class FeedLooker:
                 mode = large.mode_of(row) if view_part(key) == large.groups else None
                 large.places_of(row if mode is None else None)
             except DAMAGED:
-                seen.found[key] = self._row_fault(key, row, "it cannot be read")
+                seen.found[key] = [self._row_fault(key, row, "it cannot be read")]
                 continue
             if mode is None or not mode.crosses:
                 continue
@@ -430,7 +405,7 @@ class FeedLooker:
                 continue
             if (yield from self._scanner.read_stored("views", [key])) == [row]:
                 text = "the group crosses, and no task takes its memberships over"
-                seen.found[key] = self._row_fault(key, row, text)
+                seen.found[key] = [self._row_fault(key, row, text)]
         return seen
 
 

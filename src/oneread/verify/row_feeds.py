@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Final, NamedTuple
 
 from oneread.feeds.entries import Entries, MemberRow
@@ -17,11 +18,14 @@ from oneread.feeds.row_entries import item_column, membership_column, showing_pa
 from oneread.feeds.row_large_groups import Places, RowsOfLargeGroups
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
-from oneread.store.rows import VALUE, Cell, Row, RowRange
+from oneread.store.rows import Cell, Row, RowRange
+from oneread.transactions.unit_of_work import VALUE
+from oneread.verify.confirm import Seen, confirm
 from oneread.verify.feed_entries import JoinedGroups
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.report import Finding
-from oneread.verify.row_feed_looks import FeedLooker, Looked, PlacesReader, confirm, hidden_by, is_right, living_row
+from oneread.verify.row_feed_looks import FeedLooker, PlacesReader, hidden_by, is_right, living_row
+from oneread.verify.row_looks import two_looks
 from oneread.verify.row_scanner import READ, LogicalScanner
 
 SUSPECTS: Final = 1_000
@@ -134,11 +138,11 @@ class RowEntriesCheck:
         if len(self._looker.memberships) >= SUSPECTS:
             yield from self._look()
 
-    def _confirm(self, look: Callable[[Sequence[bytes]], Plan[Looked]], suspects: Sequence[bytes]) -> Plan[None]:
+    def _confirm(self, look: Callable[[Sequence[bytes]], Plan[Seen[Finding]]], suspects: Sequence[bytes]) -> Plan[None]:
         if suspects:
-            seen = yield from confirm(look, suspects)
-            self.found += seen.found.values()
-            self.unsettled.update(seen.unsettled)
+            seen = yield from confirm(suspects, look, two_looks())
+            self.found += chain.from_iterable(seen.found.values())
+            self.unsettled |= seen.unsettled
 
     # Forward.
 

@@ -23,12 +23,14 @@ from oneread.transactions.intents import unreadable_cells
 from oneread.transactions.outbox import group_of_root, group_root
 from oneread.transactions.root import EMITTED, VERSION
 from oneread.transactions.row_shown_groups import decode_listed, listed_digests
+from oneread.transactions.unit_of_work import VALUE
+from oneread.verify.confirm import Seen
 from oneread.verify.describe import row_name
 from oneread.verify.expected import RootFault, commit_fault, has_own_stamp, version_fault
 from oneread.verify.group_rows import FaultyRows, GroupRows
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter, Finding
-from oneread.verify.row_looks import Looks, Seen, Suspects
+from oneread.verify.row_looks import Looks, Suspects
 from oneread.verify.row_passes import SuspectPasses
 from oneread.verify.row_scanner import LogicalScanner, settled_roots
 from oneread.verify.row_waiting import groups_that_wait
@@ -61,7 +63,7 @@ class GroupLooker(Looks):
         self._is_judged = is_judged
         self._rows = GroupRows(keyspaces, scanner)
 
-    def look(self, suspects: Suspects) -> Plan[Seen]:
+    def look(self, suspects: Suspects) -> Plan[Seen[Finding]]:
         groups = [key for key in suspects if key]
         before = yield from self._read_roots(groups)
         listed = yield from self.listed(before, groups)

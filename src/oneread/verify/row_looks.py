@@ -9,14 +9,14 @@ docs/decisions/0104-verify-one-row-at-a-time.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from oneread.derivations.catalog import Catalog
-from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import kind_part
 from oneread.store.rows import Row, Table
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
+from oneread.verify.confirm import Pace, Seen, confirm
 from oneread.verify.expected import ExpectedRows, RowReader
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter, Finding
@@ -37,22 +37,12 @@ OWNERS: Final = 100
 Suspects: TypeAlias = dict[bytes, set[tuple[Table, bytes]]]
 """Root rows whose rows seemed wrong, each with further rows that name it; empty for rows that name none."""
 
-FindingPlace: TypeAlias = "tuple[str, bytes, str, str, str]"
-
 NOTHING: Final = ExpectedRows(None, {}, {}, NO_DERIVED_WRITES)
 
 
-def place_of(finding: Finding) -> FindingPlace:
-    """What makes two findings of two looks the same one."""
-    fault = finding.fault
-    return fault.table, fault.key, fault.view, fault.kind, fault.expected
-
-
-class Seen(NamedTuple):
-    """One look: what is wrong, by root row, and which root rows are being changed."""
-
-    found: Mapping[bytes, list[Finding]]
-    unsettled: set[bytes]
+def two_looks() -> Pace:
+    """How most suspects are looked at."""
+    return Pace(LOOKS, APART)
 
 
 class Looks:
@@ -62,43 +52,23 @@ class Looks:
         self._keyspaces = keyspaces
         self._scanner = scanner
 
-    def look(self, suspects: Suspects) -> Plan[Seen]:
-        """One look at some of them."""
+    def look(self, suspects: Suspects) -> Plan[Seen[Finding]]:
+        """One look at some of them, by their root rows."""
         raise NotImplementedError
 
-    def confirm(self, suspects: Suspects) -> Plan[tuple[list[Finding], set[bytes]]]:
+    def confirm(self, suspects: Suspects) -> Plan[Seen[Finding]]:
         """What is wrong by two looks, and the root rows that were being changed whenever they were looked at."""
-        found: list[Finding] = []
-        unsettled: set[bytes] = set()
+        seen: Seen[Finding] = Seen({}, set())
         keys = list(suspects)
         for first in range(0, len(keys), OWNERS):
-            some = {key: suspects[key] for key in keys[first : first + OWNERS]}
-            more, left = yield from self._confirm(some)
-            found += more
-            unsettled |= left
-        return found, unsettled
-
-    def _confirm(self, suspects: Suspects) -> Plan[tuple[list[Finding], set[bytes]]]:
-        found: list[Finding] = []
-        before: dict[bytes, set[FindingPlace]] = {}
-        rest = dict(suspects)
-        for number in range(LOOKS):
-            if number:
-                yield from Sleep(APART)
-            seen = yield from self.look(rest)
-            again: set[bytes] = set(seen.unsettled)
-            for key, findings in seen.found.items():
-                known = before.get(key, set())
-                sure = [each for each in findings if place_of(each) in known]
-                found += sure
-                if len(sure) < len(findings):
-                    again.add(key)
-                    before[key] = {place_of(each) for each in findings}
-                    found = [each for each in found if each not in sure]
-            rest = {key: places for key, places in rest.items() if key in again}
-            if not rest:
-                break
-        return found, set(rest)
+            more = yield from confirm(
+                keys[first : first + OWNERS],
+                lambda some: self.look({key: suspects[key] for key in some}),
+                two_looks(),
+            )
+            seen.found.update(more.found)
+            seen.unsettled.update(more.unsettled)
+        return seen
 
 
 class Looker(Looks):
@@ -109,7 +79,7 @@ class Looker(Looks):
         self._catalog: Catalog = keyspaces.catalog
         self._reader = RowReader(keyspaces, scanner)
 
-    def look(self, suspects: Suspects) -> Plan[Seen]:
+    def look(self, suspects: Suspects) -> Plan[Seen[Finding]]:
         """One look at some entities."""
         owners = [key for key in suspects if key]
         groups = {key: self._group(key) for key in owners}

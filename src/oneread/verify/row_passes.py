@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from oneread.models.registry import EntityKind
@@ -46,9 +47,9 @@ class SuspectPasses:
     def _look(self) -> Plan[None]:
         suspects, self._suspects = self._suspects, {}
         if suspects:
-            found, unsettled = yield from self._looks.confirm(suspects)
-            self.found += found
-            self.unsettled |= unsettled
+            seen = yield from self._looks.confirm(suspects)
+            self.found += chain.from_iterable(seen.found.values())
+            self.unsettled |= seen.unsettled
 
     def _look_when_many(self) -> Plan[None]:
         if len(self._suspects) >= SUSPECTS:

@@ -8,11 +8,10 @@ docs/decisions/0104-verify-one-row-at-a-time.md and docs/decisions/0112-sums-ver
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from oneread.derivations.aggregates import AggregateView
-from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
@@ -20,6 +19,8 @@ from oneread.store.rows import VALUE, Cell, Row, RowRange
 from oneread.transactions.deltas import Delta, Number, encode_amounts
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.journal import has_unreadable_tokens
+from oneread.transactions.unit_of_work import VALUE
+from oneread.verify.confirm import Pace, Seen, confirm
 from oneread.verify.digest_pass import bucket_of
 from oneread.verify.keyspace import DAMAGED, amounts_of
 from oneread.verify.report import FaultReporter, Finding
@@ -51,11 +52,13 @@ class SeenGroup(NamedTuple):
     """The row as faults describe it."""
 
 
-class _Suspect(NamedTuple):
-    """What a group is off by, and the number of the first look that found it so."""
+class WrongSum(NamedTuple):
+    """What entities contribute to a group, and its rows, which do not hold that."""
 
-    error: object
-    since: int
+    identity: Hashable
+    """What the group is off by, which commits do not change."""
+    expected: list[Number]
+    seen: SeenGroup
 
 
 class GroupPasses:
@@ -153,55 +156,49 @@ class GroupPasses:
         return SeenGroup(tuple(rows), total.amounts if is_right else None, shown)
 
     def _judge(self, followed: FollowedSums) -> Plan[None]:
-        """Reports groups that are off by the same in two looks that are apart."""
-        suspects: dict[bytes, _Suspect] = {}
-        rest = followed.groups
-        for number in range(LOOKS):
-            if number:
-                yield from Sleep(APART)
-                yield from followed.catch_up(rest)
-            for group in rest & followed.settled:
-                seen, expected = self._seen(tuple(followed.rows[group].items())), followed.expected(group)
-                error = _error(seen, expected)
-                if error is not None:
-                    if group not in suspects or suspects[group].error != error:
-                        suspects[group] = _Suspect(error, number)
-                    if not _is_sure(suspects[group], number):
-                        continue
-                    self._report(group, expected, seen)
-                rest.discard(group)
-            self._lost.update({key: followed.lose(key) for key in rest & followed.lost})
-            rest -= followed.lost
-            if not rest:
-                break
-        self.unsettled.update(rest)
+        """Reports groups that are off by the same in looks that are apart."""
+        is_read = True  # by the scan
 
-    def _report(self, group: bytes, expected: list[Number], seen: SeenGroup) -> None:
+        def look(groups: list[bytes]) -> Plan[Seen[WrongSum]]:
+            nonlocal is_read
+            if not is_read:
+                yield from followed.catch_up(groups)
+            is_read = False
+            lost = followed.lost.intersection(groups)
+            self._lost.update({group: followed.lose(group) for group in lost})
+            judged = followed.settled.intersection(groups)
+            wrong = {group: self._compare(group, followed) for group in judged}
+            found = {group: [each] for group, each in wrong.items() if each is not None}
+            return Seen(found, {*groups} - judged - lost)
+
+        confirmed = yield from confirm(followed.groups, look, Pace(LOOKS, APART, AGREEING))
+        self.unsettled |= confirmed.unsettled
+        for group, found in confirmed.found.items():
+            for each in found:
+                self._report(group, each)
+
+    def _compare(self, group: bytes, followed: FollowedSums) -> WrongSum | None:
+        """What is wrong with a group's rows: what they make together, or one that cannot be right by itself."""
+        seen, expected = self._seen(tuple(followed.rows[group].items())), followed.expected(group)
+        if seen.amounts is None:
+            rows = tuple([(key, *sorted(row.items())) for key, row in seen.rows])
+            return WrongSum((rows, tuple(expected)), expected, seen)
+        off = Delta()
+        off.add(expected, 1)
+        off.add(seen.amounts, -1)
+        return WrongSum(tuple(off.amounts), expected, seen) if any(off.amounts) else None
+
+    def _report(self, group: bytes, wrong: WrongSum) -> None:
         """Reports a sum; it cannot be mended while an entity that may contribute to it cannot be read."""
-        mendable = not self._passes.unknown
+        mendable, shown = not self._passes.unknown, wrong.seen.shown
         found: list[Finding] = []
-        FaultReporter(self._passes.keyspaces, found.append).group(group, expected, seen.shown, mendable=mendable)
-        self.found += [each._replace(state=seen.rows) for each in found]
+        FaultReporter(self._passes.keyspaces, found.append).group(group, wrong.expected, shown, mendable=mendable)
+        self.found += [each._replace(state=wrong.seen.rows) for each in found]
 
 
 def _is_said(column: bytes) -> bool:
     """Whether a column of a group's row is what readers see of the group."""
     return not column.startswith(_FOR_WRITERS) and column != SHARDS
-
-
-def _is_sure(suspect: _Suspect, number: int) -> bool:
-    """Whether a group is wrong that was off by the same in all looks since, by the number of this look."""
-    return number - suspect.since >= AGREEING
-
-
-def _error(seen: SeenGroup, expected: Sequence[Number]) -> object:
-    """What a group is off by, which commits do not change, None for 0; its rows where one of them cannot be right."""
-    if seen.amounts is None:
-        return seen.rows, expected
-    off = Delta()
-    off.add(expected, 1)
-    off.add(seen.amounts, -1)
-    return off.amounts if any(off.amounts) else None
 
 
 def _few_enough(lost: Mapping[bytes, LostGroup]) -> list[bytes]:

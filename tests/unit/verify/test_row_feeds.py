@@ -303,7 +303,7 @@ def test_a_task_that_ends_during_a_look_has_put_its_entries_before(broken, monke
         return (yield from asked(watch, parts))
 
     monkeypatch.setattr(PartWatch, "waiting", ending)
-    monkeypatch.setattr(row_feeds, "confirm", lambda look, suspects: look(suspects))
+    monkeypatch.setattr(row_feeds, "confirm", lambda suspects, look, _pace: look(list(suspects)))
     if broken is not None:
         broken(monkeypatch)
     assert store.db.verify().clean is (broken is None)
