@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from oneread.plans.progress import Fault, FaultKind, ValueDifference
 from oneread.store.keys import pointer_part
@@ -27,6 +27,41 @@ from oneread.verify.expected import RootFault
 from oneread.verify.keyspace import StoreKeyspaces, amounts_of, shown_of
 
 _DERIVED = frozenset({"views", "counts"})
+
+
+_ROW_SAYS: Final[Mapping[FaultKind, str]] = {
+    "missing": "the row is missing",
+    "dangling": "no {source} has this row",
+    "unreadable": "the row cannot be read: {found}",
+    "different": "the row holds another value",
+}
+_ENTRY_SAYS: Final[Mapping[FaultKind, str]] = {
+    "missing": "the entry is missing",
+    "dangling": "a membership or an item that it names is not there",
+    "unreadable": "the entry cannot be read: {found}",
+    "different": "it does not name a membership that shows it",
+}
+_GROUP_SAYS: Final[Mapping[FaultKind, str]] = {
+    "missing": "the group is missing: {expected}",
+    "dangling": "no entity counts in this group",
+    "unreadable": "the group cannot be read",
+    "different": "",
+}
+_TASK_SAYS: Final[Mapping[FaultKind, str]] = {
+    "different": "does not belong to its key",
+    "unreadable": "cannot be done",
+    "dangling": "is of an entity that was never written",
+}
+_UNREADABLE: Final = "values that cannot be read"
+
+
+def kind_of(expected: object | None, found: object | None, *, is_readable: bool = True) -> FaultKind:
+    """What is wrong with a row that is not as expected; None for one that should not be there, or is not there."""
+    if found is not None and not is_readable:
+        return "unreadable"
+    if expected is None:
+        return "dangling"
+    return "missing" if found is None else "different"
 
 
 class Finding(NamedTuple):
@@ -111,25 +146,18 @@ class FaultReporter:
     def copy(self, key: bytes, field: str, source: bytes, differences: tuple[ValueDifference, ...]) -> None:
         """Reports a copy whose values are not those of its source."""
         name = self._keyspaces.name_of(key)
+        text = f"{spell_entity(self._keyspaces, key)}: {spell_differences(differences) or field}"
+        wanted = _named({each.field: each.expected for each in differences})
+        has = _named({each.field: each.found for each in differences})
         fault = Fault(
-            f"{spell_entity(self._keyspaces, key)}: {spell_differences(differences) or field}",
-            "different",
-            "copy",
-            f"{name}.{field}",
-            name,
-            _named({each.field: each.expected for each in differences}),
-            _named({each.field: each.found for each in differences}),
-            differences,
-            mendable=True,
-            droppable=False,
-            table="roots",
-            key=key,
-        )
+            text, "different", "copy", f"{name}.{field}", name, wanted, has, differences, mendable=True,
+            droppable=False, table="roots", key=key,
+        )  # fmt: skip
         self._report(Finding(fault, key, source))
 
     def differing(self, row: DerivedRow, expected: bytes, found: Row | None) -> None:
         """Reports a derived row that does not show what its entity emits, or its group holds."""
-        kind: FaultKind = "missing" if found is None else "unreadable" if shown_of(found) is None else "different"
+        kind = kind_of(expected, found, is_readable=found is not None and shown_of(found) is not None)
         self._derived(kind, row, self._side(row, expected), found)
 
     def claimed_twice(self, row: DerivedRow, found: Row | None) -> None:
@@ -145,149 +173,91 @@ class FaultReporter:
 
         `why` is said instead of that where it is another reason.
         """
-        keyspaces, place = self._keyspaces, DerivedRow("views", row.key, b"")
-        owner = keyspaces.owner_of("views", row.key, None)
+        owner = self._keyspaces.owner_of("views", row.key, None) or b""
+        place = DerivedRow("views", row.key, owner)
         wanted = Side() if expected is None else self._side(place, expected)
-        shown = None if found is None else shown_of(found)
-        has = Side("" if found is None else _describe_cells(found)) if shown is None else self._side(place, shown)
-        is_unreadable = found is not None and shown is None
-        kind: FaultKind = (
-            "unreadable"
-            if is_unreadable
-            else "dangling"
-            if expected is None
-            else "missing"
-            if found is None
-            else "different"
-        )
-        is_known = kind == "different" and wanted.values is not None and has.values is not None
-        differences = differences_of(wanted.values or {}, has.values or {}) if is_known else ()
-        said = {
-            "missing": "the entry is missing",
-            "dangling": "a membership or an item that it names is not there",
-            "unreadable": f"the entry cannot be read: {has.text}",
-            "different": spell_differences(differences) or "it does not name a membership that shows it",
-        }[kind]
-        of = "" if owner is None else keyspaces.name_of(owner)
-        item = "" if owner is None else f" of {spell_entity(keyspaces, owner)}"
-        text = f"{spell_row(keyspaces, 'views', row.key)}{item}: {why or said}"
-        name = row_name(keyspaces, "views", row.key)
-        fault = Fault(
-            text, kind, self._view_of("views", row.key), name, of, wanted.text, has.text, differences, mendable=True,
-            droppable=False, table="views", key=row.key,
-        )  # fmt: skip
-        self._report(Finding(fault, owner or b"", found=shown, membership=row.membership))
+        has, shown = self._side_of_row(place, found)
+        kind = kind_of(expected, found, is_readable=shown is not None)
+        said = why or _ENTRY_SAYS[kind].format(found=has.text)
+        fault = self._fault_of_row(kind, place, (wanted, has), said)
+        self._report(Finding(fault, owner, found=shown, membership=row.membership))
 
     def row_of_feed(
         self, key: bytes, expected: Row | None, found: Row | None, text: str, *, is_unreadable: bool = False
     ) -> None:
         """Reports a row of a feed besides its entries."""
-        kind: FaultKind = (
-            "unreadable"
-            if is_unreadable
-            else "dangling"
-            if expected is None
-            else "missing"
-            if found is None
-            else "different"
-        )
-        name, has = row_name(self._keyspaces, "views", key), "" if found is None else _describe_cells(found)
-        fault = Fault(
-            f"{spell_row(self._keyspaces, 'views', key)}: {text}", kind, self._view_of("views", key), name, "", "", has,
-            (), mendable=True, droppable=False, table="views", key=key,
-        )  # fmt: skip
-        self._report(Finding(fault))
+        kind = kind_of(expected, found, is_readable=not is_unreadable)
+        has = Side("" if found is None else _describe_cells(found))
+        self._report(Finding(self._fault_of_row(kind, DerivedRow("views", key, b""), (Side(), has), text)))
 
     def _side(self, row: DerivedRow, shown: bytes | None) -> Side:
         values = fields_of(self._keyspaces, row.table, row.key, shown)
-        return Side("values that cannot be read" if values is None else _named(values), values)
+        return Side(_UNREADABLE if values is None else _named(values), values)
+
+    def _side_of_row(self, row: DerivedRow, found: Row | None) -> tuple[Side, bytes | None]:
+        """What a stored row says, and the value that it shows."""
+        shown = None if found is None else shown_of(found)
+        if found is None or shown is not None:
+            return (Side() if found is None else self._side(row, shown)), shown
+        return Side(_describe_cells(found)), None
 
     def _derived(
         self, kind: FaultKind, row: DerivedRow, expected: Side, found: Row | None, *, mendable: bool = True
     ) -> None:
-        table, key, owner = row
-        shown = None if found is None else shown_of(found)
-        has = self._side(row, shown) if shown is not None else Side("" if found is None else _describe_cells(found))
-        differences = (
-            differences_of(expected.values, has.values)
-            if kind == "different" and expected.values is not None and has.values is not None
-            else ()
-        )
-        keyspace = self._keyspaces.keyspace_of(table, key)
-        is_of_group = keyspace is not None and bool(keyspace.groups)
-        of = name = ""
-        if owner and is_of_group:
-            of, name = spell_row(self._keyspaces, "counts", owner), row_name(self._keyspaces, "counts", owner)
-        elif owner:
-            of = spell_entity(self._keyspaces, owner) if table == "views" and keyspace is not None else ""
-            name = self._keyspaces.name_of(owner)
-        said = {
-            "missing": "the row is missing",
-            "dangling": f"no {'group' if is_of_group else 'entity'} has this row",
-            "unreadable": f"the row cannot be read: {has.text}",
-            "different": spell_differences(differences) or "the row holds another value",
-        }[kind]
-        fault = Fault(
-            f"{spell_row(self._keyspaces, table, key)}{f' of {of}' if of else ''}: {said}",
-            kind,
-            self._view_of(table, key),
-            row_name(self._keyspaces, table, key),
-            name,
-            expected.text,
-            has.text,
-            differences,
-            mendable,
-            droppable=False,
-            table=table,
-            key=key,
-        )
-        self._report(Finding(fault, owner, found=shown))
+        has, shown = self._side_of_row(row, found)
+        said = _ROW_SAYS[kind].format(found=has.text, source="group" if self._is_of_group(row) else "entity")
+        fault = self._fault_of_row(kind, row, (expected, has), said, mendable=mendable)
+        self._report(Finding(fault, row.owner, found=shown))
 
     def group(self, key: bytes, expected: list[Number], found: Row | None, *, mendable: bool) -> None:
         """Reports a group's row that is not the sum of its contributions."""
         amounts, shown = (None, None) if found is None else (amounts_of(found), shown_of(found))
         has_members = bool(expected and expected[0])
-        kind: FaultKind = (
-            "missing"
-            if found is None
-            else "unreadable"
-            if amounts is None
-            else "different"
-            if has_members
-            else "dangling"
-        )
+        # A row that is not there is missing, even of a group without members.
+        kind = kind_of(expected if has_members or found is None else None, found, is_readable=amounts is not None)
         keyspace = self._keyspaces.keyspace_of("counts", key)
         names = () if keyspace is None else keyspace.numbers
-        wanted, has = (numbers_of(names, each) for each in (expected if has_members else [], amounts or []))
-        differences = differences_of(wanted, has) if kind == "different" else ()
-        said = {
-            "missing": f"the group is missing: {_named(wanted)}",
-            "dangling": "no entity counts in this group",
-            "unreadable": "the group cannot be read",
-            "different": spell_differences(differences),
-        }[kind]
-        fault = Fault(
-            f"{spell_row(self._keyspaces, 'counts', key)}: {said}",
-            kind,
-            self._view_of("counts", key),
-            row_name(self._keyspaces, "counts", key),
-            "",
-            _named(wanted),
-            "values that cannot be read" if kind == "unreadable" else _named(has),
-            differences,
-            mendable,
-            droppable=False,
-            table="counts",
-            key=key,
-        )
+        numbers, held = (numbers_of(names, each) for each in (expected if has_members else [], amounts or []))
+        wanted = Side(_named(numbers), numbers)
+        has = Side(_UNREADABLE if kind == "unreadable" else _named(held), held)
+        said = _GROUP_SAYS[kind].format(expected=wanted.text)
+        fault = self._fault_of_row(kind, DerivedRow("counts", key, b""), (wanted, has), said, mendable=mendable)
         self._report(Finding(fault, amounts=tuple(expected), found=shown))
+
+    def _fault_of_row(
+        self, kind: FaultKind, row: DerivedRow, sides: tuple[Side, Side], said: str, *, mendable: bool = True
+    ) -> Fault:
+        """A fault of a derived row: what is expected and found, and what is said where no values differ."""
+        table, key, owner = row
+        expected, found = sides
+        is_compared = kind == "different" and expected.values is not None and found.values is not None
+        differences = differences_of(expected.values or {}, found.values or {}) if is_compared else ()
+        of, name = self._source_of(row) if owner else ("", "")
+        text = f"{spell_row(self._keyspaces, table, key)}{f' of {of}' if of else ''}: "
+        text += spell_differences(differences) or said
+        view, spelled = self._view_of(table, key), row_name(self._keyspaces, table, key)
+        return Fault(
+            text, kind, view, spelled, name, expected.text, found.text, differences, mendable, droppable=False,
+            table=table, key=key,
+        )  # fmt: skip
+
+    def _is_of_group(self, row: DerivedRow) -> bool:
+        keyspace = self._keyspaces.keyspace_of(row.table, row.key)
+        return keyspace is not None and bool(keyspace.groups)
+
+    def _source_of(self, row: DerivedRow) -> tuple[str, str]:
+        """The entity, or group, that a row comes from, spelled with its values and by its name."""
+        keyspaces, (table, key, owner) = self._keyspaces, row
+        if self._is_of_group(row):
+            return spell_row(keyspaces, "counts", owner), row_name(keyspaces, "counts", owner)
+        is_known = table == "views" and keyspaces.keyspace_of(table, key) is not None
+        return spell_entity(keyspaces, owner) if is_known else "", keyspaces.name_of(owner)
 
     def task(self, kind: FaultKind, key: bytes, source: bytes, found: str) -> None:
         """Reports a task of the outbox that cannot be done."""
         name = self._keyspaces.name_of(source) if source else ""
         spelled = spell_entity(self._keyspaces, source) if source else "an unknown entity"
-        said = {"unreadable": "cannot be done", "dangling": "is of an entity that was never written"}
-        text = f"{spelled}: its task {said.get(kind, 'does not belong to its key')}{f': {found}' if found else ''}"
+        text = f"{spelled}: its task {_TASK_SAYS[kind]}{f': {found}' if found else ''}"
         fault = Fault(
             text, kind, "task", name, name, "", found, (), mendable=True, droppable=False, table="system", key=key
         )
@@ -307,19 +277,9 @@ class FaultReporter:
         """Reports a row of a counter that cannot be read; nothing says what it was."""
         name = f"a row of a counter, with the key {key.hex()}"
         fault = Fault(
-            f"{name}: {reason}",
-            "unreadable",
-            "counter",
-            name,
-            "",
-            "",
-            "values that cannot be read",
-            (),
-            mendable=False,
-            droppable=True,
-            table="counts",
-            key=key,
-        )
+            f"{name}: {reason}", "unreadable", "counter", name, "", "", _UNREADABLE, (), mendable=False, droppable=True,
+            table="counts", key=key,
+        )  # fmt: skip
         self._report(Finding(fault))
 
     def stray(self, table: Table, key: bytes, row: Row) -> None:
@@ -329,18 +289,7 @@ class FaultReporter:
         text = f"{name}: it belongs to no model, view or task of the schema"
         size = "" if shown is None else f"{len(shown)} bytes"
         fault = Fault(
-            text,
-            "dangling",
-            "stray",
-            name,
-            "",
-            "",
-            size,
-            (),
-            mendable,
-            droppable=not mendable,
-            table=table,
-            key=key,
+            text, "dangling", "stray", name, "", "", size, (), mendable, droppable=not mendable, table=table, key=key
         )
         self._report(Finding(fault, found=shown))
 
