@@ -251,7 +251,7 @@ def what_is_not_added_yet_counts(patch):
 
 
 def the_version_of_what_is_not_added_yet_is_not_compared(patch):
-    edit(patch, FollowedSums, "_is_known", (" and pending.version == seen.version", ""))
+    edit(patch, FollowedSums, "_lacks_last_commit", (" and pending.version == seen.version", ""))
 
 
 def rows_of_children_that_are_not_put_yet_are_not_known(patch):

@@ -153,6 +153,11 @@ def hidden_by(places: Places | None) -> frozenset[bytes]:
     return NONE_HIDDEN if places is None else frozenset(map(group_digest, places.groups))
 
 
+def must_be_written(group: bytes, mode: GroupMode | None, places: Places | None) -> bool:
+    """Whether a group is read and not merged for a member; False where what says so cannot be read."""
+    return mode is not None and places is not None and mode.is_merged and group not in places.groups
+
+
 class FeedLooker:
     """Looks at suspects of one feed. `left_out` are rows of items and memberships that are reported themselves."""
 
@@ -361,26 +366,18 @@ class FeedLooker:
         after = (yield from large.modes(groups.values())), (yield from large.places(members.values()))
         unsettled = yield from watch.end()
         seen: Seen[Finding] = Seen({}, set())
-        for place, key in enumerate(memberships):
+        for key, row, place, written_row in zip(memberships, found, written, found[len(memberships) :], strict=False):
             group, member = groups[key], members[key]
-            (mode, places), now = ((modes[group], each[member]) for modes, each in (before, after))
-            row = found[len(memberships) + place]
-            if (
-                mode is None
-                or places is None
-                or not mode.is_merged
-                or group in places.groups
-                or key in waiting
-                or key in self._left_out
-                or living_row(found[place]) is None
-                or living_row(row) is not None
-            ):
+            was, now = ((modes[group], places[member]) for modes, places in (before, after))
+            is_excused = key in waiting or key in self._left_out
+            is_written = living_row(written_row) is not None
+            if is_excused or is_written or living_row(row) is None or not must_be_written(group, *was):
                 continue
-            if key in unsettled or now != (mode, places):
+            if key in unsettled or now != was:
                 seen.unsettled.add(key)
             else:
                 text = "the group is read, and neither merged for this member nor written to him"
-                seen.found[key] = [self._row_fault(written[place], None, text)]
+                seen.found[key] = [self._row_fault(place, None, text)]
         return seen
 
     def rows(self, keys: Sequence[bytes]) -> Plan[Seen[Finding]]:

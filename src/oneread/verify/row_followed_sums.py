@@ -148,19 +148,31 @@ class FollowedSums:
         tokens = {each for row in self.rows[group].values() for each in tokens_of(row)} if dirty else set[Token]()
         is_known = True
         for root in list(dirty):
-            seen, pending = self._seen.get(root), self._pending.get(root)
+            seen = self._seen.get(root)
             if seen is None:
                 is_known = False
-            elif Token(seen.version, root) in tokens:
+            elif Token(seen.version, root) in tokens:  # the row has all that its commits add
                 dirty.discard(root)
-            elif pending is not None and pending.version == seen.version:
-                for amounts in self._deltas(pending, group):
-                    self._not_added.setdefault(group, Delta()).add(amounts, 1)
+            elif self._lacks_last_commit(root, seen):
+                self._note_not_added(group, root)
             else:
                 is_known = False
-                if seen.intents is None or not self._deltas(seen.intents, group):
+                if self._adds_nothing(group, seen):
                     dirty.discard(root)
         return is_known
+
+    def _lacks_last_commit(self, root: bytes, seen: SeenRow) -> bool:
+        """Whether the journal named the last commit of a root row, so that no row has what it adds."""
+        pending = self._pending.get(root)
+        return pending is not None and pending.version == seen.version
+
+    def _note_not_added(self, group: bytes, root: bytes) -> None:
+        for amounts in self._deltas(self._pending[root], group):
+            self._not_added.setdefault(group, Delta()).add(amounts, 1)
+
+    def _adds_nothing(self, group: bytes, seen: SeenRow) -> bool:
+        """Whether a commit of a root row adds nothing to a group any more: a token may still come to light."""
+        return seen.intents is None or not self._deltas(seen.intents, group)
 
     def _deltas(self, intents: Intents, group: bytes) -> list[list[Number]]:
         return [decode_amounts(amounts) for key, amounts in intents.deltas.items() if self._group(key) == group]
