@@ -55,26 +55,25 @@ class HeldCopy(NamedTuple):
     source: bytes
 
 
-class CopyCheck:
+class CopyComparison:
     """Compares the copies of one kind's entities with their sources."""
 
-    def __init__(self, keyspaces: StoreKeyspaces, kind: EntityKind, scanner: Scanner, reporter: FaultReporter) -> None:
+    def __init__(self, keyspaces: StoreKeyspaces, kind: EntityKind, scanner: Scanner) -> None:
         self._keyspaces = keyspaces
         self._scanner = scanner
-        self._reporter = reporter
         self._checked: dict[type, tuple[Reference, ...]] = {
             cls: tuple(each for each in entity_type.references if each.tracked)
             for cls, entity_type in keyspaces.catalog.entity_types.items()
             if entity_type.kind is kind
         }
         self._sources: dict[bytes, Source] = {}
-        self._unreadable: set[bytes] = set()
+        self.unreadable: set[bytes] = set()
+        """Sources that cannot be read."""
         self._expected: dict[tuple[str, type, bytes], _Expected] = {}
         self._one_form: dict[type, bool] = {}
-        self._absent: set[bytes] = set()  # prefixes of kinds
 
-    def check(self, holders: Sequence[tuple[bytes, ExpectedRows]]) -> Plan[None]:
-        """Compares the copies of some entities; one read for the sources that are not in memory."""
+    def differing(self, holders: Sequence[tuple[bytes, ExpectedRows]]) -> Plan[list[HeldCopy]]:
+        """The copies of some entities that differ; one read for the sources that are not in memory."""
         held = [
             HeldCopy(key, rows, reference, source)
             for key, rows in holders
@@ -84,14 +83,11 @@ class CopyCheck:
         ]
         if any(each.source not in self._sources for each in held):
             yield from self._load({each.source for each in held})
-        differing = [each for each in held if not self._follows(each.rows, each.reference, each.source)]
-        if differing:
-            yield from self._report(differing)
+        return [each for each in held if not self._follows(each.rows, each.reference, each.source)]
 
-    def confirm_absent(self) -> Plan[None]:
-        """Scans the kinds of sources that were not found by their keys; raises Corrupt where a scan finds one."""
-        for prefix in sorted(self._absent):
-            yield from self._scanner.scan_all("roots", RowRange.under(prefix), lambda _found: None)
+    def has_source(self, held: HeldCopy) -> bool:
+        """Whether the source of a copy was found by its key."""
+        return self._sources[held.source].existed
 
     def _load(self, needed: set[bytes]) -> Plan[None]:
         if len(self._sources) + len(needed) > KEPT_SOURCES:
@@ -100,7 +96,7 @@ class CopyCheck:
         wanted = sorted(needed - self._sources.keys())
         found, unreadable = yield from load_sources(self._keyspaces, self._scanner, wanted)
         self._sources |= found
-        self._unreadable |= unreadable
+        self.unreadable |= unreadable
 
     def _follows(self, rows: ExpectedRows, reference: Reference, source: bytes) -> bool:
         entity = rows.entity
@@ -145,8 +141,38 @@ class CopyCheck:
             self._one_form[copy] = known
         return known
 
-    def _report(self, differing: list[HeldCopy]) -> Plan[None]:
-        """Reports stale copies, but for those that wait for the source's task."""
+    def describe(self, differing: HeldCopy, reporter: FaultReporter) -> None:
+        """Reports one stale copy."""
+        key, holder, reference, source = differing
+        expected = self._expected[reference.name, type(holder.entity), source]
+        name, held = reference.name, getattr(holder.entity, reference.name)
+        if expected.goes:
+            gone = ValueDifference(name, "deleted with its source", "still there")
+            reporter.copy(key, name, source, (gone,))
+            return
+        if expected.keeps_last:
+            reporter.copy(key, name, source, (ValueDifference(f"{name}.deleted", "True", "False"),))
+            return
+        wanted, found = {name: expected.copy}, {name: held}
+        if reference.copy is None or stored_form(astuple(held)) == stored_form(astuple(expected.copy)):
+            wanted, found = dict(expected.hidden), {each: holder.hidden.get(each) for each in expected.hidden}
+        reporter.copy(key, name, source, differences_of(flat_values(wanted), flat_values(found)))
+
+
+class CopyCheck:
+    """Reports the stale copies of one kind's entities, in a snapshot."""
+
+    def __init__(self, keyspaces: StoreKeyspaces, kind: EntityKind, scanner: Scanner, reporter: FaultReporter) -> None:
+        self._scanner = scanner
+        self._reporter = reporter
+        self._copies = CopyComparison(keyspaces, kind, scanner)
+        self._absent: set[bytes] = set()  # prefixes of kinds
+
+    def check(self, holders: Sequence[tuple[bytes, ExpectedRows]]) -> Plan[None]:
+        """Reports the copies of some entities that differ, but for those that wait for the source's task."""
+        differing = yield from self._copies.differing(holders)
+        if not differing:
+            return
         sources = sorted({each.source for each in differing})
         rows = yield from self._scanner.read("system", [task_key(source) for source in sources])
         left_out = {
@@ -160,24 +186,12 @@ class CopyCheck:
         rows = yield from self._scanner.read("system", [aside_key(source, key) for key, source in waiting])
         excused = {each for each, row in zip(waiting, rows, strict=True) if row is None}
         for held in differing:
-            if (held.key, held.source) not in excused and held.source not in self._unreadable:
-                if not self._sources[held.source].existed:
+            if (held.key, held.source) not in excused and held.source not in self._copies.unreadable:
+                if not self._copies.has_source(held):
                     self._absent.add(kind_part(held.source))
-                self._describe(held)
+                self._copies.describe(held, self._reporter)
 
-    def _describe(self, differing: HeldCopy) -> None:
-        """Reports one stale copy."""
-        key, holder, reference, source = differing
-        expected = self._expected[reference.name, type(holder.entity), source]
-        name, held = reference.name, getattr(holder.entity, reference.name)
-        if expected.goes:
-            gone = ValueDifference(name, "deleted with its source", "still there")
-            self._reporter.copy(key, name, source, (gone,))
-            return
-        if expected.keeps_last:
-            self._reporter.copy(key, name, source, (ValueDifference(f"{name}.deleted", "True", "False"),))
-            return
-        wanted, found = {name: expected.copy}, {name: held}
-        if reference.copy is None or stored_form(astuple(held)) == stored_form(astuple(expected.copy)):
-            wanted, found = dict(expected.hidden), {each: holder.hidden.get(each) for each in expected.hidden}
-        self._reporter.copy(key, name, source, differences_of(flat_values(wanted), flat_values(found)))
+    def confirm_absent(self) -> Plan[None]:
+        """Scans the kinds of sources that were not found by their keys; raises Corrupt where a scan finds one."""
+        for prefix in sorted(self._absent):
+            yield from self._scanner.scan_all("roots", RowRange.under(prefix), lambda _found: None)

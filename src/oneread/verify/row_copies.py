@@ -10,36 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
 from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.transactions.outbox import aside_key, task_key
-from oneread.verify.copy_check import CopyCheck, HeldCopy
-from oneread.verify.keyspace import StoreKeyspaces
-from oneread.verify.report import FaultReporter
+from oneread.transactions.unit_of_work import VALUE
+from oneread.verify.copy_check import CopyComparison, HeldCopy
+from oneread.verify.expected import ExpectedRows
 from oneread.verify.row_scanner import LogicalScanner
 
 TASKS_READ: Final = 100
 """Tasks of one source that are looked at; a source seldom has more than one."""
 
 
-class CopySuspects(CopyCheck):
-    """Collects copies that differ from their sources."""
-
-    def __init__(
-        self, keyspaces: StoreKeyspaces, kind: EntityKind, scanner: LogicalScanner, reporter: FaultReporter
-    ) -> None:
-        super().__init__(keyspaces, kind, scanner, reporter)
-        self.stale: list[HeldCopy] = []
-
-    def _report(self, differing: list[HeldCopy]) -> Plan[None]:
-        yield from ()
-        self.stale += [each for each in differing if each.source not in self._unreadable]
-
-    def describe(self, stale: Iterable[HeldCopy]) -> None:
-        """Reports these."""
-        for each in stale:
-            self._describe(each)
+def stale_copies(copies: CopyComparison, holders: Sequence[tuple[bytes, ExpectedRows]]) -> Plan[list[HeldCopy]]:
+    """The copies of these holders that differ from sources that can be read."""
+    differing = yield from copies.differing(holders)
+    return [each for each in differing if each.source not in copies.unreadable]
 
 
 def sources_that_wait(scanner: LogicalScanner, sources: Iterable[bytes]) -> Plan[set[bytes]]:

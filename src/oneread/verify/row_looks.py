@@ -17,10 +17,11 @@ from oneread.store.keys import kind_part
 from oneread.store.rows import Row, Table
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
 from oneread.verify.confirm import Pace, Seen, confirm
+from oneread.verify.copy_check import CopyComparison
 from oneread.verify.expected import ExpectedRows, RowReader
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter, Finding
-from oneread.verify.row_copies import CopySuspects, set_aside_among, sources_that_wait
+from oneread.verify.row_copies import set_aside_among, sources_that_wait, stale_copies
 from oneread.verify.row_scanner import LogicalScanner, settled_roots
 from oneread.verify.row_waiting import groups_that_wait
 from oneread.verify.sequence_check import SequenceCheck
@@ -89,7 +90,7 @@ class Looker(Looks):
         expected = {b"": NOTHING} | (yield from self._expect(rows))
         found: dict[bytes, list[Finding]] = {key: [] for key in suspects}
         yield from self._compare(suspects, expected, found)
-        yield from self._check_sequences(rows, expected, found)
+        yield from self._check_sequences(rows, found)
         doubtful = yield from self._check_copies(groups, expected, found)
         doubtful |= yield from self._check_totals(expected, found)
         after = dict(zip(roots, (yield from self._scanner.read_stored("roots", roots)), strict=True))
@@ -170,12 +171,7 @@ class Looker(Looks):
             if row is not None and place not in writes.puts and place not in writes.claimed:
                 reporter.dangling(DerivedRow(table, place, owner), row)
 
-    def _check_sequences(
-        self,
-        rows: Mapping[bytes, Row | None],
-        expected: Mapping[bytes, ExpectedRows],  # noqa: ARG002 - rows that cannot be read have counts too
-        found: dict[bytes, list[Finding]],
-    ) -> Plan[None]:
+    def _check_sequences(self, rows: Mapping[bytes, Row | None], found: dict[bytes, list[Finding]]) -> Plan[None]:
         """Compares numbers of children with the counts of their roots, which are read after them."""
         for key, row in rows.items():
             kind = self._reader.kinds.get(kind_part(key))
@@ -194,11 +190,11 @@ class Looker(Looks):
         """Reports copies that differ and wait for no task; returns the holders whose sources are being changed."""
         stale: dict[bytes, set[bytes]] = {}
         for key in groups:
-            check = self._copies(key, found)
-            if check is not None:
-                yield from check.check([(key, expected[key])])
-                if check.stale:
-                    stale[key] = {each.source for each in check.stale}
+            copies = self._copies(key)
+            if copies is not None:
+                differing = yield from stale_copies(copies, [(key, expected[key])])
+                if differing:
+                    stale[key] = {each.source for each in differing}
         if not stale:
             return set()
         sources = {source: self._group(source) for each in stale.values() for source in each}
@@ -211,23 +207,25 @@ class Looker(Looks):
         settled = settled_roots(before, after)
         return {key for key, each in stale.items() if any(sources[one] not in settled for one in each)}
 
-    def _copies(self, key: bytes, found: dict[bytes, list[Finding]]) -> CopySuspects | None:
+    def _copies(self, key: bytes) -> CopyComparison | None:
         kind = self._reader.kinds.get(kind_part(key))
         if kind is None or not self._keyspaces.covers_kind(kind):
             return None
-        return CopySuspects(self._keyspaces, kind, self._scanner, self._reporter(found, key))
+        return CopyComparison(self._keyspaces, kind, self._scanner)
 
     def _look_at_copies(
         self, key: bytes, found: dict[bytes, list[Finding]], sources: set[bytes], tasks: set[bytes]
     ) -> Plan[None]:
         """Reads a holder after the tasks of these sources, and reports what none of them will make right."""
-        check = self._copies(key, found)
-        assert check is not None, "only holders have copies"
+        copies = self._copies(key)
+        assert copies is not None, "only holders have copies"
         (row,) = yield from self._scanner.read("roots", [key])
-        yield from check.check(list((yield from self._expect({key: row})).items()))
-        stale = [each for each in check.stale if each.source in sources]
+        differing = yield from stale_copies(copies, list((yield from self._expect({key: row})).items()))
+        stale = [each for each in differing if each.source in sources]
         aside = yield from set_aside_among(self._scanner, stale)
-        check.describe(each for each in stale if each.source not in tasks or (key, each.source) in aside)
+        for each in stale:
+            if each.source not in tasks or (key, each.source) in aside:
+                copies.describe(each, self._reporter(found, key))
 
     # Totals.
 

@@ -21,11 +21,12 @@ from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.outbox import PRESENT
 from oneread.transactions.root import AHEAD_MILLISECONDS, VERSION
+from oneread.verify.copy_check import CopyComparison
 from oneread.verify.digest_pass import Digests, SeenAhead
 from oneread.verify.expected import ExpectedRows, RowReader
 from oneread.verify.keyspace import Pointers, StoreKeyspaces, pointers_of, shown_of
 from oneread.verify.report import FaultReporter, Finding
-from oneread.verify.row_copies import CopySuspects
+from oneread.verify.row_copies import stale_copies
 from oneread.verify.row_looks import NOTHING, Looker, Looks, Suspects
 from oneread.verify.row_scanner import LogicalScanner
 from oneread.verify.sequence_check import SequenceCheck
@@ -72,7 +73,7 @@ class KindPasses(SuspectPasses):
         self.reader = RowReader(keyspaces, scanner)
         suspect = FaultReporter(keyspaces, lambda finding: self._suspect(finding.owner))
         is_covered = keyspaces.covers_kind(kind)
-        self._copies = CopySuspects(keyspaces, kind, scanner, suspect) if is_covered else None
+        self._copies = CopyComparison(keyspaces, kind, scanner) if is_covered else None
         self._sequences = SequenceCheck(keyspaces, kind, scanner, suspect)
         self._pointers = pointers_of(keyspaces, kind) if is_covered else ()
 
@@ -114,10 +115,8 @@ class KindPasses(SuspectPasses):
         yield from self._compare_rows("counts", checked)
         yield from self._sequences.check(found)
         if self._copies is not None:
-            yield from self._copies.check(checked)
-            for each in self._copies.stale:
+            for each in (yield from stale_copies(self._copies, checked)):
                 self._suspect(each.key)
-            self._copies.stale.clear()
         yield from self._look_when_many()
 
     def _compare_rows(self, table: Table, checked: Sequence[tuple[bytes, ExpectedRows]]) -> Plan[None]:
