@@ -10,7 +10,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.simulator import Violation
-from oneread.verify.verify import Verifier, VerifyOptions
+from oneread.verify.verify import NativeVerifier, VerifyOptions
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.test_mutations import SEEDS
 from tests.simulation.world import world
@@ -43,7 +43,7 @@ class Agreeing(Audit):
             raise Offence(self.disagreed[-1])
 
     def verified(self):
-        return self.driver.run(Verifier(self.catalog, VerifyOptions()).plan(), Trace())
+        return self.driver.run(NativeVerifier(self.catalog, VerifyOptions()).plan(), Trace())
 
 
 def judged(seed):

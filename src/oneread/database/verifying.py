@@ -11,13 +11,13 @@ from oneread.transactions.native import NativeCommitter
 from oneread.verify.drop import drop
 from oneread.verify.repair import NativeRepairer, Repaired
 from oneread.verify.report import Report
-from oneread.verify.verify import Verification, Verifier, VerifyOptions
+from oneread.verify.verify import NativeVerifier, Verification, VerifyOptions
 
 
 def verification(operations: Operations, options: VerifyOptions, report: Report | None = None) -> Plan[Verification]:
     """One verification; raises what `Database.verify` does."""
     if operations.spans_rows:
-        return Verifier(operations.catalog, options, report).plan()
+        return NativeVerifier(operations.catalog, options, report).plan()
     from oneread.database.row_verifying import verify_rows  # noqa: PLC0415 - only stores of one row need it
 
     return verify_rows(operations, options, report)

@@ -26,7 +26,7 @@ from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.mend import Mender
 from oneread.verify.report import Finding
 from oneread.verify.scanner import Scanner
-from oneread.verify.verify import Verification, Verifier, VerifyOptions
+from oneread.verify.verify import NativeVerifier, Verification, VerifyOptions
 
 ROUNDS: Final = 6
 """Times a store is verified at most."""
@@ -152,7 +152,7 @@ class NativeRepairer(Repairer):
         self._committer = committer
 
     def _verify(self) -> Plan[Verification]:
-        return Verifier(self._catalog, self._options, self._collect).plan()
+        return NativeVerifier(self._catalog, self._options, self._collect).plan()
 
     def _mend(self, todo: list[Finding]) -> Plan[None]:
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))

@@ -19,7 +19,6 @@ from oneread.verify.row_orphans import RowOrphans
 from oneread.verify.row_passes import KindPasses
 from oneread.verify.row_scanner import LogicalScanner
 from oneread.verify.row_sums import GroupPasses
-from oneread.verify.scanner import Scanner
 from oneread.verify.verify import Verifier, VerifyOptions
 
 
@@ -29,12 +28,8 @@ class RowVerifier(Verifier):
     def __init__(
         self, catalog: Catalog, cells: CopyCells, options: VerifyOptions, report: Report | None = None
     ) -> None:
-        self._cells = cells
-        super().__init__(catalog, options, report)
-
-    def _new_scanner(self) -> Scanner:
-        self._logical = LogicalScanner(self._cells, self._options.pace, self._options.progress)
-        return self._logical
+        self._logical = LogicalScanner(cells, options.pace, options.progress)
+        super().__init__(catalog, self._logical, options, report)
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         """Compares one part; it counts as skipped where something was being changed whenever it was looked at."""
@@ -61,7 +56,7 @@ class RowVerifier(Verifier):
                 self._count_entities(passes.entities, passes.seen_ahead)
             self._end_part(name)
         else:
-            self._skipped.append(name or "orphans")
+            self._skip_part(name)
 
     def _compare_kind(
         self, keyspaces: StoreKeyspaces, kind: EntityKind, found: list[Finding]

@@ -106,14 +106,17 @@ class VerifyOptions(msgspec.Struct, frozen=True):
 
 
 class Verifier:
-    """One verification; `report` is called with each finding, besides the options' `on_fault`."""
+    """One verification; `report` is called with each finding, besides the options' `on_fault`.
 
-    def __init__(self, catalog: Catalog, options: VerifyOptions, report: Report | None = None) -> None:
+    The stores differ in how they compare a part.
+    """
+
+    def __init__(self, catalog: Catalog, scanner: Scanner, options: VerifyOptions, report: Report | None) -> None:
         _check_options(options)
         self._catalog = catalog
         self._options = options
         self._report = report
-        self._scanner = self._new_scanner()
+        self._scanner = scanner
         self._keyspaces: StoreKeyspaces | None = None
         self._done = _Done() if options.resume is None else _decode_cursor(options.resume)
         self._scanner.cursor = "" if options.resume is None else options.resume
@@ -123,12 +126,8 @@ class Verifier:
         self._stale_totals: list[Finding] = []
         self._faulty: list[tuple[Table, bytes]] = []
 
-    def _new_scanner(self) -> Scanner:
-        options = self._options
-        return Scanner(options.pace, options.max_age, options.progress)
-
     def plan(self) -> Plan[Verification]:
-        """Compares each kind, and looks for orphans, in a snapshot of its own; raises what `Database.verify` does."""
+        """Compares each kind and feed, and looks for orphans; raises what `Database.verify` does."""
         return in_whole_time(self._compare_all(), self._options.timeout)
 
     def _compare_all(self) -> Plan[Verification]:
@@ -142,7 +141,7 @@ class Verifier:
                 try:
                     yield from self._compare_part(name, kinds.get(name))
                 except OutOfTime:  # the parts behind it are skipped likewise
-                    self._skipped.append(name or "orphans")
+                    self._skip_part(name)
         self._report_totals()
         done = self._done
         cursor = "" if set(parts) <= set(done.parts) else _encode_cursor(done)
@@ -169,14 +168,11 @@ class Verifier:
                 self._count(each._replace(groups=()))
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
-        try:
-            digested = yield from Snapshot(lambda: self._compare(name, kind))
-        except TooOld:
-            self._skipped.append(name or "orphans")
-            return
-        if digested is not None:
-            self._count_entities(digested.entities, digested.seen_ahead)
-        self._end_part(name)
+        """Compares one part, and counts it as done or as skipped."""
+        raise NotImplementedError
+
+    def _skip_part(self, name: str) -> None:
+        self._skipped.append(name or "orphans")
 
     def _count_entities(self, entities: int, ahead: SeenAhead) -> None:
         self._done.entities += entities
@@ -189,26 +185,6 @@ class Verifier:
         done.rows += self._scanner.rows
         self._scanner.rows = 0
         self._scanner.cursor = _encode_cursor(done)
-
-    def _compare(self, name: str, kind: EntityKind | None) -> Plan[DigestPass | None]:
-        """Compares one part, in a snapshot; the schema is read in the same one."""
-        keyspaces = yield from self._read_keyspaces()
-        reporter = FaultReporter(keyspaces, self._count)
-        yield from self._scanner.begin()
-        feed = self._feed_of(keyspaces, name)
-        if feed is not None:
-            yield from EntriesCheck(self._scanner, reporter, self._faulty_rows()).run(feed, keyspaces.expired_until)
-            return None
-        if kind is None:
-            yield from Orphans(keyspaces, self._scanner, reporter).run()
-            return None
-        digested = DigestPass(keyspaces, kind, self._scanner, reporter)
-        yield from digested.run()
-        yield from LocatePass(digested).run()
-        faulty = FaultyRows(self._faulty)
-        for indexed in keyspaces.indexed_of.get(kind, ()):
-            yield from GroupRowsCheck(keyspaces, self._scanner, reporter).run(indexed, faulty)
-        return digested
 
     def _feed_of(self, keyspaces: StoreKeyspaces, name: str) -> Entries | None:
         """The feed that a part is about; None for another part."""
@@ -234,6 +210,43 @@ class Verifier:
             self._options.on_fault(fault)
         if self._report is not None:
             self._report(finding)
+
+
+class NativeVerifier(Verifier):
+    """That of stores that have snapshots: each part is compared in one."""
+
+    def __init__(self, catalog: Catalog, options: VerifyOptions, report: Report | None = None) -> None:
+        super().__init__(catalog, Scanner(options.pace, options.max_age, options.progress), options, report)
+
+    def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
+        try:
+            digested = yield from Snapshot(lambda: self._compare(name, kind))
+        except TooOld:
+            self._skip_part(name)
+            return
+        if digested is not None:
+            self._count_entities(digested.entities, digested.seen_ahead)
+        self._end_part(name)
+
+    def _compare(self, name: str, kind: EntityKind | None) -> Plan[DigestPass | None]:
+        """Compares one part, in a snapshot; the schema is read in the same one."""
+        keyspaces = yield from self._read_keyspaces()
+        reporter = FaultReporter(keyspaces, self._count)
+        yield from self._scanner.begin()
+        feed = self._feed_of(keyspaces, name)
+        if feed is not None:
+            yield from EntriesCheck(self._scanner, reporter, self._faulty_rows()).run(feed, keyspaces.expired_until)
+            return None
+        if kind is None:
+            yield from Orphans(keyspaces, self._scanner, reporter).run()
+            return None
+        digested = DigestPass(keyspaces, kind, self._scanner, reporter)
+        yield from digested.run()
+        yield from LocatePass(digested).run()
+        faulty = FaultyRows(self._faulty)
+        for indexed in keyspaces.indexed_of.get(kind, ()):
+            yield from GroupRowsCheck(keyspaces, self._scanner, reporter).run(indexed, faulty)
+        return digested
 
 
 def _check_options(options: VerifyOptions) -> None:
