@@ -13,7 +13,6 @@ from typing import Final
 from oneread.plans.plan import Plan
 from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.transactions.outbox import aside_key, task_key
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.copy_check import CopyComparison, HeldCopy
 from oneread.verify.expected import ExpectedRows
 from oneread.verify.row_scanner import LogicalScanner

@@ -30,7 +30,6 @@ from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found
 from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.confirm import Seen
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.report import EntryRow, FaultReporter, Finding

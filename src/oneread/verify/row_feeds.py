@@ -18,8 +18,7 @@ from oneread.feeds.row_entries import item_column, membership_column, showing_pa
 from oneread.feeds.row_large_groups import Places, RowsOfLargeGroups
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
-from oneread.store.rows import Cell, Row, RowRange
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import VALUE, Cell, Row, RowRange
 from oneread.verify.confirm import Seen, confirm
 from oneread.verify.feed_entries import JoinedGroups
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces

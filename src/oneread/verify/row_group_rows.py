@@ -23,7 +23,6 @@ from oneread.transactions.intents import unreadable_cells
 from oneread.transactions.outbox import group_of_root, group_root
 from oneread.transactions.root import EMITTED, VERSION
 from oneread.transactions.row_shown_groups import decode_listed, listed_digests
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.confirm import Seen
 from oneread.verify.describe import row_name
 from oneread.verify.expected import RootFault, commit_fault, has_own_stamp, version_fault

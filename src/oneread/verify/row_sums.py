@@ -19,7 +19,6 @@ from oneread.store.rows import VALUE, Cell, Row, RowRange
 from oneread.transactions.deltas import Delta, Number, encode_amounts
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.journal import has_unreadable_tokens
-from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.confirm import Pace, Seen, confirm
 from oneread.verify.digest_pass import bucket_of
 from oneread.verify.keyspace import DAMAGED, amounts_of
@@ -167,15 +166,14 @@ class GroupPasses:
             lost = followed.lost.intersection(groups)
             self._lost.update({group: followed.lose(group) for group in lost})
             judged = followed.settled.intersection(groups)
-            wrong = {group: self._compare(group, followed) for group in judged}
-            found = {group: [each] for group, each in wrong.items() if each is not None}
+            errors = {group: self._compare(group, followed) for group in judged}
+            found = {group: [each] for group, each in errors.items() if each is not None}
             return Seen(found, {*groups} - judged - lost)
 
         confirmed = yield from confirm(followed.groups, look, Pace(LOOKS, APART, AGREEING))
         self.unsettled |= confirmed.unsettled
-        for group, found in confirmed.found.items():
-            for each in found:
-                self._report(group, each)
+        for group, (wrong,) in confirmed.found.items():
+            self._report(group, wrong)
 
     def _compare(self, group: bytes, followed: FollowedSums) -> WrongSum | None:
         """What is wrong with a group's rows: what they make together, or one that cannot be right by itself."""
