@@ -9,7 +9,6 @@ docs/decisions/0102-pages-of-commits.md.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -32,8 +31,6 @@ from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.refusals import is_refusal
 from oneread.transactions.row_pointers import Unfollowed, put_cell, put_pointers
 from oneread.transactions.row_time import OPERATION
-
-_log = logging.getLogger(__name__)
 
 GROUP_PAGE: Final = 50
 """Changes of one entity group in one commit, at most."""
@@ -71,9 +68,10 @@ class CommitPages:
         self._commit = commit
 
     def commit_batch(self, changes: Sequence[Change], *, stops: bool) -> Plan[BatchDone]:
-        """Commits changes, each by itself, in pages; with `stops` none behind the first that is refused is begun.
+        """Commits changes, each by itself, in pages.
 
-        Costs a request a change, and some for each page.
+        With `stops` none behind the first that is refused is begun, but for those of other entity groups that are
+        committed at the same time. Costs a request a change, and some for each page.
 
         Raises:
             StoreError: the store failed. Some of the changes are committed.
@@ -84,7 +82,7 @@ class CommitPages:
             run = changes[place : place + size]
             children = self._first_children(run)
             if children:
-                yield from self._commit_groups(changes, range(place, place + children), done)
+                yield from self._commit_groups(changes, range(place, place + children), done, stops=stops)
                 place += children
                 continue
             paged = yield from self._commit_first(run, place, done)
@@ -92,7 +90,7 @@ class CommitPages:
             if paged == len(run):
                 size = min(PAGE, 2 * size)
             else:
-                size = max(1, min(size, len(run)) // 2)
+                size = max(2, min(size, len(run)) // 2)
                 if self._pipeline.group(changes[place]) == changes[place].key:
                     yield from self._commit_alone(changes[place], place, done)
                     place += 1
@@ -199,10 +197,10 @@ class CommitPages:
 
     # Children, by their groups.
 
-    def _commit_groups(self, changes: Sequence[Change], places: range, done: BatchDone) -> Plan[None]:
+    def _commit_groups(self, changes: Sequence[Change], places: range, done: BatchDone, *, stops: bool) -> Plan[None]:
         """Commits changes of children: those of one entity group together, the groups at the same time.
 
-        Where a group refuses one, its changes are committed one by one.
+        Where a group refuses one, its changes are committed one by one; with `stops` none behind that one.
         """
         groups: dict[bytes, list[list[int]]] = {}
         for place in places:
@@ -211,11 +209,18 @@ class CommitPages:
                 parts.append([])
             parts[-1].append(place)
         for number in range(max(map(len, groups.values()))):
-            several = [parts[number] for parts in groups.values() if number < len(parts)]
-            yield from self._commit_parts([[(place, changes[place]) for place in each] for each in several], done)
+            parts = [each[number] for each in groups.values() if number < len(each)]
+            refused = yield from self._commit_parts([[(each, changes[each]) for each in part] for part in parts], done)
+            for place, change in refused:
+                if not (stops and done.refused):
+                    yield from self._commit_alone(change, place, done)
+            if stops and done.refused:
+                return
 
-    def _commit_parts(self, parts: Sequence[Sequence[tuple[int, Change]]], done: BatchDone) -> Plan[None]:
-        """Commits parts of different groups."""
+    def _commit_parts(
+        self, parts: Sequence[Sequence[tuple[int, Change]]], done: BatchDone
+    ) -> Plan[list[tuple[int, Change]]]:
+        """Commits parts of different groups; returns the changes of those that were refused, in order."""
         tries = [self._try_group([change for _place, change in each]) for each in parts]
         outcomes = yield from Together(tries)
         committed = [each for each in outcomes if isinstance(each, Committed)]
@@ -225,8 +230,7 @@ class CommitPages:
             if isinstance(each, OnereadError) and not is_refusal(each):
                 raise each
         left = [each for each, outcome in zip(parts, outcomes, strict=True) if isinstance(outcome, OnereadError)]
-        for place, change in sorted((each for part in left for each in part), key=lambda each: each[0]):
-            yield from self._commit_alone(change, place, done)
+        return sorted((each for part in left for each in part), key=lambda each: each[0])
 
     def _try_group(self, changes: Sequence[Change]) -> Plan[Committed | OnereadError | None]:
         """The commit of changes of one group, which is not applied yet; or why there is none."""

@@ -65,21 +65,23 @@ class CopyFollower:
         self._pipeline = pipeline
         self._journal = pipeline.journal
         self._views = pipeline.views
-        pipeline.holds.expire = self._expire
 
     def win(self, wanted: Wanted) -> Plan[Committed | None]:
-        """Commits changes of one entity group, which follow before what they could not follow any more; see `apply`.
+        """Commits changes of one entity group, which is not applied yet: see `apply`.
+
+        Before that, the entities follow the sources that their new back-references leave.
 
         Raises:
             Conflict: others come first all the time, or the group is not as it was in the basis.
         """
-        key, attempt = wanted.changes[0].key, partial(self._pipeline.attempt, wanted)
-        return self._pipeline.win(attempt, key, partial(self._catch_up, wanted))
+        group, attempt = self._pipeline.group(wanted.changes[0]), partial(self._pipeline.attempt, wanted)
+        return self._pipeline.win(attempt, group, partial(self._catch_up, wanted))
 
     def _catch_up(self, wanted: Wanted, left: Unfollowed) -> Plan[None]:
+        """Lets entities follow the sources that their new back-references leave."""
         wanted.has_caught_up = True  # or is set aside
         for source, place in left.pointers:
-            yield from self.follow_pointer(source, place, 0)
+            wanted.tasks += yield from self.follow_pointer(source, place, 0)
 
     def commit(self, wanted: Wanted) -> Plan[bool]:
         """Commits changes of one entity group and applies that; whether there was something."""
@@ -88,7 +90,8 @@ class CopyFollower:
             yield from self.apply(done)
         return done is not None
 
-    def _expire(self, owner: bytes) -> Plan[bool]:
+    def expire(self, owner: bytes) -> Plan[bool]:
+        """Lets an entity give up what has expired of it; whether there was something."""
         change = self._views.followers.of_expired(owner)
         return change is not None and (yield from self.commit(Wanted([change])))
 
@@ -286,8 +289,10 @@ class CopyFollower:
         Raises:
             PartRefused: it refuses them.
         """
-        wanted = Wanted([self._views.followers.of_source(source, holder)])
-        yield from in_time(tell_apart(partial(self.commit, wanted)), self._journal.clock, OPERATION)
+        yield from in_time(tell_apart(partial(self._take_again, source, holder)), self._journal.clock, OPERATION)
+
+    def _take_again(self, source: bytes, holder: bytes) -> Plan[bool]:
+        return self.commit(Wanted([self._views.followers.of_source(source, holder)]))
 
     def set_aside(self, source: bytes, holder: bytes, error: Exception) -> Plan[None]:
         """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""

@@ -45,7 +45,7 @@ class Wanted:
 
     With a `basis` the changes were decided before. With `follows` the one change takes the values of that source.
     `has_caught_up` is true once the entities have followed the deleted sources whose back-references they move, or
-    were set aside.
+    were set aside; `tasks` are what that has left.
     """
 
     def __init__(self, changes: Sequence[Change], basis: Basis | None = None, follows: bytes | None = None) -> None:
@@ -53,6 +53,7 @@ class Wanted:
         self.basis = basis
         self.follows = follows
         self.has_caught_up = follows is not None
+        self.tasks: list[bytes] = []
 
 
 class GroupPart(NamedTuple):

@@ -38,6 +38,7 @@ class RowCommitter(RowSystem):
         self.views = views
         self.pipeline = Pipeline(journal, views)
         self.copies = CopyFollower(self.pipeline)
+        self.pipeline.holds.expire = self.copies.expire
         self.totals = TotalFollower(self.pipeline, self.copies)
         self.completion = CommitCompletion(journal, self.totals)
         self._pages = CommitPages(self.pipeline, self.copies, self.completion, self.commit)
@@ -62,7 +63,8 @@ class RowCommitter(RowSystem):
         groups: dict[bytes, list[Change]] = {}
         for change in commit.changes:
             groups.setdefault(self.group(change), []).append(change)
-        assert not commit.beside, "only a transaction that spans rows runs functions beside its changes"
+        if commit.beside:
+            raise AssertionError("only a transaction that spans rows runs functions beside its changes")
         if commit.basis is None and (commit.swaps or all(len(each) == 1 for each in groups.values())):
             return [[each] for each in commit.changes]
         if commit.basis is not None and len(groups) > 1:
@@ -72,9 +74,10 @@ class RowCommitter(RowSystem):
 
     def _commit_part(self, commit: Commit, changes: Sequence[Change]) -> Plan[list[bytes]]:
         commit.is_deciding = True
-        done = yield from self.copies.win(Wanted(changes, commit.basis))
+        wanted = Wanted(changes, commit.basis)
+        done = yield from self.copies.win(wanted)
         commit.is_deciding = False
-        return (yield from self.completion.complete([] if done is None else [done], changes))
+        return wanted.tasks + (yield from self.completion.complete([] if done is None else [done], changes))
 
     def commit_batch(self, changes: Sequence[Change], *, stops: bool) -> Plan[BatchDone]:
         return self._pages.commit_batch(changes, stops=stops)

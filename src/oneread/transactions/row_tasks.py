@@ -185,7 +185,7 @@ class RowTaskRunner:
             yield from Mutate("system", [RowMutation(key, deletes={VALUE: outbox.version_of(key), **_stamps(row)})])
 
     def _advance(self, task: tuple[bytes, Row], batch: int) -> Plan[bool]:
-        """One batch of a task; False when another worker has it."""
+        """One batch of a task, or none where another worker takes it at the same time; False when one has it."""
         key, row = task
         held, now = _held(row), (yield from Now())
         if not self.leases.may_take(key, held, now):

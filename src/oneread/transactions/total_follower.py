@@ -60,7 +60,7 @@ AskAlone: TypeAlias = Callable[[], Plan[bool]]
 
 
 class TotalFollower:
-    """After commits, lets entities and indexes show the groups as they are."""
+    """Applies commits, and lets entities and indexes show the groups as they are."""
 
     def __init__(self, pipeline: Pipeline, copies: CopyFollower) -> None:
         self._pipeline = pipeline

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from oneread import connect
+from oneread import Index, Key, Model, Schema, by, connect
 from oneread.store.requests import Read
 from tests.unit.database.shop import SCHEMA, Purchase, SalesOfProduct, fill, product, purchase
 
@@ -65,3 +65,26 @@ def test_a_change_that_another_came_before_is_made_alone(db, url):
         assert {(each.quantity, each.product.name) for each in found} == {(7, "renamed")}
         assert [each.line for each in found if each.remark == "of another"] == [FIRST + 5]
         assert after.get(SalesOfProduct, "q").units == 7 * MANY
+
+
+class Customer(Model[int]):
+    number: Key[int]
+    mail: str
+
+
+class CustomersByMail(Index[Customer]):
+    unique = True
+    mail: str = by(Customer.mail)
+
+
+def test_changes_behind_many_that_must_be_alone_go_together_again(url):
+    """Seven pages in a row end before their first change, which takes a unique value."""
+    with connect(url, Schema(Customer, CustomersByMail), workers=0) as db:
+        db.save_all([Customer(number=number, mail=f"{number}") for number in range(MANY)])
+        with db.bulk() as bulk:
+            for number in range(MANY, MANY + 7):
+                bulk.save(Customer(number=number, mail=f"{number}"))
+            alone = bulk.cost.requests
+            for number in range(MANY):
+                bulk.delete(Customer, number)
+        assert bulk.cost.requests - alone < 3 * MANY

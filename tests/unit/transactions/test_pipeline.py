@@ -34,11 +34,13 @@ from oneread.errors import (
 )
 from oneread.plans.effects import Now, Separately
 from oneread.store.requests import CheckAndMutate, Mutate, Read
+from oneread.store.rows import Cell, RowMutation
 from oneread.testing.audit import Audit
 from oneread.testing.row_simulator import LogicalRows
 from oneread.transactions import journal_recovery, pipeline
 from oneread.transactions.commit import Basis, Commit
-from oneread.transactions.intents import JOURNAL, OWN
+from oneread.transactions.intents import JOURNAL, OWN, encode_version
+from oneread.transactions.root import VERSION
 from oneread.transactions.sequences import SEQUENCE
 from tests.unit.transactions.test_row_commits import Losing, Store, failing, is_commit
 
@@ -193,6 +195,22 @@ def test_a_lost_answer_takes_one_number(store, done):
     store.fail = Losing(store, done=done)
     assert store.create(Comment(name="ada")).number == 1
     assert store.create(Comment(name="ada")).number == 2
+
+
+def test_an_entity_that_waits_for_its_number_is_refused_by_conflict_where_others_come_first(store, monkeypatch):
+    monkeypatch.setattr(pipeline, "ATTEMPTS", 3)
+    key = store.seen(User, "ada").key
+
+    def interfere(asked):
+        if is_commit(asked):
+            version = store.seen(User, "ada").version + 1
+            raised = RowMutation(key, {VERSION: Cell(encode_version(version), version)})
+            store.engine.answer(Mutate("roots", [raised]))
+
+    store.fail = interfere
+    with pytest.raises(Conflict, match="try again") as raised:
+        store.save(Comment(name="ada"))
+    assert raised.value.facts == {"key": "User('ada')"}
 
 
 def test_numbers_outlive_children_and_their_group(store):

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from oneread import GENERATED, Aggregate, Key, Model, Schema, add, by, connect, connect_async, count
-from oneread.errors import Conflict, MissingReference, NotFound, UsageError
+from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, UsageError
 from oneread.store.requests import CheckAndMutate, Mutate
 from oneread.transactions.intents import REMEMBERED
 from tests.unit.database.shop import SCHEMA, Purchase, fill, purchase
@@ -148,6 +148,29 @@ def new_forum(url):
         return f"{url}&deletes=remove".replace("memory://", f"memory://{name}")
 
     return made
+
+
+class Answer(Model[int, int]):
+    child_of = Thread
+
+    thread: Key[int]
+    place: Key[int]
+    text: str
+
+
+def test_no_change_of_a_group_is_made_behind_the_first_that_is_refused(url):
+    with connect(url, Schema(Thread, Answer), workers=0) as db:
+        db.save_all([Thread(thread=0, title="0"), Answer(thread=0, place=2, text="before")])
+
+        def create():
+            with db.bulk() as bulk:
+                for place in (1, 2, 3):
+                    bulk.create(Answer(thread=0, place=place, text="new"))
+
+        with pytest.raises(AlreadyExists) as raised:
+            create()
+        assert [(each.place, each.text) for each in db.page(Answer, 0)] == [(1, "new"), (2, "before")]
+        assert "1 changes given before this one are stored" in raised.value.__notes__[0]
 
 
 def test_a_bulk_writer_that_is_killed_behind_any_write_makes_every_change_once(new_forum):

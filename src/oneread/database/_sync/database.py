@@ -1056,13 +1056,14 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
     ) -> Bulk:
         """Writes many entities in bounded batches: `with db.bulk() as bulk: bulk.save(entity)`.
 
-        On a store that changes one row at a time each change is a commit of its own, a refused one is left out by
-        itself, and with a checkpoint a program that is killed does its last batch again: it takes what may be done
-        twice, which is `save`, `delete`, and `patch` with plain values.
-
         Each batch costs one transaction, as `save_all` does: a read of its entities and of what they refer to, a read
         of the groups they count in, and a write for each table touched; with a checkpoint, a read and a write of its
         row more, and one more transaction at the end.
+
+        On a store that changes one row at a time each change is a commit of its own, and a refused one is left out by
+        itself. A page of changes costs a request for each, and some for all of them. With a checkpoint a program that
+        is killed does its last batch again: a `create`, an `add` and a save that waits for a number are found by their
+        ids, other changes are made twice, which changes nothing.
 
         Arguments:
             batch: changes of one transaction.
@@ -1080,8 +1081,6 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
         Raises:
             UsageError: a bound is not a whole number above 0.
             InvalidValue: the checkpoint's name is empty or too long.
-            Unsupported: a change that must not be done twice was given to a writer with a checkpoint, on a store that
-                changes one row at a time.
 
         Examples:
             ```python
