@@ -300,7 +300,9 @@ def of(schema: Schema, span: Span = "rows") -> Costs:
     if span not in get_args(Span):
         raise UsageError("span: expected rows, or row", span=span)
     catalog = schema.unstored()
-    return Costs(catalog if span == "rows" else catalog.by_row(), schema.inline, span)
+    if span == "row":
+        catalog = schema.catalog(msgspec.structs.replace(catalog.numbers, changes_one_row=True))
+    return Costs(catalog, schema.inline, span)
 
 
 def _check_whole(name: str, number: int, least: int = 1) -> int:

@@ -66,7 +66,7 @@ def _find_entity(cls: type, catalog: Catalog, engine: LocalReads) -> Finder:
     kind, given_key = catalog.kinds[cls], catalog.given_key
     prefix, arity = kind.prefix, len(kind.names)
     locate = kind.placed(kind.codec.encoder(lambda given: kind.codec.encode(given_key(cls, given))))
-    decode, fetch, metadata = kind.layouts.decode, engine.point, METADATA_ATTRIBUTE
+    decode, fetch, metadata = catalog.layouts[kind.prefix].decode, engine.point, METADATA_ATTRIBUTE
     current_allowance = CURRENT.get
     whole = cls is kind.cls
 

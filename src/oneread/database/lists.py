@@ -24,10 +24,9 @@ from oneread.feeds.feed_view import FeedView
 from oneread.feeds.merging import LargeGroupReader, large_group_reader
 from oneread.feeds.row_entries import entry, is_entry
 from oneread.models.condition_checks import ConditionChecks
-from oneread.models.expiry import ExpiryRule, is_living_row
+from oneread.models.expiry import is_living_row
 from oneread.models.model import Model
 from oneread.models.references import Ref
-from oneread.models.registry import EntityKind
 from oneread.models.types import Names
 from oneread.plans.plan import Plan
 from oneread.store.keys import number_and_generation
@@ -142,8 +141,7 @@ def listed(operations: Operations, cls: Any) -> Listed:
             )
         return found
     if cls in catalog.kinds:
-        kind = catalog.kinds[cls]
-        found = _named(catalog, _entities(kind, cls, catalog.names, catalog.expiries.get(kind.prefix)))
+        found = _named(catalog, _entities(catalog, cls))
         return found if operations.spans_rows else found._replace(entry=partial(_lay, operations.cells))
     raise UsageError("not a model or view of the schema", given=cls)
 
@@ -206,24 +204,27 @@ def _is_living(found: Found, now: int) -> bool:
     return is_living_row(found[1][VALUE].value, now)
 
 
-def _entities(kind: EntityKind, cls: Any, names: Names, expiry: ExpiryRule | None) -> Listed:
+def _entities(catalog: Catalog, cls: Any) -> Listed:
+    kind = catalog.kinds[cls]
+    layouts, expiry = catalog.layouts[kind.prefix], catalog.expiries.get(kind.prefix)
+
     def show(rows: Sequence[Found]) -> Plan[list[Any]]:
         yield from ()
-        entities = kind.layouts.decode_many([row[BODY].value for _key, row in rows])
+        entities = layouts.decode_many([row[BODY].value for _key, row in rows])
         for entity, (_key, row) in zip(entities, rows, strict=True):
             entity.__dict__[METADATA_ATTRIBUTE] = row[BODY].value, own_version(row)
         return entities
 
     def is_shown(found: Found) -> bool:
         body = found[1].get(BODY)
-        return body is not None and (cls is kind.cls or issubclass(kind.layouts.class_of(body.value), cls))
+        return body is not None and (cls is kind.cls or issubclass(layouts.class_of(body.value), cls))
 
     def is_living(found: Found, now: int) -> bool:
         assert expiry is not None, "asked only of entities that expire"
-        return not expiry.is_expired(kind.layouts.decode(found[1][BODY].value), now)
+        return not expiry.is_expired(layouts.decode(found[1][BODY].value), now)
 
     return Listed(
         cls, "roots", kind.prefix, kind.codec, tuple, kind.number, 0, cls.max_limit,
-        show, is_shown, None, _encoders(kind.codec), ConditionChecks(names, cls),
+        show, is_shown, None, _encoders(kind.codec), ConditionChecks(catalog.names, cls),
         is_living=None if expiry is None else is_living, spread=kind.spread,
     )  # fmt: skip

@@ -347,7 +347,7 @@ class Operations:
         if row is None or BODY not in row:
             return None, 0
         try:
-            entity = self.kind(model).layouts.decode(self.cells.lay(key, row)[BODY].value)
+            entity = self.catalog.layouts_at(key).decode(self.cells.lay(key, row)[BODY].value)
         except Corrupt as error:
             self.catalog.name_damaged(error, "roots", key)
             raise

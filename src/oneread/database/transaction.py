@@ -87,7 +87,7 @@ class TransactionWork:
         entity = catalog.state(key, root).entity
         if kind_part(key) in catalog.expiries and catalog.is_expired(key, entity, (yield from self._clock())):
             return None
-        return catalog.kind_of(key).layouts.shown(entity)
+        return catalog.layouts_at(key).shown(entity)
 
     def _clock(self) -> Plan[int]:
         """The clock of this transaction: one moment for all that it reads and writes."""

@@ -98,7 +98,7 @@ class _Writing(PlainChange):
         self.written.version = root.own
 
     def _shown(self, entity: Any) -> Any:
-        return self._catalog.kind_of(self.key).layouts.shown(entity)
+        return self._catalog.layouts_at(self.key).shown(entity)
 
     def _check_version(self, own: int) -> None:
         """Raises Conflict when an entity does not have the own version that the caller expects; 0 if it is absent."""
@@ -188,7 +188,7 @@ class _Writing(PlainChange):
         except MissingReference:
             entity_type.check_entity(entity)
             raise
-        written.entity, written.version = entity_type.kind.layouts.shown(filled.entity), attempt.own
+        written.entity, written.version = self._shown(filled.entity), attempt.own
         written.created = before.entity is None
         found = decision(self._catalog, entity_type, self.key, filled, attempt)
         return found if taken is None else msgspec.structs.replace(found, taken=taken)
@@ -259,7 +259,7 @@ class Save(_Writing):
         entity_type = self._entity_type
         if not entity_type.rollups:
             return ()
-        if not entity_type.is_in(seen):
+        if not self._catalog.is_of_type(seen, entity_type):
             return entity_type.groups(self.key, None)
         return super().groups(seen)
 
@@ -336,7 +336,7 @@ class Patch(_Writing):
     def groups(self, seen: Root) -> Sequence[Group]:
         if self._otherwise is not None:
             entity_type = self._catalog.type_of(self._otherwise)
-            if entity_type.rollups and not entity_type.is_in(seen):
+            if entity_type.rollups and not self._catalog.is_of_type(seen, entity_type):
                 return entity_type.groups(self.key, None)
         return super().groups(seen)
 

@@ -15,9 +15,8 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference, Source
 from oneread.errors import Corrupt, OnereadError
-from oneread.models.layout import WIDE_BIT, WIDE_WITHOUT_ID, CopyPlace, Layout
+from oneread.models.layout import WIDE_BIT, WIDE_WITHOUT_ID, CopyPlace, Layout, Layouts
 from oneread.models.older import array_header, split_array
-from oneread.models.registry import EntityKind
 from oneread.store.keys import SELECTION_BYTES, kind_part, source_part
 from oneread.store.rows import REMOVED, UNDECODABLE, Cell, Row
 from oneread.transactions.copy_cells import COPY_CELL
@@ -73,7 +72,7 @@ class LaidCopies:
                 if each.copy is not None:
                     routes = tuple([route for _name, route in each.routes])
                     self._places[cls].append(CopyPlace(each.name, at[each.name], routes))
-                    if each.is_leaf and not _is_retyped(entity_type.kind, cls, each):
+                    if each.is_leaf and not _is_retyped(catalog.layouts[entity_type.kind.prefix], cls, each):
                         place = each.kind.prefix, each.selection, entity_type.kind.prefix
                         self._leaves.setdefault(place, []).append((each, catalog.layout_of_copy(each.copy)))
 
@@ -142,13 +141,13 @@ class LaidCopies:
 
     def _laid(self, key: bytes, doc: bytes, newer: Sequence[_Newer], used: dict[bytes, int]) -> bytes:
         """A document with newer values; notes their versions in `used`."""
-        kind = self._catalog.kind_of(key)
-        entity = kind.layouts.whole(doc)
+        layouts = self._catalog.layouts_at(key)
+        entity = layouts.whole(doc)
         entity_type = self._catalog.entity_types[type(entity)]
         refs, references = entity_type.refs(entity), {each.name: each for each in entity_type.references}
         elements = split_array(doc[2:])
         number = int.from_bytes(doc[:2], "big")
-        older = kind.layouts.older(doc)
+        older = layouts.older(doc)
         for place in self._places[type(entity)] if older is None else older.copy_places:
             reference, keys = references[place.field], refs[place.field]
             for taken, cell in newer if keys and elements[place.place] != _NIL else ():
@@ -175,9 +174,9 @@ def _is_whole(reference: Reference, source: Source) -> bool:
     return all(route in source.last for _name, route in reference.routes)
 
 
-def _is_retyped(kind: EntityKind, cls: type, reference: Reference) -> bool:
+def _is_retyped(layouts: Layouts, cls: type, reference: Reference) -> bool:
     """Whether documents of an older layout have some of a copy's values as other types."""
-    return any(each.cls is cls and each.retypes(reference.name) for each in kind.layouts.others())
+    return any(each.cls is cls and each.retypes(reference.name) for each in layouts.others())
 
 
 def _element(reference: Reference, place: CopyPlace, before: bytes, cell: CopiedCell) -> bytes:

@@ -526,10 +526,6 @@ class EntityType:
         """Whether an entity is to be deleted because this source of it was (`on_delete="delete"`)."""
         return any(key in refs[each.name] and each.goes_with(source) for each in self.going)
 
-    def is_in(self, seen: Root) -> bool:
-        """Whether a root row has an entity of this class: one that is stored where it has not needs all its totals."""
-        return seen.body is not None and self.kind.layouts.class_of(seen.body) is self.cls
-
     def never_had(self, entity: object, names: Collection[str]) -> bool:
         """Whether these references are all copies that were made behind the delete of their source: without values."""
         held = [getattr(entity, each.name) for each in self.references if each.name in names]

@@ -14,7 +14,8 @@ from typing import Any, Final, is_typeddict
 import msgspec
 
 from oneread.derivations.access import Accesses
-from oneread.derivations.catalog import Catalog, keyspace_names
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.compile_schema import keyspace_names
 from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.entity_groups import RootReference

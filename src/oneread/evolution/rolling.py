@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oneread.derivations.catalog import SchemaNumbers
+from oneread.derivations.compiled_schema import SchemaNumbers
 from oneread.evolution.compare import Comparison
 from oneread.evolution.declare import DeclaredModel, DeclaredSchema
 from oneread.models.versions import StoredLayout, StoredSchema

@@ -11,8 +11,10 @@ from typing import Any, TypeAlias, cast
 from oneread.counters.counters import DEFAULT_RULES
 from oneread.counters.wanted import CounterRules
 from oneread.derivations.access import Accesses
-from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names
+from oneread.derivations.catalog import Catalog, open_catalog
 from oneread.derivations.checks import check_model, check_view
+from oneread.derivations.compile_schema import Declarations, compile_schema, keyspace_names
+from oneread.derivations.compiled_schema import SchemaNumbers
 from oneread.derivations.expiry import check_view_ttl, expiry_indexes
 from oneread.derivations.one_row import refuse_unportable
 from oneread.derivations.views import Feed, Index, View
@@ -138,7 +140,7 @@ class Schema:
 
     def catalog(self, numbers: SchemaNumbers) -> Catalog:
         """The schema compiled with the numbers of one store."""
-        return Catalog(self.models, self.views, numbers, self._all_names)
+        return open_catalog(compile_schema(Declarations(self.models, self.views, self._all_names), numbers))
 
     def declared(self) -> DeclaredSchema:
         """The schema as it is stored."""

@@ -15,12 +15,11 @@ from uuid import UUID
 
 from oneread.encoding.codec import Codec, KeyElement
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.layout import Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 from oneread.models.types import Annotation, FieldType, Names, types_of, unwrap
 from oneread.store.keys import KIND_BYTES, RootKey, entity_part, root_key, spread_part
-from oneread.store.limits import KEY_BYTES, LAST_NUMBER
+from oneread.store.limits import KEY_BYTES
 
 _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, timedelta, UUID)
 
@@ -43,13 +42,12 @@ def element(
 
 
 class EntityKind:
-    """A model and its variants; `number` is the first two bytes of their rows' keys, `last` the last one given."""
+    """A model and its variants; `number` is the first two bytes of their rows' keys."""
 
-    def __init__(self, cls: type[Model[Any]], number: int, names: Names, last: int = LAST_NUMBER) -> None:
+    def __init__(self, cls: type[Model[Any]], number: int, names: Names) -> None:
         self.cls = cls
         self.number = number
         self.prefix = number.to_bytes(KIND_BYTES, "big")
-        self.layouts = Layouts(last)
         self.names = key_names(cls)
         self.spread = cls.spread
         """The ranges that its root rows are in."""

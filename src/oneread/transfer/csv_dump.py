@@ -73,10 +73,10 @@ class CsvDump:
         return self.entities
 
     def _batch(self, found: list[Found]) -> None:
-        kind = self._form.entity_type.kind
+        layouts = self._catalog.layouts[self._form.entity_type.kind.prefix]
         for key, row in found:
             body = parse_root(self._lay(key, row)).body
-            entity = None if body is None else kind.layouts.decode(body)
+            entity = None if body is None else layouts.decode(body)
             if self._catalog.is_expired(key, entity, self._now):
                 continue
             if type(entity) is self._form.cls:

@@ -225,7 +225,7 @@ class Dump:
     def _is_missing(self, reference: Reference, key: bytes) -> bool:
         """Whether a source is not there, or is of another variant than the reference names."""
         body = self._roots[key].body
-        return body is None or not reference.accepts(reference.kind.layouts.class_of(body))
+        return body is None or not reference.accepts(self._catalog.layouts_at(key).class_of(body))
 
     def _entity(self, key: bytes, version: int, state: EntityState) -> bytes:
         entity, entity_type = state.entity, self._catalog.type_of(state.entity)

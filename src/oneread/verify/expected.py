@@ -145,6 +145,7 @@ class RowExaminer:
     def __init__(self, keyspaces: StoreKeyspaces, kind: EntityKind) -> None:
         self._keyspaces = keyspaces
         self._kind = kind
+        self._layouts = keyspaces.catalog.layouts[kind.prefix]
         self._types: Mapping[type, EntityType] = keyspaces.catalog.entity_types
         self._any_type = keyspaces.catalog.any_type_of(kind.prefix)
         self._deleted_record = emitted_record.encode_record(self._any_type.empty_record())
@@ -167,7 +168,7 @@ class RowExaminer:
     def _from_body(self, key: bytes, body: bytes, record: Cell | None, known: Known) -> ExpectedRows:
         kind = self._kind
         try:
-            entity = kind.layouts.whole(body)
+            entity = self._layouts.whole(body)
             if kind.key(kind.parts(entity)) != key:
                 return self._from_record(key, record, self._other_key(kind.key(kind.parts(entity))))
             entity_type = self._types[type(entity)]

@@ -219,7 +219,7 @@ class Mender:
         """Gives an entity the numbers of all groups that it shows, with everything that follows from them."""
         (row,) = run_plan(store, self._scanner.read("roots", [finding.owner]))
         if row is not None and (body := row.get(BODY)) is not None:
-            entity_type = self._catalog.entity_types[self._catalog.kind_of(finding.owner).layouts.class_of(body.value)]
+            entity_type = self._catalog.entity_types[self._catalog.layouts_at(finding.owner).class_of(body.value)]
             groups = entity_type.groups(finding.owner, None)
             show = partial(self._committer.show_groups, store, groups)
             try:

@@ -50,7 +50,7 @@ class GroupMender(RowRewriter):
         body = None if row is None else row.get(BODY)
         if body is None:
             return True
-        entity_type = self._catalog.entity_types[self._catalog.kind_of(owner).layouts.class_of(body.value)]
+        entity_type = self._catalog.entity_types[self._catalog.layouts_at(owner).class_of(body.value)]
         groups = entity_type.groups(owner, None)
         yield from self._committer.totals.show_again(owner, groups)
         keys = [outbox.aside_key(group_root(each.key), owner) for each in groups if each.counter is None]

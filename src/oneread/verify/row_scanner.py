@@ -144,7 +144,7 @@ class LogicalScanner(Scanner):
     def _is_document(self, key: bytes, row: Row) -> bool:
         """Whether the document of a root row can be read."""
         try:
-            return self._catalog.kind_of(key).layouts.whole(row[BODY].value) is not None
+            return self._catalog.layouts_at(key).whole(row[BODY].value) is not None
         except DAMAGED:
             return False
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from oneread import Copy, Key, Model, Ref, Schema, connect, reference
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Patch
 
 
@@ -45,8 +46,13 @@ def test_a_patch_decodes_its_row_and_applies_its_function_once(url, monkeypatch)
         db.save(City(code=1, name="Ulm"))
         db.save(Person(number=1, home=Home.of(1)))
         catalog = db.operations.catalog
-        state = catalog.state
-        monkeypatch.setattr(catalog, "state", lambda key, root: asked.append("state") or state(key, root))
+        state = Catalog.state
+
+        def asking(self, key, root):
+            asked.append("state")
+            return state(self, key, root)
+
+        monkeypatch.setattr(Catalog, "state", asking)
 
         def moved(person):
             asked.append("change")
