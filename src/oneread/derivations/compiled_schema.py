@@ -1,6 +1,6 @@
 """A compiled schema: what its declarations and the numbers of a store make, which no store changes.
 
-Stores that gave equal numbers to one schema may share it. See "Tables"
+Openings of one schema with equal numbers share it (docs/decisions/0133-compiled-schemas-are-shared.md). See "Tables"
 and "Bodies" of the decisions page.
 """
 

@@ -6,7 +6,7 @@ field and what to write instead.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from oneread.counters.counters import DEFAULT_RULES
 from oneread.counters.wanted import CounterRules
@@ -14,7 +14,7 @@ from oneread.derivations.access import Accesses
 from oneread.derivations.catalog import Catalog, open_catalog
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.compile_schema import Declarations, compile_schema, keyspace_names
-from oneread.derivations.compiled_schema import SchemaNumbers
+from oneread.derivations.compiled_schema import CompiledSchema, SchemaNumbers
 from oneread.derivations.expiry import check_view_ttl, expiry_indexes
 from oneread.derivations.one_row import refuse_unportable
 from oneread.derivations.views import Feed, Index, View
@@ -28,6 +28,9 @@ from oneread.models.references import Copy
 from oneread.models.registry import root_model
 from oneread.models.types import Named, Names, types_of
 from oneread.store.limits import INLINE_HOLDERS
+
+_KEPT: Final = 4
+"""Compiled schemas that are kept for further openings: with the numbers of as many stores."""
 
 Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]]
 
@@ -71,6 +74,7 @@ class Schema:
         self.models += self._added_models()
         self.views += self._added_views()
         self._all_names = Named((*self.models, *self.views))
+        self._recent: tuple[CompiledSchema, ...] = ()  # replaced as a whole: threads may open stores at once
         self._compiled = self.catalog(self._unstored_numbers())
         if portable:
             refuse_unportable(self._compiled)
@@ -139,8 +143,14 @@ class Schema:
         )
 
     def catalog(self, numbers: SchemaNumbers) -> Catalog:
-        """The schema compiled with the numbers of one store."""
-        return open_catalog(compile_schema(Declarations(self.models, self.views, self._all_names), numbers))
+        """The schema compiled with the numbers of one store, whose layouts the catalog has to itself."""
+        recent = self._recent
+        compiled = next((each for each in recent if each.numbers == numbers), None)
+        if compiled is None:
+            compiled = compile_schema(Declarations(self.models, self.views, self._all_names), numbers)
+        others = [each for each in recent if each is not compiled]
+        self._recent = (compiled, *others[: _KEPT - 1])
+        return open_catalog(compiled)
 
     def declared(self) -> DeclaredSchema:
         """The schema as it is stored."""
