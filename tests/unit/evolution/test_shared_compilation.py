@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from uuid import uuid4
 
 import msgspec
 import pytest
@@ -44,9 +43,9 @@ def are_shared(one, other):
     return all(a is b for a, b in zip(compiled_parts(one), compiled_parts(other), strict=True))
 
 
-def test_openings_with_equal_numbers_share_what_is_compiled():
+def test_openings_with_equal_numbers_share_what_is_compiled(new_url):
     schema = Schema(Customer, Purchase, Spending)
-    with connect("memory://", schema) as one, connect("memory://", schema) as two:
+    with connect(new_url(), schema, workers=0) as one, connect(new_url(), schema, workers=0) as two:
         assert are_shared(one.operations.catalog, two.operations.catalog)
         assert one.operations.catalog.layouts is not two.operations.catalog.layouts
         one.save(Customer(number=1))
@@ -84,11 +83,10 @@ def test_what_is_refused_is_compiled_again():
             schema.catalog(numbers)
 
 
-@pytest.mark.parametrize("kind", ["memory://{}", "memory://{}?span=row"])
-def test_a_layout_that_a_newer_program_adds_is_known_to_its_store_alone(kind):
+def test_a_layout_that_a_newer_program_adds_is_known_to_its_store_alone(new_url):
     """Both stores were opened with one schema, and only one of them has a newer program."""
     schema = Schema(OLD)
-    urls = [kind.format(f"{name}-{uuid4().hex}") for name in ("grown", "quiet")]
+    urls = new_url(), new_url()
     with connect(urls[0], schema, workers=0) as grown, connect(urls[1], schema, workers=0) as quiet:
         catalogs = [db.operations.catalog for db in (grown, quiet)]
         assert are_shared(*catalogs)
