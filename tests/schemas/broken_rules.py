@@ -39,7 +39,8 @@ def what_is_not_filled_yet_is_read(patch):
 
     def of_everything(self, now):
         of, entity = self._entity_type, changes.stamped(self._entity_type, self._entity, None, now)
-        found = of.emitter(frozenset())(entity, {}, of.kind.parts(entity), entity_part(self.key), self._refs, 0)
+        emit = of.emitters.skipping(frozenset())
+        found = emit(entity, {}, of.kind.parts(entity), entity_part(self.key), self._refs, 0)
         return [place for place, _amounts, _sign in found.deltas]
 
     patch.setattr(changes.Save, "likely_sums", of_everything)

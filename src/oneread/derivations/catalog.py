@@ -12,7 +12,8 @@ from typing import Final
 from oneread.derivations import emitted_record
 from oneread.derivations.compiled_schema import CompiledSchema, unknown_kind
 from oneread.derivations.copies import NO_SOURCE, Source
-from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType
+from oneread.derivations.entity_state import NOTHING_STORED, EntityState
+from oneread.derivations.entity_type import EntityType
 from oneread.errors import SchemaMismatch
 from oneread.models.layout import Layouts
 from oneread.models.model import stored_name
@@ -71,8 +72,8 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
         layouts = self.layouts_at(key)
         entity, older = layouts.whole(root.body), layouts.older(root.body)
         if older is None:
-            return EntityState(entity, self.entity_types[type(entity)].used_in(record), record, body=root.body)
-        used = {} if older.stored.renew else self.entity_types[type(entity)].used_in(record)
+            return EntityState(entity, self.entity_types[type(entity)].hidden.used_in(record), record, body=root.body)
+        used = {} if older.stored.renew else self.entity_types[type(entity)].hidden.used_in(record)
         return EntityState(entity, used, record, older.unfilled, older.stored.notify_again, older.keeping(root.body))
 
     def source(self, key: bytes, root: Root) -> Source:
@@ -86,13 +87,12 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
         layouts = self.layouts_at(key)
         entity = layouts.whole(root.body)
         entity_type = self.entity_types[type(entity)]
-        if not entity_type.has_hidden:
+        if not entity_type.hidden:
             return Source(entity, {}, existed=True)
         older = layouts.older(root.body)
         is_held = older is None or not older.stored.renew
-        return Source(
-            entity, entity_type.used_in(emitted_record.decode_record(root.emitted)) if is_held else {}, existed=True
-        )
+        used = entity_type.hidden.used_in(emitted_record.decode_record(root.emitted)) if is_held else {}
+        return Source(entity, used, existed=True)
 
     def is_current(self, key: bytes, root: Root) -> bool:
         """Whether a root row has the current layout and a record of all declared views (commit protocol, rule 17)."""

@@ -17,7 +17,8 @@ from oneread.derivations.copies import Refs, keys_of
 from oneread.derivations.decisions import CommitAttempt, LookedAt, decision, deletion, is_same, look_at
 from oneread.derivations.derivation import behind
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
-from oneread.derivations.entity_type import NOTHING_STORED, EntityState, EntityType, FillInputs
+from oneread.derivations.entity_state import NOTHING_STORED, EntityState, FillInputs
+from oneread.derivations.entity_type import EntityType
 from oneread.derivations.plain_commits import PlainTypes, reemission
 from oneread.derivations.source_cache import SourceCache
 from oneread.derivations.stamps import stamped
@@ -372,7 +373,7 @@ class Patch(_Writing):
         links = [key for name, keys in new for key in keys if key not in known[name]]
         if entity_type.going:
             links += [key for each, key in self._catalog.going(before.entity) if key in wanted[each.name]]
-        return links + entity_type.stale_sources(before, known) if entity_type.has_hidden or before.unfilled else links
+        return links + entity_type.stale_sources(before, known) if entity_type.hidden or before.unfilled else links
 
     def _differing(self, before: Any, entity: Any) -> frozenset[str] | None:
         if type(before) is not type(entity):

@@ -91,7 +91,7 @@ def compile_schema(declared: Declarations, numbers: SchemaNumbers) -> CompiledSc
         expiries=expiries,
         vanishing=frozenset([*expiries, *(each.kind.prefix for each in entity_types.values() if each.going)]),
         held=frozenset(reference.kind.prefix for each in entity_types.values() for reference in each.holding),
-        with_hidden=frozenset(each.kind.prefix for each in entity_types.values() if each.has_hidden),
+        with_hidden=frozenset(each.kind.prefix for each in entity_types.values() if each.hidden),
         with_totals=frozenset(each.kind.prefix for each in entity_types.values() if each.rollups),
         rollups=references.rollups,
         probes=_compile_probes(entity_types, views, accesses, nullable),

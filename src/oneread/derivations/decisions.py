@@ -10,7 +10,8 @@ from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Refs
 from oneread.derivations.emitted_record import first_writes, record_diff
-from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity
+from oneread.derivations.entity_state import EntityState
+from oneread.derivations.entity_type import EntityType, FilledEntity
 from oneread.derivations.source_cache import SourceCache
 from oneread.errors import LimitExceeded
 from oneread.store.limits import BODY_BYTES
@@ -72,7 +73,7 @@ def decision(
     elif fans_out:
         unchanged = entity_type.unchanged_selections(before, record)
     if fans_out:
-        catalog.probes.check(entity_type.kind.cls, filled.entity, entity_type.used_in(record))
+        catalog.probes.check(entity_type.kind.cls, filled.entity, entity_type.hidden.used_in(record))
     return Decision(root, operations, fans_out, unchanged, groups=groups)
 
 

@@ -5,16 +5,15 @@ See rules 3, 4, 13 and 14 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from oneread.derivations import emitted_record
-from oneread.derivations.copies import DELETES, NO_SOURCE, Reference, Refs, Source, compile_refs, compile_taken
-from oneread.derivations.derivation import CompiledView, behind, inputs_of
-from oneread.derivations.emission_code import EmissionCode, Emit
+from oneread.derivations.copies import DELETES, Reference, Refs, Source, compile_refs, compile_taken
+from oneread.derivations.derivation import CompiledView, behind
 from oneread.derivations.emitted_record import (
     COPIED,
     HELD,
@@ -24,9 +23,11 @@ from oneread.derivations.emitted_record import (
     Emission,
     Record,
 )
+from oneread.derivations.emitters import NO_TOKENS, Emitters
 from oneread.derivations.entity_groups import CHILD_OF, numbered_field
+from oneread.derivations.entity_state import EmissionOptions, EntityState, FillInputs, SourceMap
 from oneread.derivations.expiry import has_expiring_rows
-from oneread.derivations.keyed import reference_signature
+from oneread.derivations.hidden_copies import HiddenCopies
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
 from oneread.models.fields import CREATED, GENERATED, KEY, UPDATED, Marker, defaults_of, is_rollup
@@ -34,8 +35,6 @@ from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
-from oneread.models.set_order import order_sets
-from oneread.models.shadow import revive
 from oneread.store.keys import entity_part
 from oneread.transactions.outbox import back_reference_key, hold_key
 from oneread.transactions.root import Root
@@ -43,66 +42,7 @@ from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.sequences import NumberSequence
 from oneread.transactions.unit_of_work import Group
 
-
-class SourceMap(Protocol):
-    """Sources by the key of their root row; `NO_SOURCE` for an unknown key."""
-
-    def __getitem__(self, key: bytes, /) -> Source: ...
-
-
-class EntityState(msgspec.Struct, frozen=True, gc=False):
-    """What a root row holds."""
-
-    entity: Any
-    """None when it is absent or deleted."""
-    used: Mapping[str, Any]
-    """Hidden copies by name."""
-    record: Record
-    unfilled: frozenset[str] = frozenset()
-    """Copies that lack values, because the row was written under an older layout."""
-    must_notify: bool = False
-    """Holders are to be notified even if the copied values look the same, because of the row's older layout."""
-    keep: Callable[[bytes], bytes] | None = None
-    """Gives a new document what only a newer program knows of the entity; None for a row without such fields."""
-    body: bytes | None = None
-    """The document of a row of the current layout."""
-
-
-NOTHING_STORED: Final = EntityState(None, {}, {})
-"""The state of a row that was never written."""
-
-
-class FillInputs(msgspec.Struct, frozen=True, gc=False):
-    """What the copies of an entity are filled from."""
-
-    before: EntityState
-    """Its copies are taken over for references that are the same."""
-    sources: SourceMap
-    """Of every new reference, and of those in `changed`."""
-    changed: Container[bytes] = ()
-    """Sources whose values are read again although the reference is the same."""
-    skipped: AbstractSet[int] = frozenset()
-    """Tokens of views that are left out, as if they were not declared."""
-    now: int = 0
-    """The clock: index rows that have expired are left out. 0 to have them all."""
-    differing: frozenset[str] | None = None
-    """The only inputs of views (`inputs_of`) that may differ from those before; None if any may."""
-    trusts_record: bool = False
-    """Whether contributions of declared views in the record before are right where the document stays the same."""
-
-
-class EmissionOptions(msgspec.Struct, frozen=True, gc=False):
-    """What an entity emits, where no copies are filled: as of `FillInputs`."""
-
-    skipped: AbstractSet[int] = frozenset()
-    now: int = 0
-
-
 EVERYTHING: Final = EmissionOptions()
-
-_NO_TOKENS: Final[frozenset[int]] = frozenset()
-_WAYS: Final = 64
-"""In which entities of one type may change and keep contributions: each may need a function that emits the others."""
 
 
 class FilledEntity(msgspec.Struct, frozen=True, gc=False):
@@ -142,19 +82,10 @@ class EntityType:
         self.generated = tuple(name for name, default in defaults if default == GENERATED and name != self.numbered)
         self.updated = tuple(name for name, default in defaults if default == UPDATED)
         self._copies = tuple(each for each in self.references if each.copy is not None)
-        self._encoded = {
-            reference_signature(each.name): f"refs[{each.name!r}][0][{len(each.kind.root_of(b''))}:]"
-            for each in self.references
-            if not each.many
-        }
-        self._emitters: dict[AbstractSet[int], Emit] = {}
-        self._every_token: tuple[int, ...] = ()
-        self._kept: dict[frozenset[str], frozenset[int]] = {}
-        self._recorded: dict[frozenset[int], frozenset[int]] = {}
+        self.emitters = Emitters(cls.__qualname__, self.references, self.derivations, self.view_tokens)
         self._through: dict[tuple[str, ...], frozenset[str]] = {}
-        self._inputs = tuple((view, inputs_of(view)) for view in self.derivations)
         filled = {*(behind(each.name) for each in self.references), *(each.field for each in self.rollups)}
-        self._of_filled = frozenset(token for view, needed in self._inputs if needed & filled for token in view.tokens)
+        self._of_filled = self.emitters.tokens_with(filled)
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
@@ -163,15 +94,12 @@ class EntityType:
         """The root rows that each referring field of an entity names."""
         self.taken = compile_taken(cls, self.tracked)
         """The sources that must reach an entity with these references, each with its selection."""
-        self._hidden = tuple(each for each in self.references if each.hidden)
-        self.has_hidden = bool(self._hidden)
+        self.hidden = HiddenCopies(self.references)
         self.empty_tokens = frozenset(self.empty_record())
         """Of a record without hidden copies."""
-        self._hidden_names = tuple(name for each in self._hidden for name, _get, _type in each.hidden)
-        self._living = self.empty_tokens | {HIDDEN} if self._hidden else self.empty_tokens
-        self._hidden_types = {name: type_ for each in self._hidden for name, _get, type_ in each.hidden}
+        self._living = self.empty_tokens | {HIDDEN} if self.hidden else self.empty_tokens
         self.is_plain = not (
-            self._hidden
+            self.hidden
             or self.rollups
             or self.shown
             or self.going
@@ -180,18 +108,6 @@ class EntityType:
             or self.copied is not None
         )
         """Whether nothing but rows of views follows from an entity, and these from its own document alone."""
-
-    def used_in(self, record: Record) -> dict[str, Any]:
-        """The hidden copies that a record holds, by name."""
-        values = record.get(HIDDEN)
-        if not values or not self._hidden_names:
-            return {}
-        types = self._hidden_types
-        return {
-            name: msgspec.convert(value, types[name], dec_hook=revive)
-            for name, value in values.items()
-            if name in types
-        }
 
     def fill(self, key: bytes, entity: Model[Any], refs: Refs, inputs: FillInputs) -> FilledEntity:
         """Fills the copies of an entity and computes its document and its contributions.
@@ -211,35 +127,24 @@ class EntityType:
             body, stored = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
             if before.keep is not None:
                 body = before.keep(body)
-        used = self._used(refs, inputs) if self._hidden else {}
+        used = self.hidden.used(refs, inputs) if self.hidden else {}
         if inputs.trusts_record:
             kept = self._recorded_tokens(before, body)
         else:
-            kept = _NO_TOKENS if inputs.differing is None else self._kept_tokens(inputs)
+            kept = NO_TOKENS if inputs.differing is None else self._kept_tokens(inputs)
         if not kept:
             return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs))
         emission = self.emission(stored, used, key, refs, EmissionOptions(kept, inputs.now))
         record = {**before.record, **emission.record}
         if inputs.trusts_record:  # in the order of a record that is emitted as a whole, and without other tokens
-            record = {token: record[token] for token in self.order()} | emission.record
+            record = {token: record[token] for token in self.emitters.order()} | emission.record
         return FilledEntity(stored, body, msgspec.structs.replace(emission, record=record))
 
     def _recorded_tokens(self, before: EntityState, body: bytes) -> AbstractSet[int]:
         """The tokens of declared views that a record has, of an entity whose document stays the same to the byte."""
-        if body != before.body or self._hidden or self.has_expiring_rows:
-            return _NO_TOKENS
-        return self.recorded_tokens(before.record)
-
-    def recorded_tokens(self, record: Record) -> frozenset[int]:
-        """The tokens of declared views that a record has all tokens of; none where this is asked in many ways."""
-        recorded = frozenset(record)
-        kept = self._recorded.get(recorded)
-        if kept is None:
-            if len(self._recorded) >= _WAYS:
-                return _NO_TOKENS
-            views = (view for view in self.derivations if recorded.issuperset(view.tokens))
-            kept = self._recorded[recorded] = frozenset(token for view in views for token in view.tokens)
-        return kept
+        if body != before.body or self.hidden or self.has_expiring_rows:
+            return NO_TOKENS
+        return self.emitters.recorded_tokens(before.record)
 
     def _kept_tokens(self, inputs: FillInputs) -> AbstractSet[int]:
         """The tokens of views whose contributions are those that the record before lists, because no input differs.
@@ -248,19 +153,9 @@ class EntityType:
         """
         differing = inputs.differing
         if differing is None or self.has_expiring_rows or inputs.before.body is None:
-            return _NO_TOKENS
-        kept = self.tokens_without(differing)
-        return kept if self.covers_views(inputs.before.record, alive=True) else _NO_TOKENS
-
-    def tokens_without(self, differing: frozenset[str]) -> frozenset[int]:
-        """The tokens of views that need none of these inputs (`inputs_of`); none where this is asked in many ways."""
-        kept = self._kept.get(differing)
-        if kept is None:
-            if len(self._kept) >= _WAYS:
-                return _NO_TOKENS
-            unchanged = (view for view, needed in self._inputs if needed.isdisjoint(differing))
-            kept = self._kept[differing] = frozenset(token for view in unchanged for token in view.tokens)
-        return kept
+            return NO_TOKENS
+        kept = self.emitters.tokens_without(differing)
+        return kept if self.covers_views(inputs.before.record, alive=True) else NO_TOKENS
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Raises InvalidValue for the first of these values, by field, that does not fit; sources are not read."""
@@ -345,19 +240,6 @@ class EntityType:
             if source.entity is None or source.expired:
                 reference.refuse_missing(entity, source)
 
-    def _used(self, refs: Refs, inputs: FillInputs) -> dict[str, Any]:
-        held = inputs.before.used
-        used: dict[str, Any] = {}
-        for each in self._hidden:
-            keys = refs[each.name]
-            same = keys == each.keys(inputs.before.entity) and all(name in held for name, _get, _type in each.hidden)
-            if same and not any(key in inputs.changed for key in keys):
-                used.update({name: held.get(name) for name, _get, _type in each.hidden})
-            else:
-                source = each.narrowed(inputs.sources[keys[0]]) if keys else NO_SOURCE
-                used.update(each.hidden_values(source, held if same else None))
-        return used
-
     def missing_views(self, record: Record) -> frozenset[int]:
         """Tokens of views that are not in a record, which has an entry even for a view without contributions."""
         return self.view_tokens.difference(record)
@@ -384,7 +266,7 @@ class EntityType:
             InvalidKey: a value that a view needs in its key cannot be in a key.
             InvalidValue: a value that is summed cannot be.
         """
-        found = self.emitter(options.skipped)(
+        found = self.emitters.skipping(options.skipped)(
             entity, used, self.kind.parts(entity), entity_part(key), refs, options.now
         )
         record = found.record
@@ -392,35 +274,11 @@ class EntityType:
             record[REFERENCES] = self.taken(refs)
         if self.holding:
             record[HELD] = self.held_sources(refs)
-        if self._hidden:
-            record[HIDDEN] = msgspec.to_builtins(
-                {name: order_sets(used.get(name)) for name in self._hidden_names}, builtin_types=_PLAIN
-            )
+        if self.hidden:
+            record[HIDDEN] = self.hidden.recorded(used)
         if self.copied is not None:
             record[COPIED] = self.copied.digests(entity, used)
         return found
-
-    def emitter(self, skipped: AbstractSet[int]) -> Emit:
-        """The function that emits the views without these tokens."""
-        return self._emitters.get(skipped) or self._generate_emitter(skipped)
-
-    def _generate_emitter(self, skipped: AbstractSet[int]) -> Emit:
-        code = EmissionCode(self.cls.__qualname__, self._encoded)
-        for view in self.derivations:
-            if skipped.isdisjoint(view.tokens):
-                view.write_emission(code)
-        for token in self.view_tokens - skipped:
-            code.contributions(token)
-        found = self._emitters[frozenset(skipped)] = code.compiled()
-        if not skipped:
-            self._every_token = code.tokens
-        return found
-
-    def order(self) -> tuple[int, ...]:
-        """The tokens of all views, in the order of a record."""
-        if not self._every_token:
-            self._generate_emitter(_NO_TOKENS)
-        return self._every_token
 
     def refs_after(self, before: Any, known: Refs, entity: Any) -> Refs:
         """The references of an entity that was made from another one, whose own are known: mostly these."""
@@ -434,7 +292,7 @@ class EntityType:
 
     def likely_sums(self, key: bytes, entity: Model[Any], refs: Refs) -> list[bytes]:
         """The keys in `counts` of sums that an entity adds to, of views that need only what it was given."""
-        emit = self.emitter(self._of_filled)
+        emit = self.emitters.skipping(self._of_filled)
         found = emit(entity, {}, self.kind.parts(entity), entity_part(key), refs, 0)
         return list(dict.fromkeys([place for place, _amounts, _sign in found.deltas]))
 
@@ -475,7 +333,7 @@ class EntityType:
 
     def with_all_copies(self, before: EntityState, sources: SourceMap) -> EntityState:
         """The state with all of its copies: those that a program with other declarations left out are filled."""
-        if not self._hidden and not before.unfilled:
+        if not self.hidden and not before.unfilled:
             return before
         refs = self.refs(before.entity)
         inputs = FillInputs(before, sources)
@@ -485,16 +343,14 @@ class EntityType:
             if each.name in before.unfilled and refs[each.name]
         }
         entity = msgspec.structs.replace(before.entity, **filled) if filled else before.entity
-        used = self._used(refs, inputs) if self._hidden else before.used
+        used = self.hidden.used(refs, inputs) if self.hidden else before.used
         return msgspec.structs.replace(before, entity=entity, used=used)
 
     def covers_views(self, record: Record, *, alive: bool) -> bool:
         """Whether a record has the tokens of all declared views, and no others (commit protocol, rule 17)."""
         if not alive:
             return frozenset(record) - {LAST_VALUES} == self.empty_tokens
-        return record.keys() == self._living and (
-            not self._hidden or record[HIDDEN].keys() == self._hidden_types.keys()
-        )
+        return record.keys() == self._living and (not self.hidden or record[HIDDEN].keys() == self.hidden.types.keys())
 
     def is_current(self, before: EntityState) -> bool:
         """Whether a record is what the current declarations would make, as far as tokens, holds and copied values show.
@@ -570,8 +426,5 @@ class EntityType:
         """The root row of a filled entity, with its two versions; `before` is the record of the row that was seen."""
         record = filled.emission.record
         # Equal hidden copies may have other bytes, as 1 and 1.0.
-        is_same = seen.emitted is not None and not self._hidden and record == before
+        is_same = seen.emitted is not None and not self.hidden and record == before
         return Root(version, filled.body, seen.emitted if is_same else emitted_record.encode_record(record), own)
-
-
-_PLAIN = (bytes,)

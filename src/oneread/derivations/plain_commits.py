@@ -114,14 +114,14 @@ class PlainHolders:
 
     def _find_way(self, entity_type: EntityType, through: tuple[str, ...]) -> _Way | None:
         """How to take the source's values through these fields; None if the entities are not plain."""
-        kept = entity_type.tokens_without(entity_type.seen_through(through)) if through else ()
+        kept = entity_type.emitters.tokens_without(entity_type.seen_through(through)) if through else ()
         if not kept or any(form_of(token) != ROWS for token in entity_type.view_tokens - kept):
             return None
         copying = [each for each in entity_type.references if each.name in through and each.copy is not None]
         sources = {each: each.narrowed(self._source) for each in copying}
         if any(each.entity is None for each in sources.values()):
             return None
-        return _Way(entity_type, sources, {}, entity_type.emitter(kept))
+        return _Way(entity_type, sources, {}, entity_type.emitters.skipping(kept))
 
 
 def _knows(entity_type: EntityType, record: Record, refs: Refs) -> bool:
@@ -162,7 +162,7 @@ def reemission(
     """What `Reemit` decides for an entity that lacks views, and has the values of its sources; None where it must."""
     before = attempt.before
     entity, record = before.entity, before.record
-    kept = entity_type.recorded_tokens(record)
+    kept = entity_type.emitters.recorded_tokens(record)
     lacking = entity_type.missing_views(record)
     if not (entity_type.is_plain and kept and lacking) or before.body is None:
         return None
@@ -172,10 +172,12 @@ def reemission(
         return None
     if not _has_values(entity_type, before.body, entity, refs, sources):
         return None
-    emit = entity_type.emitter(kept)
+    emit = entity_type.emitters.skipping(kept)
     emission = emit(entity, {}, entity_type.kind.parts(entity), entity_part(key), refs, sources.rows.now)
     whole = {**record, **emission.record}
-    emitted = encode_record({token: whole[token] for token in (*entity_type.order(), *_OF_NO_VIEW) if token in whole})
+    emitted = encode_record(
+        {token: whole[token] for token in (*entity_type.emitters.order(), *_OF_NO_VIEW) if token in whole}
+    )
     return Decision(Root(attempt.version, before.body, emitted, attempt.own), first_writes(key, emission))
 
 

@@ -18,7 +18,7 @@ from oneread.database.operations import Operations
 from oneread.derivations import emitted_record
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.copies import NO_SOURCE, Reference, Source
-from oneread.derivations.entity_type import EntityState, FillInputs
+from oneread.derivations.entity_state import EntityState, FillInputs
 from oneread.derivations.group_indexes import indexed_groups
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView

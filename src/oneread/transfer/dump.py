@@ -17,7 +17,8 @@ from oneread.counters.dumping import CacheCounterLine, CounterLine, dump_counter
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference, Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
-from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
+from oneread.derivations.entity_state import EntityState, FillInputs
+from oneread.derivations.entity_type import EntityType
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import Corrupt

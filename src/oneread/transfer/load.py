@@ -147,7 +147,7 @@ class DumpReader:
         entity = self._forms[line.model].decode(line.entity) if line.entity else held
         if entity is None:
             raise InvalidValue("the line has neither an entity nor a document", model=line.model)
-        used = entity_type.used_in({HIDDEN: unpack_values(HIDDEN_COPIES, line.used)})
+        used = entity_type.hidden.used_in({HIDDEN: unpack_values(HIDDEN_COPIES, line.used)})
         copies = NO_COPIES if held is None else DumpedCopies(line.held, held, used)
         return RestoreEntity(self._catalog, entity, line.version, copies)
 

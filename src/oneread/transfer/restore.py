@@ -19,7 +19,7 @@ from oneread.derivations.changes import ChangeResult, Save
 from oneread.derivations.copies import DELETES, Source
 from oneread.derivations.decisions import CommitAttempt, deletion
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
-from oneread.derivations.entity_type import EntityState, FillInputs
+from oneread.derivations.entity_state import EntityState, FillInputs
 from oneread.derivations.source_cache import SourceCache
 from oneread.derivations.stamps import stamped_as_given
 from oneread.errors import MissingReference

@@ -28,7 +28,8 @@ from oneread.derivations.emitted_record import (
     short_hash,
     view_of,
 )
-from oneread.derivations.entity_type import EmissionOptions, EntityType
+from oneread.derivations.entity_state import EmissionOptions
+from oneread.derivations.entity_type import EntityType
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
@@ -227,13 +228,13 @@ class RowExaminer:
 
     def _hidden_values(self, entity_type: EntityType, record: Cell | None) -> Mapping[str, Any] | None:
         """The hidden copies that a record holds; None when the sources must be read for them."""
-        if not entity_type.has_hidden:
+        if not entity_type.hidden:
             return {}
         try:
             recorded = _decode(record)
             if HIDDEN not in recorded and not self._keyspaces.backfill_running:
                 return None
-            return entity_type.used_in(recorded)
+            return entity_type.hidden.used_in(recorded)
         except DAMAGED:
             return None
 

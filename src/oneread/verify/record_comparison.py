@@ -55,7 +55,7 @@ def _is_alike(entity_type: EntityType, token: int, have: Any, want: Any) -> bool
     if form in _SEVERAL:
         return sorted(map(stored_form, have)) == sorted(map(stored_form, want))
     if token == HIDDEN:
-        values, expected = entity_type.used_in({HIDDEN: have}), entity_type.used_in({HIDDEN: want})
+        values, expected = entity_type.hidden.used_in({HIDDEN: have}), entity_type.hidden.used_in({HIDDEN: want})
         return have.keys() == want.keys() and all(
             stored_form(values.get(name)) == stored_form(value) for name, value in expected.items()
         )
