@@ -48,7 +48,7 @@ class Claims:
                 self._claimed[key] = (*claimers, claimer)
 
     def settle(self, now: int, refused: dict[bytes, Exception]) -> None:
-        """Gives each value, whose row was loaded, to who gets it; one that nobody claims is free."""
+        """Gives each value, whose row was loaded, to who gets it; one that no entity claims is free."""
         for key, claimers in self._claimed.items():
             owner = self.new_owner(key, refused) if claimers else None
             if owner is not None:

@@ -26,7 +26,7 @@ def merged(stored: list[Found], changed: dict[bytes, Row | None]) -> list[Found]
     return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None]
 
 
-class Overlay:
+class OverlayRows:
     """Rows over a store: what was read is not read again, and what changed is written once.
 
     `store` is that of the function which reads and writes by this overlay. One that is made without it gets another for

@@ -65,7 +65,7 @@ INTENTS_BYTES: Final = 1_000_000
 
 _POINTERS: Final = (outbox.BACK_REFERENCES, outbox.HOLDS)
 
-CommitAttempt: TypeAlias = Callable[[], Plan[Committed | None]]
+AttemptPlan: TypeAlias = Callable[[], Plan[Committed | None]]
 """One attempt to commit; None where nothing is to be done."""
 
 CatchUp: TypeAlias = Callable[[Unfollowed], Plan[None]]
@@ -98,7 +98,7 @@ class Pipeline:
         self.holds = Holds(journal, views.recorded, views.claim_facts)
         self.taken = TakenValues(views.recorded, views.followers.cells)
 
-    def win(self, attempt: CommitAttempt, key: bytes, catch_up: CatchUp = _raise_again) -> Plan[Committed | None]:
+    def win(self, attempt: AttemptPlan, key: bytes, catch_up: CatchUp = _raise_again) -> Plan[Committed | None]:
         """Attempts until no other commit comes first; `catch_up` lets entities follow that have not.
 
         Raises:

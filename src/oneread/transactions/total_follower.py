@@ -26,7 +26,7 @@ from oneread.transactions.intents import read_pending
 from oneread.transactions.journal import Committed, group_tasks
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder, encode_lease, lease_in
 from oneread.transactions.outbox import group_of_root, group_root
-from oneread.transactions.pipeline import CommitAttempt, Pipeline
+from oneread.transactions.pipeline import AttemptPlan, Pipeline
 from oneread.transactions.refusals import PartRefused, tell_apart
 from oneread.transactions.root import NO_ROOT, Root, next_version
 from oneread.transactions.row_pointers import taken_by
@@ -187,7 +187,7 @@ class TotalFollower:
         if done is not None:
             yield from self.apply([done], ())
 
-    def _commit(self, attempt: CommitAttempt, key: bytes) -> Plan[None]:
+    def _commit(self, attempt: AttemptPlan, key: bytes) -> Plan[None]:
         done = yield from self._pipeline.win(attempt, key)
         if done is not None:
             yield from self._copies.apply(done)
@@ -207,7 +207,7 @@ class TotalFollower:
             return found
         return [] if done is None else [(done, (yield from self._copies.apply(done)))]
 
-    def _tried(self, group: Group, holder: bytes, attempt: CommitAttempt) -> Plan[list[ShownAgain]]:
+    def _tried(self, group: Group, holder: bytes, attempt: AttemptPlan) -> Plan[list[ShownAgain]]:
         try:
             done = yield from tell_apart(partial(self._pipeline.win, attempt, holder or group_root(group.key)))
         except PartRefused as refused:

@@ -22,7 +22,7 @@ from oneread.transactions.claims import Claims
 from oneread.transactions.deltas import Number
 from oneread.transactions.first_rows import FirstRows, values_of
 from oneread.transactions.group_sums import GroupSums, value_of
-from oneread.transactions.overlay import Overlay
+from oneread.transactions.overlay import OverlayRows
 from oneread.transactions.root_rows import GroupNumbers, counter_numbers
 
 
@@ -134,7 +134,7 @@ def group_keys(groups: Iterable[Group]) -> list[bytes]:
     return [each.key if each.counter is None else each.counter.settings for each in groups]
 
 
-class UnitOfWork(Overlay):
+class UnitOfWork(OverlayRows):
     """The overlay, with what follows from its changes: sums of groups, unique values, entries of feeds, logs.
 
     Not for several threads at once. `tasks` are the keys of the tasks added to the outbox; `followed` are the keys of
