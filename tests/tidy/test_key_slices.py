@@ -16,7 +16,7 @@ def slices(source):
     """The slices of something else than a document at the width of a part of a key."""
     return [
         f"{node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree.parsed(source))
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
         if WIDTHS & {each.value for each in (node.slice.lower, node.slice.upper) if isinstance(each, ast.Constant)}
         if ast.unparse(node.value).rpartition(".")[2] not in DOCUMENTS

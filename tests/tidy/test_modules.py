@@ -16,6 +16,7 @@ from tests.tidy import public, tree
 LONGEST_MODULE, LONGEST_BODY = 450, 60
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|X[X]X)\b")
+SKIPPED = re.compile(r"skip|xfail")
 LOADED_LATER = {"oneread.database.row_parts", "oneread.database.row_verifying", "oneread.evolution.leased_fence"}
 """Where stores that change one row at a time begin: see docs/decisions/0088-names-are-loaded-when-asked-for.md."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -23,7 +24,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 def long_module(_path, source):
     """Counts lines of code: an API module may explain itself at any length."""
-    lines = sum(bool(line.strip()) for line in source.splitlines()) - docstring_lines(ast.parse(source))
+    lines = sum(bool(line.strip()) for line in source.splitlines()) - docstring_lines(tree.parsed(source))
     return [f"{lines} lines of code: two rooms in one?"] if lines >= LONGEST_MODULE else []
 
 
@@ -37,7 +38,7 @@ def docstring_lines(module):
 def long_body(_path, source):
     return [
         f"{node.lineno}: {node.name} has {lines} lines"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree.parsed(source))
         if isinstance(node, FUNCTIONS) and (lines := body_lines(node)) >= LONGEST_BODY
     ]
 
@@ -48,7 +49,7 @@ def body_lines(function):
 
 
 def no_docstring(_path, source):
-    return [] if ast.get_docstring(ast.parse(source)) or not source.strip() else ["does not say what it is"]
+    return [] if ast.get_docstring(tree.parsed(source)) or not source.strip() else ["does not say what it is"]
 
 
 def import_inside_function(path, source):
@@ -57,7 +58,7 @@ def import_inside_function(path, source):
         return []
     return [
         f"{inner.lineno}: {node.name} imports"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree.parsed(source))
         if isinstance(node, FUNCTIONS)
         for inner in ast.walk(node)
         if isinstance(inner, ast.Import | ast.ImportFrom) and getattr(inner, "module", None) not in LOADED_LATER
@@ -70,6 +71,8 @@ def vague_name(path, _source):
 
 
 def unfinished(_path, source):
+    if not UNFINISHED.search(source):
+        return []
     comments = (
         token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type == tokenize.COMMENT
     )
@@ -78,6 +81,8 @@ def unfinished(_path, source):
 
 def skip_without_reason(_path, source):
     """A skipped or expected-to-fail test says why."""
+    if not SKIPPED.search(source):
+        return []
     bare = {f"mark.{word}" for word in ("skip", "skipif", "xfail")} | {"pytest.skip", "pytest.xfail"}
     tree_ = ast.parse(source)
     calls = {id(node.func): node for node in ast.walk(tree_) if isinstance(node, ast.Call)}
@@ -100,7 +105,7 @@ MOST_PARAMETERS = 5
 
 def header_sections(_path, source):
     """Import-linter holds what a room may import; "See ..." names the page; the docstring says what it is and why."""
-    found = SECTIONS.search(ast.get_docstring(ast.parse(source)) or "")
+    found = SECTIONS.search(ast.get_docstring(tree.parsed(source)) or "")
     return [f"its docstring says {found.group()!r}"] if found else []
 
 
@@ -108,7 +113,7 @@ def private_arguments(path, source):
     """`Arguments:` belong to what users call or implement; elsewhere a sentence says what the names do not."""
     return [
         f"{node.lineno}: {name} is not public and has a block of arguments"
-        for name, node in definitions(ast.parse(source))
+        for name, node in definitions(tree.parsed(source))
         if re.search(r"^Arguments:$", ast.get_docstring(node) or "", re.MULTILINE) and not public.is_public(path, name)
     ]
 
@@ -117,7 +122,7 @@ def many_parameters(path, source):
     """Related ones belong together in a value; public functions and commands may have one for each option."""
     return [
         f"{node.lineno}: {name} has {count} parameters"
-        for name, node in definitions(ast.parse(source))
+        for name, node in definitions(tree.parsed(source))
         if isinstance(node, FUNCTIONS)
         and (count := parameters(node)) > MOST_PARAMETERS
         and not public.is_public(path, name)
@@ -153,7 +158,7 @@ def decodes_without_decoder(_path, source):
     """The first look at a type is for one thread: a decoder is made when its module is, or `prepare_type` looks."""
     return [
         f"{node.lineno}: {ast.unparse(node.func)} with a type"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree.parsed(source))
         if isinstance(node, ast.Call)
         and re.fullmatch(r"msgspec\.\w+\.decode", ast.unparse(node.func))
         and any(each.arg == "type" for each in node.keywords)

@@ -35,7 +35,7 @@ def defined_twice(sources):
     """Of modules as (path, text): each name that more than one of them defines, with where."""
     places = defaultdict(list)
     for path, text in sources:
-        for name in set(classes_and_aliases(ast.parse(text))):
+        for name in set(classes_and_aliases(tree.parsed(text))):
             places[name].append(str(path))
     return {name: sorted(paths) for name, paths in places.items() if len(paths) > 1}
 
@@ -54,7 +54,7 @@ def annotations(module):
 
 
 def share_of_any(sources):
-    found = [each for _path, text in sources for each in annotations(ast.parse(text))]
+    found = [each for _path, text in sources for each in annotations(tree.parsed(text))]
     bare = [each for each in found if isinstance(each, ast.Name) and each.id == "Any"]
     return len(bare) / len(found)
 
@@ -97,7 +97,7 @@ def test_few_annotations_are_any():
 
 def keys_given_twice(text):
     """Keys that a dict gives twice, of which the first is never used: ruff sees literals and names only."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree.parsed(text)):
         if isinstance(node, ast.Dict):
             keys = [ast.unparse(each) for each in node.keys if each is not None]
             yield from (each for each in set(keys) if keys.count(each) > 1)

@@ -43,5 +43,7 @@ def python_files(*folders: str) -> list[Path]:
     return [path for path in files() if path.suffix == ".py" and (not folders or path.parts[0] in folders)]
 
 
-def parse(path: Path) -> ast.Module:
-    return ast.parse((ROOT / path).read_text(encoding="utf-8"), filename=str(path))
+@cache
+def parsed(source: str) -> ast.Module:
+    """A module, parsed once for all rules that look at it; none of them changes it."""
+    return ast.parse(source)
