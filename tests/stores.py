@@ -202,9 +202,13 @@ _LEFT_OUT = {
     """,
     ("memory row", PROCESSES): """
         cli/test_backup.py
+        cli/test_bars.py test_a_terminal_sees_a_bar_and_stdout_does_not
+            test_colours_are_left_out_where_that_is_asked_for test_json_and_quiet_see_no_bar
         cli/test_dump_and_load.py test_a_load_that_was_stopped_says_how_to_go_on
             test_what_is_written_is_for_its_owner_alone test_a_killed_load_loads_or_rejects_each_record_once
         cli/test_failures.py test_ctrl_c_is_code_130 test_ctrl_c_is_not_lost_in_a_finalizer
+            test_a_reader_that_stops_is_not_a_failure
+            test_code_that_fails_in_the_shell_is_shown_without_this_programs_frames
             test_ctrl_c_that_arrives_twice_counts_once test_ctrl_c_again_ends_what_the_first_one_waits_for
             test_a_command_whose_stream_is_closed_succeeds test_a_store_that_is_damaged_is_code_3
             test_a_document_that_a_full_disk_does_not_take_is_code_3_or_that_of_its_failure
