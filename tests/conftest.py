@@ -4,17 +4,21 @@ import gc
 import os
 import signal
 import sys
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from uuid import uuid4
 
 import pytest
 from coverage import Coverage
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+import oneread
 from oneread.engines.hbase import HbaseEngine, options_from_url
 from oneread.transactions import journal_recovery
 from tests.servers import need
-from tests.stores import forget, kinds_of, make_url, open_rooms
+from tests.stores import SERVERS, forget, kinds_of, make_url, open_rooms
 from tools.servers.bigtable import bigtable_emulator
 from tools.servers.hbase import shared_hbase
 
@@ -35,8 +39,11 @@ UNMEASURED = {
     "test_a_bulk_writer_that_is_killed_behind_any_write_makes_every_change_once",
 }  # fmt: skip
 """Folders, files and tests that search, that trace for themselves, or that are not about lines of the library."""
+FACES = {"sync", "async"}
+OF_PROGRAMS = {"test_tasks.py", "test_terminal.py"}
+"""Files whose tests run lines in a program of their own that no test runs in its own process."""
 CHILDREN = "COVERAGE_PROCESS_CONFIG"
-"""By this variable coverage measures the processes that a test starts."""
+"""By this variable coverage measures the programs that a test starts; each takes half a second more for it."""
 
 # `ci` replays the same examples on every machine; `dev` looks for new ones; `thorough` is for a night. None of them
 # takes time for a failure: a machine may be slow.
@@ -70,33 +77,51 @@ os.register_at_fork(before=gc.freeze)
 
 
 def is_measured(item):
-    path = item.path.relative_to(HERE)
-    if not UNMEASURED.isdisjoint((*path.parts, item.originalname)):
-        return False
-    kind = item.callspec.params.get("kind_of_store", "row") if hasattr(item, "callspec") else "row"
-    return kind in {"lmdb", "row"} or (kind == "memory" and "lmdb" not in kinds_of(path, item.originalname))
+    """Whether a test says something about lines of the library that no other one ran.
 
-
-def pytest_collection_modifyitems(items):
-    """Coverage more than doubles the time of what it measures; the unit tests run the same code, and measured.
-
-    So does a test on LMDB for the one in memory, and on memory that changes one row for those on servers.
+    A search runs the lines that the tests beside it name. A test on LMDB measures what one in memory does, and one on
+    memory that changes one row what one on servers does. Kinds of store differ below the faces of a database: where a
+    test runs on all kinds and on both faces, one kind is measured on each.
     """
-    for item in items:
-        if not is_measured(item):
-            item.add_marker(pytest.mark.no_cover)
+    path = item.path.relative_to(HERE)
+    if is_hypothesis_test(item.obj) or not UNMEASURED.isdisjoint((*path.parts, item.originalname)):
+        return False
+    if not hasattr(item, "callspec"):
+        return True
+    words = item.callspec.id.split("-")
+    if "memory" in words:
+        twin = "-".join("lmdb" if word == "memory" else word for word in words)
+        return f"{item.nodeid.removesuffix(f'[{item.callspec.id}]')}[{twin}]" not in collected(item.session)
+    kind = item.callspec.params.get("kind_of_store")
+    if kind in {"lmdb", "row"} and {"lmdb", "row"} <= set(kinds_of(path, item.originalname)):
+        return FACES.isdisjoint(words) or ("sync" in words) == (kind == "row")
+    return kind not in SERVERS
+
+
+@cache
+def collected(session):
+    return {each.nodeid for each in session.items}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """What is collected, half a gigabyte, stays to the end: the garbage collector looks at none of it.
 
-    Otherwise it takes half of the time of collecting, and a tenth of that of the tests.
+    Otherwise it takes half of the time of collecting, and a tenth of that of the tests. Coverage sees the library
+    imported, whichever test is the first to need a module, and nothing of what tests declare when they are imported.
     """
     gc.disable()
+    measuring = Coverage.current()
+    if measuring is not None:
+        for module in walk_packages(oneread.__path__, "oneread."):
+            if module.name != "oneread.__main__":
+                import_module(module.name)
+        measuring.stop()
     try:
         return (yield)
     finally:
+        if measuring is not None:
+            measuring.start()
         gc.enable()
         gc.freeze()
 
@@ -105,34 +130,33 @@ def pytest_collection():
 def pytest_sessionstart(session):
     """A worker of xdist is measured before pytest-cov knows that it is one, and then once more: one stops, one starts.
 
-    Otherwise stopping the second resumes the first, and the mark stops nothing.
+    Otherwise stopping the second resumes the first, and the test that is not measured is.
     """
     if hasattr(session.config, "workerinput"):
         while (measuring := Coverage.current()) is not None:
             measuring.stop()
 
 
-@pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_call(item):
-    assert is_measured(item) or Coverage.current() is None, "the mark does not stop coverage"
-    return (yield)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """The mark is about this process and a test's call; processes that it or its fixtures start are not measured.
+    """Coverage more than doubles the time of what it measures: it stops for a test whose lines others ran, and for the
+    fixtures of that test.
 
-    Behind such a test coverage starts again, and each time it wraps `os._exit` once more: a child of a fork would save
-    its lines a hundred times.
+    When it starts again it wraps `os._exit` once more: a child of a fork would save its lines a hundred times.
     """
-    leave = os._exit
-    measuring = None if is_measured(item) else os.environ.pop(CHILDREN, None)
+    leave, children = os._exit, None if item.path.name in OF_PROGRAMS else os.environ.pop(CHILDREN, None)
+    measuring = None if is_measured(item) else Coverage.current()
+    if measuring is not None:
+        measuring.stop()
+        assert Coverage.current() is None, "coverage does not stop"
     try:
         return (yield)
     finally:
-        os._exit = leave
         if measuring is not None:
-            os.environ[CHILDREN] = measuring
+            measuring.start()
+        os._exit = leave
+        if children is not None:
+            os.environ[CHILDREN] = children
 
 
 @pytest.fixture
