@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import product
 from types import new_class
 
@@ -263,6 +264,7 @@ def life(of, fields):
     return expires(fields(field), after=None if seconds is None else timedelta(seconds=seconds))
 
 
+@cache
 def transition(ttls, *, fields=("made", "end"), index="Recent", stored_as=None):
     """A schema with these two ttls; `fields` are what the two fields of the root are called."""
     of_model, of_index = ttls
