@@ -30,6 +30,7 @@ UNMEASURED = {
     "test_any_damage_to_an_entry_is_found_and_mended",
     "test_an_entity_that_is_committed_between_all_reads_makes_no_sum_wrong",
     "test_every_change_of_two_ttls_is_built_and_swept",
+    "test_fields_of_ttls_may_be_renamed_with_any_change", "test_an_index_with_a_ttl_may_be_renamed_with_any_change",
     "test_no_flipped_bit_of_a_page_header_loses_rows_of_a_clean_store",
     "test_the_suite_finds_each_engine_that_breaks_a_promise",
     "test_a_backfill_is_killed_again_and_again_beside_live_writes",
@@ -39,7 +40,6 @@ UNMEASURED = {
     "test_a_bulk_writer_that_is_killed_behind_any_write_makes_every_change_once",
 }  # fmt: skip
 """Folders, files and tests that search, that trace for themselves, or that are not about lines of the library."""
-FACES = {"sync", "async"}
 OF_PROGRAMS = {"test_tasks.py", "test_terminal.py"}
 """Files whose tests run lines in a program of their own that no test runs in its own process."""
 CHILDREN = "COVERAGE_PROCESS_CONFIG"
@@ -80,8 +80,8 @@ def is_measured(item):
     """Whether a test says something about lines of the library that no other one ran.
 
     A search runs the lines that the tests beside it name. A test on LMDB measures what one in memory does, and one on
-    memory that changes one row what one on servers does. Kinds of store differ below the faces of a database: where a
-    test runs on all kinds and on both faces, one kind is measured on each.
+    memory that changes one row what one on servers does. Of a test that has parameters besides, each of these two kinds
+    measures half of them, as the fields of a chessboard are black or white: each parameter is measured on each kind.
     """
     path = item.path.relative_to(HERE)
     if is_hypothesis_test(item.obj) or not UNMEASURED.isdisjoint((*path.parts, item.originalname)):
@@ -94,7 +94,8 @@ def is_measured(item):
         return f"{item.nodeid.removesuffix(f'[{item.callspec.id}]')}[{twin}]" not in collected(item.session)
     kind = item.callspec.params.get("kind_of_store")
     if kind in {"lmdb", "row"} and {"lmdb", "row"} <= set(kinds_of(path, item.originalname)):
-        return FACES.isdisjoint(words) or ("sync" in words) == (kind == "row")
+        others = [index for name, index in item.callspec.indices.items() if name != "kind_of_store"]
+        return not others or sum(others) % 2 == (kind == "row")
     return kind not in SERVERS
 
 
