@@ -25,7 +25,7 @@ from tools.servers.hbase import shared_hbase
 HERE = Path(__file__).parent
 UNMEASURED = {
     "benchmarks", "docs", "examples", "power", "properties", "schemas", "simulation", "soak", "tidy", "tools", "typing",
-    "test_interrupts.py", "test_damaged_files.py", "test_damaged_rows.py",
+    "test_interrupts.py", "test_damaged_files.py", "test_damaged_rows.py", "test_killed_feeds.py",
     "test_any_sequence_of_requests_answers_as_a_plain_dict_does",
     "test_any_damage_to_an_entry_is_found_and_mended",
     "test_an_entity_that_is_committed_between_all_reads_makes_no_sum_wrong",
