@@ -118,7 +118,7 @@ def test_an_owner_that_keeps_what_has_expired_is_found(monkeypatch):
         yield from ()
         return False
 
-    monkeypatch.setattr(CopyFollower, "_expire", keep)
+    monkeypatch.setattr(CopyFollower, "expire", keep)
     assert living(switched("two take over", "a", ())) == set()
 
 
