@@ -10,8 +10,8 @@ from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
+from oneread.transactions.derived_writes import CounterRows
 from oneread.transactions.row_system import RowSystem
-from oneread.transactions.unit_of_work import CounterRows
 
 
 class Nothing(Model[int]):

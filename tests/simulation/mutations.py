@@ -18,9 +18,10 @@ from oneread.transactions import loading, native, outbox
 from oneread.transactions.claims import Claims
 from oneread.transactions.commit import NO_CHANGE
 from oneread.transactions.deltas import Delta
+from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.tasks import TaskRunner
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, UnitOfWork
+from oneread.transactions.unit_of_work import UnitOfWork
 
 
 def a_task_carries_its_sources_state(patch):
@@ -230,20 +231,20 @@ def claims_are_released_too_early(patch):
     """A value is free as soon as its holder gives it up, although another may have taken it in the same transaction."""
     settle = Claims.settle
 
-    def releasing(self, now, refused):
-        settle(self, now, refused)
+    def releasing(self, rows, now, refused):
+        settle(self, rows, now, refused)
         for key in self._released:
-            self._unit.remove("counts", key)
+            rows.remove("counts", key)
 
     patch.setattr(Claims, "settle", releasing)
 
 
 def claims_are_not_looked_at(patch):
-    def taking(self, now, _refused):
+    def taking(self, rows, now, _refused):
         for key, (*_others, owner) in [each for each in self._claimed.items() if each[1]]:
-            self._unit.put("counts", key, {VALUE: Cell(owner, now)})
+            rows.put("counts", key, {VALUE: Cell(owner, now)})
         for key in self._released.keys() - self._claimed.keys():
-            self._unit.remove("counts", key)
+            rows.remove("counts", key)
 
     patch.setattr(Claims, "settle", taking)
 

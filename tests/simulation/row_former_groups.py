@@ -82,9 +82,9 @@ class FormerGroups:
     def leave_task(self, operations, program, number):
         """Saves a listen; the program dies before it does the task of the group."""
         committer = operations.committer
-        committer.totals.apply = lambda done, _changes: committer.copies.apply(*done)
+        committer.totals.apply_and_show = lambda done, _changes: committer.copies.apply_and_follow(*done)
         self.save(operations, program.Listen(number=number, track=program.Track.at(1)))
-        del committer.totals.apply
+        del committer.totals.apply_and_show
 
     def take_over(self, program, *dropped):
         """Opens the store by another schema, and ends all programs of others."""

@@ -57,7 +57,7 @@ def numbers_come_from_a_row_of_their_own(patch):
 
 def a_number_is_taken_before_the_commit(patch):
     swap = "    if not (yield from self.journal.swap_root"
-    taken = "    if ready.group.counts:\n        yield from Mutate('roots', [RowMutation(key, ready.group.counts)])\n"
+    taken = "    if ready.group.numbers:\n        yield from Mutate('roots', [RowMutation(key, ready.group.numbers)])\n"
     edit(patch, Pipeline, "write", (swap, f"{taken}{swap}"), RowMutation=RowMutation)
 
 
@@ -70,7 +70,7 @@ def the_number_of_a_deleted_child_is_given_again(patch):
             for column, cell in (self.rows[self.seen.key] or {}).items():
                 if column.startswith(b"m:s"):
                     lower = max(0, int.from_bytes(cell.value, "big") - 1).to_bytes(8, "big")
-                    self.counts[column] = Cell(lower, self.version)
+                    self.numbers[column] = Cell(lower, self.version)
 
     patch.setattr(GroupDraft, "decide", lowering)
 
@@ -78,7 +78,7 @@ def the_number_of_a_deleted_child_is_given_again(patch):
 def sequences_end_with_their_group(patch):
     columns = "[each for each in draft.rows[group] if each[:3] == b'm:s']"
     ended = f"dict.fromkeys({columns}, Cell(bytes(8), root.version))"
-    edit(patch, Pipeline, "ready", ("draft.counts)", f"{ended} if root.body is None else draft.counts)"))
+    edit(patch, Pipeline, "ready", ("draft.numbers)", f"{ended} if root.body is None else draft.numbers)"))
 
 
 def a_delete_of_a_group_does_not_look_for_children_again(patch):

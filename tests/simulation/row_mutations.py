@@ -91,14 +91,10 @@ def groups_are_read_after_the_commit(patch):
         Pipeline,
         "write",
         ('before.append(Read("counts", lacking, "dm"))', "pass"),
-        (
-            "{**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known",
-            "dict.fromkeys(intents.deltas)",
-        ),
+        ("{**sums, **dict(zip(lacking, found[0], strict=True))}", "dict.fromkeys(intents.deltas)"),
         (
             COMMITTED,
-            "    shards = dict(zip(intents.deltas, (yield from Read('counts', [*intents.deltas], 'dm'))))\n"
-            + COMMITTED,
+            "    sums = dict(zip(intents.deltas, (yield from Read('counts', [*intents.deltas], 'dm'))))\n" + COMMITTED,
         ),
     )
 
@@ -119,7 +115,7 @@ def recovery_does_not_fence(patch):
         Recovery,
         "_recover",
         ("while seen.version < version:", "while False:"),
-        ("{MARKED: seen.version}", "{MARKED: max(seen.version, version)}"),
+        ("{MARKER: seen.version}", "{MARKER: max(seen.version, version)}"),
     )
 
 
@@ -148,7 +144,7 @@ def a_delete_that_may_be_refused_leaves_no_mark(patch):
 
 
 def who_refers_does_not_look_at_the_mark(patch):
-    edit(patch, Pipeline, "_read_sources", ("if source.marked:", "if False:"))
+    edit(patch, Pipeline, "_read_sources", ("if source.is_going:", "if False:"))
 
 
 def an_unknown_answer_is_a_failure(patch):
@@ -181,18 +177,18 @@ def a_marker_is_put_after_the_commit(patch):
         patch,
         Pipeline,
         "write",
-        ("before.append(put_mark(key, root.version))", "pass"),
-        (COMMITTED, "    yield from put_mark(key, root.version)\n" + COMMITTED),
+        ("before.append(put_marker(key, root.version))", "pass"),
+        (COMMITTED, "    yield from put_marker(key, root.version)\n" + COMMITTED),
     )
 
 
 def a_marker_is_removed_with_all_its_stamps(patch):
-    edit(patch, journal, "without_markers", ("deletes={MARKED: intents.version}", "deletes={MARKED: 1 << 62}"))
+    edit(patch, journal, "without_markers", ("deletes={MARKER: intents.version}", "deletes={MARKER: 1 << 62}"))
 
 
 def a_loser_removes_its_own_marker(patch):
     lost = "    raise LostRace\n"
-    gone = "RowMutation(put_mark(key, root.version).rows[0].key, deletes={b'd:m': root.version})"
+    gone = "RowMutation(put_marker(key, root.version).rows[0].key, deletes={b'd:m': root.version})"
     removed = f"    yield from Mutate('system', [{gone}])\n        {lost.lstrip()}"
     edit(patch, Pipeline, "write", (lost, removed), RowMutation=RowMutation)
 

@@ -28,9 +28,9 @@ from oneread.plans.scans import check_ascending
 from oneread.store.requests import Scan
 from oneread.store.rows import VALUE, Cell, Row, later
 from oneread.transactions import outbox
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.native import NativeCommitter, TaskStep
 from oneread.transactions.refusals import ENDING
-from oneread.transactions.unit_of_work import Group
 
 BATCH: Final = 100
 """Counters copied in one transaction."""

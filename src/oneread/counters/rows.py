@@ -18,7 +18,7 @@ from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES, view_prefix
 from oneread.store.rows import REMOVED, UNDECODABLE, VALUE, Row, RowRange
 from oneread.transactions.deltas import Number, decode_amounts, encode_amounts
-from oneread.transactions.unit_of_work import COUNTER_ROWS
+from oneread.transactions.derived_writes import COUNTER_ROWS
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from oneread.plans.plan import Plan
 from oneread.plans.scans import scan_first
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import RowRange
-from oneread.transactions.intents import JOURNAL, MARKED, MARKER_BUCKETS, marked_root, read_root
+from oneread.transactions.intents import JOURNAL, MARKER, MARKER_BUCKETS, read_root, root_of_marker
 
 LOOKED_AT: Final = 1_000
 """Entities that are looked at, at most."""
@@ -62,13 +62,13 @@ def _markers(batch: int, roots: dict[bytes, None]) -> Plan[UnfinishedCommits]:
     stamps: list[int] = []
 
     def add(rows: list[Found]) -> None:
-        stamps.extend([row[MARKED].stamp for _key, row in rows])
-        roots.update(dict.fromkeys([marked_root(key) for key, _row in rows[: LOOKED_AT - len(roots)]]))
+        stamps.extend([row[MARKER].stamp for _key, row in rows])
+        roots.update(dict.fromkeys([root_of_marker(key) for key, _row in rows[: LOOKED_AT - len(roots)]]))
 
     are_all = yield from scan_first("system", JOURNAL, add, batch, MOST_MARKERS)
     count = len(stamps)
     if not are_all:  # the first of each bucket is of its oldest minute
         buckets = [RowRange.under(JOURNAL.start + bytes([number])) for number in range(MARKER_BUCKETS)]
         for rows in (yield from Together([Scan("system", each, 1, families="dm").__iter__() for each in buckets])):
-            stamps.extend([row[MARKED].stamp for _key, row in rows])
+            stamps.extend([row[MARKER].stamp for _key, row in rows])
     return UnfinishedCommits(count, max(0, now - min(stamps, default=now)) / 1000, are_all=are_all)

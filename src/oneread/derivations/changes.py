@@ -35,9 +35,9 @@ from oneread.errors import (
 from oneread.models.fields import GENERATED
 from oneread.store.keys import kind_part
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges, PlainChange
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.root import NO_ROOT, Root
 from oneread.transactions.sequences import LAST_OF_SEQUENCE, NumberSequence, TakenNumber, last_number
-from oneread.transactions.unit_of_work import Group
 
 Mode: TypeAlias = Literal["save", "create", "keep"]
 """What happens to an existing entity: `save` replaces it, `create` raises AlreadyExists, `keep` leaves it."""

@@ -33,9 +33,9 @@ from oneread.plans.arguments import refuse_unawaited
 from oneread.store.keys import kind_part, view_part
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.change_log import LoggedAs
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.outbox import FEED, feed_row, group_of_root, is_group_root, kind_of
 from oneread.transactions.sequences import NumberSequence, TakenNumber
-from oneread.transactions.unit_of_work import Group
 
 
 class SchemaNumbers(msgspec.Struct, frozen=True):

@@ -23,8 +23,8 @@ from oneread.counters.rows import (
 from oneread.errors import InvalidDeclaration, OnereadError
 from oneread.models.fields import CounterName, Marker
 from oneread.models.registry import EntityKind
+from oneread.transactions.derived_writes import CounterRows, Group
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.unit_of_work import CounterRows, Group
 
 _PLACE: Final = re.compile(r"\{([^{}]*)\}")
 _FORMS: Final[dict[Any, str]] = {int: "-?[0-9]+", UUID: "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", str: ".*"}

@@ -16,9 +16,9 @@ from oneread.derivations.source_cache import SourceCache
 from oneread.errors import LimitExceeded
 from oneread.store.limits import BODY_BYTES
 from oneread.transactions.commit import CommittedRows, Decision
+from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import Root
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
 
 
 class CommitAttempt(msgspec.Struct, frozen=True, gc=False):

@@ -25,9 +25,9 @@ from oneread.errors import Corrupt
 from oneread.store.keys import entity_part, number_and_generation, view_prefix
 from oneread.store.rows import UNDECODABLE
 from oneread.transactions.deltas import Number, difference, from_wire, to_wire, wire_decoder
+from oneread.transactions.derived_writes import DerivedWrites
 from oneread.transactions.outbox import BACK_REFERENCES, PRESENT, back_reference_key, hold_key
 from oneread.transactions.root import Root
-from oneread.transactions.unit_of_work import DerivedWrites
 
 Contributions: TypeAlias = Any
 """Of one token, as msgpack gives them back; the module says of which form."""

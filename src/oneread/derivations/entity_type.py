@@ -36,11 +36,11 @@ from oneread.models.model import Model
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.store.keys import entity_part
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.outbox import back_reference_key, hold_key
 from oneread.transactions.root import Root
 from oneread.transactions.root_rows import GroupNumbers
 from oneread.transactions.sequences import NumberSequence
-from oneread.transactions.unit_of_work import Group
 
 EVERYTHING: Final = EmissionOptions()
 

@@ -21,10 +21,10 @@ from oneread.plans.inside import run_plan
 from oneread.store.keys import row_part
 from oneread.store.rows import VALUE, Cell, Row
 from oneread.transactions.commit import GroupRefused
+from oneread.transactions.derived_writes import DerivedWrites
 from oneread.transactions.first_rows import FirstRows, first_values
 from oneread.transactions.refusals import is_of_part, is_refusal
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.unit_of_work import DerivedWrites
 
 
 class IndexedGroups:

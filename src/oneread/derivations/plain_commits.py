@@ -34,8 +34,8 @@ from oneread.models.references import Copy
 from oneread.store.keys import entity_part, kind_part
 from oneread.store.limits import BODY_BYTES
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
+from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.transactions.root import Root
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
 
 _OF_NO_VIEW: Final = (REFERENCES, HELD)
 """What the records of plain entities have besides contributions to views, in its order."""

@@ -23,8 +23,8 @@ from oneread.models.references import is_copied
 from oneread.models.registry import EntityKind
 from oneread.models.types import field_types, types_of, unwrap
 from oneread.store.keys import row_part, view_part
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.unit_of_work import Group
 
 
 class ShownAggregate:

@@ -31,12 +31,12 @@ from oneread.testing.feed_rows_audit import FeedOffence, check_rows, keyspaces_o
 from oneread.testing.row_groups_audit import check_large_groups
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
+from oneread.transactions.derived_writes import DerivedWrites as Derived
 from oneread.transactions.first_rows import FirstRows
 from oneread.transactions.group_shards import add_up
 from oneread.transactions.outbox import group_root
 from oneread.transactions.root import BODY, Root, parse_root
 from oneread.transactions.root_rows import GroupNumbers, counter_numbers
-from oneread.transactions.unit_of_work import DerivedWrites as Derived
 
 Stored: TypeAlias = dict[Table, dict[bytes, Row]]
 

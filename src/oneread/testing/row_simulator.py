@@ -34,7 +34,7 @@ from oneread.testing.schedules import Fates, Policy
 from oneread.testing.simulator import Simulation, _Process, _Strand
 from oneread.testing.steps import SaveStep, Step, UpsertStep
 from oneread.transactions import outbox
-from oneread.transactions.intents import JOURNAL, ChildRow, marked_root, read_root, root_row
+from oneread.transactions.intents import JOURNAL, ChildRow, read_root, root_of_marker, root_row
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, VERSION
@@ -223,7 +223,7 @@ class RowSimulation(Simulation):
             self._raise_violation(f"a version went back: {then.version} to {seen.version}")
         if seen.intents is not None:
             markers = self.engine.answer(Scan("system", JOURNAL, 1 << 30))
-            if key not in {marked_root(each) for each, _row in markers}:
+            if key not in {root_of_marker(each) for each, _row in markers}:
                 self._raise_violation("a row has intents and no marker")
             self._check_numbers(seen.intents.children, before)
 

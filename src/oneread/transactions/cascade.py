@@ -17,11 +17,12 @@ from oneread.store.limits import INLINE_HOLDERS, PROBES
 from oneread.store.rows import RowRange
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision, FollowChanges, PlainFollowers
+from oneread.transactions.derived_writes import Group, group_keys
 from oneread.transactions.loading import load_rows, refuse_referenced, wanted_rows
 from oneread.transactions.refusals import raises_again
 from oneread.transactions.root import Root, encode_root, next_version
 from oneread.transactions.sequences import keep_sequences, last_number, raised
-from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork, group_keys
+from oneread.transactions.unit_of_work import HoldersRefused, UnitOfWork
 
 _log = logging.getLogger(__name__)
 
@@ -336,7 +337,7 @@ class Cascade:
             if decision.unreferenced:
                 self._unreferenced.extend([(key, within) for within in decision.unreferenced])
             for group in decision.groups:
-                self._unit.sums.note_indexed(group)
+                self._unit.note_indexed(group)
                 if group.holders:
                     self._groups.setdefault(group.rank, {})[group.key] = group
                     self._causes.setdefault(group.key, {})[key] = None

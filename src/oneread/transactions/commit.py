@@ -20,11 +20,12 @@ from oneread.plans.plan import Plan
 from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
+from oneread.transactions.derived_writes import DerivedWrites, Group
 from oneread.transactions.root import Root
 from oneread.transactions.root_rows import RowCache
 from oneread.transactions.sequences import NumberSequence, TakenNumber
 from oneread.transactions.system_rows import Swap
-from oneread.transactions.unit_of_work import DerivedWrites, Group, ViewFollower
+from oneread.transactions.unit_of_work import ViewFollower
 
 if TYPE_CHECKING:
     from oneread.transactions.known_commits import KnownCommit

@@ -22,7 +22,7 @@ from oneread.transactions import outbox, page_drafts
 from oneread.transactions.commit import Change, Commit
 from oneread.transactions.completion import CommitCompletion
 from oneread.transactions.copy_follower import PAGE, PAGE_BYTES, CopyFollower
-from oneread.transactions.drafts import Prepared, Wanted
+from oneread.transactions.drafts import CommitRequest, Prepared
 from oneread.transactions.intents import INTENTS, marker_row
 from oneread.transactions.journal import Committed, reserve
 from oneread.transactions.lost_answers import surely
@@ -48,7 +48,7 @@ class _Decided(NamedTuple):
 
     draft: PageDraft
     prepared: Prepared | None
-    is_marked: bool
+    has_marker: bool
 
 
 class CommitPages:
@@ -133,7 +133,7 @@ class CommitPages:
             size += 0 if made is None else len(made.cells[INTENTS].value)
             if size > PAGE_BYTES:
                 break
-            decided.append(_Decided(draft, made, is_marked=draft.change.likely_derives and draft.version == now))
+            decided.append(_Decided(draft, made, has_marker=draft.change.likely_derives and draft.version == now))
         lost = yield from self._write_all(decided, done)
         for number in lost:
             yield from self._commit_alone(run[number], place + number, done)
@@ -182,7 +182,7 @@ class CommitPages:
         """
         made = [(number, each, each.prepared) for number, each in enumerate(decided) if each.prepared is not None]
         ready = [(each.draft.seen, prepared) for _number, each, prepared in made]
-        marked = {each.draft.seen.key for _number, each, _prepared in made if each.is_marked}
+        marked = {each.draft.seen.key for _number, each, _prepared in made if each.has_marker}
         for seen, prepared in ready:
             if prepared.intents:
                 yield from reserve(seen.key, prepared.intents, [prepared.root.version])
@@ -235,7 +235,9 @@ class CommitPages:
     def _try_group(self, changes: Sequence[Change]) -> Plan[Committed | OnereadError | None]:
         """The commit of changes of one group, which is not applied yet; or why there is none."""
         try:
-            return (yield from in_time(self._copies.win(Wanted(changes)), self._journal.clock, OPERATION))
+            return (
+                yield from in_time(self._copies.commit_group(CommitRequest(changes)), self._journal.clock, OPERATION)
+            )
         except OnereadError as error:
             return error
 

@@ -43,7 +43,7 @@ class CommitCompletion:
         if self._applies_later and len(self._later) + len(done) <= LATER:
             self._later.extend(done)
             return [task for each in done for task in left_tasks(each)]
-        return (yield from self._totals.apply(done, changes))
+        return (yield from self._totals.apply_and_show(done, changes))
 
     def apply_waiting(self) -> Plan[int]:
         """Applies the commits that are acknowledged and that no other call is applying; returns how many."""
@@ -78,7 +78,7 @@ class CommitCompletion:
         (row,) = yield from surely(Read("roots", [done.key], "dm"))
         seen = read_root(done.key, row)
         if not done.intents or seen.intends(done.intents.version):
-            yield from self._totals.apply([done], ())
+            yield from self._totals.apply_and_show([done], ())
         elif markers := without_markers(done):
             yield from surely(Mutate("system", markers))
 

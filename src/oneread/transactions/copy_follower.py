@@ -21,7 +21,7 @@ from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowMutation, later
 from oneread.transactions import outbox, page_drafts
 from oneread.transactions.copy_cells import COPY_CELL
-from oneread.transactions.drafts import Prepared, Wanted
+from oneread.transactions.drafts import CommitRequest, Prepared
 from oneread.transactions.intents import INTENTS, SeenRow
 from oneread.transactions.journal import Committed, group_tasks, left_tasks
 from oneread.transactions.lost_answers import surely
@@ -66,36 +66,36 @@ class CopyFollower:
         self._journal = pipeline.journal
         self._views = pipeline.views
 
-    def win(self, wanted: Wanted) -> Plan[Committed | None]:
-        """Commits changes of one entity group, which is not applied yet: see `apply`.
+    def commit_group(self, request: CommitRequest) -> Plan[Committed | None]:
+        """Commits changes of one entity group, which is not applied yet: see `apply_and_follow`.
 
         Before that, the entities follow the sources that their new back-references leave.
 
         Raises:
             Conflict: others come first all the time, or the group is not as it was in the basis.
         """
-        group, attempt = self._pipeline.group(wanted.changes[0]), partial(self._pipeline.attempt, wanted)
-        return self._pipeline.win(attempt, group, partial(self._catch_up, wanted))
+        group, attempt = self._pipeline.group(request.changes[0]), partial(self._pipeline.attempt, request)
+        return self._pipeline.win(attempt, group, partial(self._catch_up, request))
 
-    def _catch_up(self, wanted: Wanted, left: Unfollowed) -> Plan[None]:
+    def _catch_up(self, request: CommitRequest, left: Unfollowed) -> Plan[None]:
         """Lets entities follow the sources that their new back-references leave."""
-        wanted.has_caught_up = True  # or is set aside
+        request.has_caught_up = True  # or is set aside
         for source, place in left.pointers:
-            wanted.tasks += yield from self.follow_pointer(source, place, 0)
+            request.tasks += yield from self.follow_pointer(source, place, 0)
 
-    def commit(self, wanted: Wanted) -> Plan[bool]:
+    def commit_and_apply(self, request: CommitRequest) -> Plan[bool]:
         """Commits changes of one entity group and applies that; whether there was something."""
-        done = yield from self.win(wanted)
+        done = yield from self.commit_group(request)
         if done is not None:
-            yield from self.apply(done)
+            yield from self.apply_and_follow(done)
         return done is not None
 
     def expire(self, owner: bytes) -> Plan[bool]:
         """Lets an entity give up what has expired of it; whether there was something."""
         change = self._views.followers.of_expired(owner)
-        return change is not None and (yield from self.commit(Wanted([change])))
+        return change is not None and (yield from self.commit_and_apply(CommitRequest([change])))
 
-    def apply(self, *done: Committed) -> Plan[list[bytes]]:
+    def apply_and_follow(self, *done: Committed) -> Plan[list[bytes]]:
         """Applies commits, and lets their holders follow where they are few; returns what is left to do, as tasks.
 
         Nothing raises here: the commits are made. What could not be applied is left to recovery.
@@ -181,7 +181,7 @@ class CopyFollower:
 
     def _follow_all(self, source: bytes, page: _Page) -> Plan[list[bytes]]:
         done = yield from self._commit_page(source, page)
-        return (yield from self.apply(*done))
+        return (yield from self.apply_and_follow(*done))
 
     def _commit_page(self, source: bytes, page: _Page) -> Plan[list[Committed]]:
         """Commits all holders of a page that are done together; the others are noted in it."""
@@ -271,12 +271,16 @@ class CopyFollower:
                 yield from self._check_source(source)
             yield from self.set_aside(source, holder, refused.error)
             return [outbox.version_key(source, 0)]  # who waits for it learns that a holder is set aside
-        return [] if done is None else (yield from self.apply(done))
+        return [] if done is None else (yield from self.apply_and_follow(done))
 
     def _follow_one(self, source: bytes, holder: bytes, place: bytes, stamp: int) -> Plan[Committed | None]:
         if not (yield from self._pipeline.holds.has_pointer(holder, place, stamp)):
             return None
-        return (yield from self.win(Wanted([self._views.followers.of_source(source, holder)], follows=source)))
+        return (
+            yield from self.commit_group(
+                CommitRequest([self._views.followers.of_source(source, holder)], follows=source)
+            )
+        )
 
     def _check_source(self, source: bytes) -> Plan[None]:
         """Raises Corrupt where it is the source that cannot be read: then no holder can follow it."""
@@ -292,7 +296,7 @@ class CopyFollower:
         yield from in_time(tell_apart(partial(self._take_again, source, holder)), self._journal.clock, OPERATION)
 
     def _take_again(self, source: bytes, holder: bytes) -> Plan[bool]:
-        return self.commit(Wanted([self._views.followers.of_source(source, holder)]))
+        return self.commit_and_apply(CommitRequest([self._views.followers.of_source(source, holder)]))
 
     def set_aside(self, source: bytes, holder: bytes, error: Exception) -> Plan[None]:
         """Notes that a holder could not follow, newer than what was noted before, by whichever clock."""

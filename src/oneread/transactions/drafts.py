@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from oneread.errors import NotUnique
 from oneread.store.rows import Cell, Row, RowMutation
 from oneread.transactions.commit import Basis, Change, Decision
+from oneread.transactions.derived_writes import DerivedWrites
 from oneread.transactions.intents import (
     REMEMBERED,
     ChildRow,
@@ -27,7 +28,6 @@ from oneread.transactions.known_commits import KnownCommit
 from oneread.transactions.root import NO_ROOT, VERSION, Root, encode_root, next_version
 from oneread.transactions.row_shown_groups import RowsAndGroups
 from oneread.transactions.sequences import counted, keep_sequences, last_number
-from oneread.transactions.unit_of_work import DerivedWrites
 
 _TAKEN: Final = "this value is declared unique, and two entities of this commit want it"
 
@@ -40,7 +40,7 @@ class Finished(LostRace):
     """The row had intents, which are applied now."""
 
 
-class Wanted:
+class CommitRequest:
     """What one commit of an entity group is to do.
 
     With a `basis` the changes were decided before. With `follows` the one change takes the values of that source.
@@ -59,22 +59,22 @@ class Wanted:
 class GroupPart(NamedTuple):
     """What a commit of an entity group writes beside its root's entity.
 
-    `pointers` are the back-references and holds of children to their root, `counts` the cells of sequences.
+    `pointers` are the back-references and holds of children to their root, `numbers` the cells of sequences.
     """
 
     children: Sequence[ChildRow] = ()
     pointers: Mapping[bytes, bytes] = MappingProxyType({})
-    counts: Mapping[bytes, Cell] = MappingProxyType({})
+    numbers: Mapping[bytes, Cell] = MappingProxyType({})
 
 
 class Ready(NamedTuple):
-    """A decision that can be committed; `shards` are rows of `counts` that were read already."""
+    """A decision that can be committed; `sums` are rows of `counts` that were read already."""
 
     seen: SeenRow
     decision: Decision
     used: Mapping[bytes, int]
     markers: Sequence[int]
-    shards: Mapping[bytes, Row | None]
+    sums: Mapping[bytes, Row | None]
     group: GroupPart = GroupPart()
     known: KnownCommit | None = None
 
@@ -111,7 +111,7 @@ class GroupDraft:
         self.sums: dict[bytes, Row | None] = {}
         self.stored: dict[bytes, SeenRow] = {}
         self.made: dict[bytes, Root] = {}
-        self.counts: Row = {}
+        self.numbers: Row = {}
         self.decided: list[tuple[bytes, Decision]] = []
         self._places: dict[bytes, tuple[int, int]] = {}
         """Of each row, which decision on it was the first and which the last."""
@@ -159,7 +159,7 @@ class GroupDraft:
         if decision.taken is not None and row is not None:
             cells = counted(row, decision.taken, self.version)
             self.rows[self.seen.key] = row | cells
-            self.counts.update(cells)
+            self.numbers.update(cells)
 
     def write_again(self, key: bytes) -> None:
         """Decides to commit an entity as it is: it ends attempts that have taken other values of its sources."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from oneread.errors import OnereadError
 from oneread.store.rows import VALUE, Cell, Row, later
 from oneread.transactions.deltas import Delta, Number
+from oneread.transactions.derived_writes import DerivedWrites, Group, GroupIndexes
 from oneread.transactions.first_rows import FirstRows, values_of
-from oneread.transactions.overlay import merged
+from oneread.transactions.overlay import OverlayRows, merged
 from oneread.transactions.root_rows import GroupNumbers
-
-if TYPE_CHECKING:
-    from oneread.transactions.unit_of_work import Group, GroupIndexes, UnitOfWork
 
 
 def value_of(row: Row | None) -> bytes | None:
@@ -22,12 +19,11 @@ def value_of(row: Row | None) -> bytes | None:
 
 
 class GroupSums:
-    """The changed groups of one unit."""
+    """The changed groups of one rows."""
 
-    __slots__ = ("_before", "_deltas", "_indexed", "_unit")
+    __slots__ = ("_before", "_deltas", "_indexed")
 
-    def __init__(self, unit: UnitOfWork) -> None:
-        self._unit = unit
+    def __init__(self) -> None:
         self._deltas: dict[bytes, Delta] = {}
         self._indexed: dict[bytes, GroupIndexes] = {}  # those that indexes list
         self._before: dict[bytes, bytes | None] = {}  # sums of those that were settled
@@ -40,69 +36,70 @@ class GroupSums:
         """Whether something was added to a group that was not settled since."""
         return key in self._deltas
 
-    def add(self, deltas: Iterable[tuple[bytes, Sequence[Number | None], int]]) -> None:
+    def add(self, rows: OverlayRows, deltas: Iterable[tuple[bytes, Sequence[Number | None], int]]) -> None:
         """Adds contributions to their groups."""
         for key, amounts, sign in deltas:
             delta = self._deltas.get(key)
-            if delta is None or self._unit.is_logged:
-                self._unit.note(self._deltas, (key,))  # which keeps the one before: this is a copy
+            if delta is None or rows.is_logged:
+                rows.note(self._deltas, (key,))  # which keeps the one before: this is a copy
                 delta = self._deltas[key] = Delta() if delta is None else delta.copy()
             delta.add(amounts, sign)
 
-    def note_indexed(self, group: Group) -> None:
+    def note_indexed(self, rows: OverlayRows, group: Group) -> None:
         """Notes a group that a decision changes: its index rows, if any, follow once, when the unit is settled."""
         if group.indexes is not None:
-            self._unit.note(self._indexed, (group.key,))
+            rows.note(self._indexed, (group.key,))
             self._indexed[group.key] = group.indexes
 
-    def settle(self, now: int, refused: dict[bytes, Exception], keys: Sequence[bytes] | None = None) -> None:
+    def settle(
+        self, rows: OverlayRows, now: int, refused: dict[bytes, Exception], keys: Sequence[bytes] | None = None
+    ) -> None:
         """Adds the deltas of groups, of all or of these, to their rows, which were loaded, and forgets them."""
         keys = list(self._deltas) if keys is None else keys
-        self._unit.note(self._deltas, keys)
+        rows.note(self._deltas, keys)
         for key in keys:
             delta = self._deltas.pop(key)
             if any(delta.amounts):
-                row = self._unit.get("counts", key)
-                shown = self._new_sum(key, row, delta, refused)
+                row = rows.get("counts", key)
+                shown = self._new_sum(rows, key, row, delta, refused)
                 if key in self._indexed and key not in self._before:
-                    self._unit.note(self._before, (key,))
+                    rows.note(self._before, (key,))
                     self._before[key] = value_of(row)
-                self._unit.put("counts", key, None if shown is None else {VALUE: Cell(shown, later(row, now))})
+                rows.put("counts", key, None if shown is None else {VALUE: Cell(shown, later(row, now))})
 
-    def check(self, keys: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
+    def check(self, rows: OverlayRows, keys: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
         """Notes what `settle` would refuse of groups whose rows were loaded."""
         for key in keys:
             if key in self._deltas:  # others were settled when they were read
-                self._new_sum(key, self._unit.get("counts", key), self._deltas[key], refused)
+                self._new_sum(rows, key, rows.get("counts", key), self._deltas[key], refused)
 
-    def check_indexes(self, keys: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
-        """Notes what `write_indexes` would refuse of the first group of these that it refuses."""
+    def check_indexes(self, rows: OverlayRows, keys: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
+        """Notes what `index_writes` would refuse of the first group of these that it refuses."""
         for key in keys:
             if key in self._indexed and not refused:
-                self._check_indexed(key, refused)
+                self._check_indexed(rows, key, refused)
 
-    def write_indexes(self, refused: dict[bytes, Exception]) -> None:
-        """Makes the index rows of every group that changed, whose sums are settled."""
+    def index_writes(self, rows: OverlayRows, refused: dict[bytes, Exception]) -> Iterator[tuple[DerivedWrites, int]]:
+        """The index rows of every group that changed, whose sums are settled, each with a stamp."""
         if not self._indexed:
             return
-        unit = self._unit
-        places = sorted(unit.changed("views"))
+        places = sorted(rows.changed("views"))
         for key, indexes in self._indexed.items():
-            row = unit.get("counts", key)
+            row = rows.get("counts", key)
             sums = value_of(row)
-            before, after = self._extrema_of(indexes.extrema(key), places)
+            before, after = self._extrema_of(rows, indexes.extrema(key), places)
             was, now = GroupNumbers(self._before.get(key, sums), before), GroupNumbers(sums, after)
             if was == now:
                 continue
             try:
                 writes = indexes.row_writes(key, was, now)
             except OnereadError as error:
-                unit.refuse(error, unit.contributing(key), refused)
+                rows.refuse(error, rows.contributing(key), refused)
             else:
-                unit.apply(writes, 0 if row is None else row[VALUE].stamp)
+                yield writes, 0 if row is None else row[VALUE].stamp
 
     def _extrema_of(
-        self, extrema: Sequence[FirstRows], places: Sequence[bytes]
+        self, rows: OverlayRows, extrema: Sequence[FirstRows], places: Sequence[bytes]
     ) -> tuple[tuple[tuple[bytes, ...], ...], tuple[tuple[bytes, ...], ...]]:
         """The values of the first rows of ranges, without this unit's changes and with them. One request each.
 
@@ -111,27 +108,29 @@ class GroupSums:
         before: list[tuple[bytes, ...]] = []
         after: list[tuple[bytes, ...]] = []
         for within, most in extrema:
-            own = self._unit.changed_in("views", within, places)
-            stored = self._unit.store.scan("views", within, most + len(own), families="dm")
+            own = rows.changed_in("views", within, places)
+            stored = rows.store.scan("views", within, most + len(own), families="dm")
             before.append(values_of(stored[:most]))
             after.append(values_of(merged(stored, own)[:most]))
         return tuple(before), tuple(after)
 
-    def _check_indexed(self, key: bytes, refused: dict[bytes, Exception]) -> None:
-        """Notes what `write_indexes` would refuse of one group, whose row was loaded."""
+    def _check_indexed(self, rows: OverlayRows, key: bytes, refused: dict[bytes, Exception]) -> None:
+        """Notes what `index_writes` would refuse of one group, whose row was loaded."""
         indexes, delta = self._indexed[key], self._deltas.get(key)
-        row = self._unit.get("counts", key)
-        sums = value_of(row) if delta is None else self._new_sum(key, row, delta, refused)
-        _before, after = self._extrema_of(indexes.extrema(key), sorted(self._unit.changed("views")))
+        row = rows.get("counts", key)
+        sums = value_of(row) if delta is None else self._new_sum(rows, key, row, delta, refused)
+        _before, after = self._extrema_of(rows, indexes.extrema(key), sorted(rows.changed("views")))
         try:
             indexes.rows(key, GroupNumbers(sums, after))
         except OnereadError as error:
-            self._unit.refuse(error, self._unit.contributing(key), refused)
+            rows.refuse(error, rows.contributing(key), refused)
 
-    def _new_sum(self, key: bytes, row: Row | None, delta: Delta, refused: dict[bytes, Exception]) -> bytes | None:
+    def _new_sum(
+        self, rows: OverlayRows, key: bytes, row: Row | None, delta: Delta, refused: dict[bytes, Exception]
+    ) -> bytes | None:
         """What the row of a group shows with its delta; None when it is refused, or no entity contributes."""
         try:
             return delta.onto(None if row is None else row[VALUE].value)
         except OnereadError as error:
-            self._unit.refuse(error, self._unit.contributing(key), refused)
+            rows.refuse(error, rows.contributing(key), refused)
             return None

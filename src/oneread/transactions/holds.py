@@ -14,12 +14,12 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import holder_part
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation, RowRange, later
+from oneread.transactions.claims import ClaimFacts
 from oneread.transactions.intents import SeenRow, decode_version, encode_version, read_root
 from oneread.transactions.journal import Journal
 from oneread.transactions.journal_recovery import PAGE
 from oneread.transactions.lost_answers import NOT_COMMITTED, pause_for_answer
 from oneread.transactions.root import Root
-from oneread.transactions.unit_of_work import ClaimFacts
 
 
 class RecordedKeys(Protocol):

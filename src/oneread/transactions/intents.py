@@ -24,7 +24,7 @@ from oneread.transactions.sequences import SEQUENCE
 
 INTENTS: Final = b"m:i"
 HISTORY: Final = b"m:h"
-MARK: Final = b"m:x"
+GOING: Final = b"m:x"
 USED: Final = b"m:u"
 
 USED_BY_CELLS: Final = b"d:u"
@@ -42,7 +42,7 @@ FENCED: Final = b""
 JOURNAL: Final = RowRange(b"journal:", b"journal;")
 """The range of markers in the `system` table."""
 
-MARKED: Final = b"d:m"
+MARKER: Final = b"d:m"
 """The column of a marker: the version that a commit would have."""
 
 _log = logging.getLogger(__name__)
@@ -128,8 +128,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class SeenRow(NamedTuple):
     """One root row as it was read.
 
-    `used` are the versions of the sources that its copies were taken from, by source and selection; `marked` says that
-    its delete has begun, `is_damaged` that no commit can compare its version.
+    `used` are the versions of the sources that its copies were taken from, by source and selection; `is_going` says
+    that its delete has begun, `is_damaged` that no commit can compare its version.
     """
 
     key: bytes
@@ -137,7 +137,7 @@ class SeenRow(NamedTuple):
     intents: Intents | None = None
     history: Sequence[HistoryEntry] = ()
     used: Mapping[bytes, int] = {}
-    marked: bool = False
+    is_going: bool = False
     is_damaged: bool = False
 
     @property
@@ -237,7 +237,7 @@ def read_root(key: bytes, row: Row | None) -> SeenRow:
             None if intents is None else _decode_intents(intents),
             [] if history is None else _decode_history(history),
             read_used(row, USED) | read_used(row, USED_BY_CELLS),
-            _living(row, MARK) is not None,
+            _living(row, GOING) is not None,
             VERSION in row and not (len(row[VERSION].value) == _VERSION_BYTES and root.version),
         )
     except UNDECODABLE:
@@ -310,8 +310,8 @@ def fence_cells(seen: SeenRow, version: int, commit: bytes = FENCED) -> Row:
     """The cells of every change of a version."""
     history = [*seen.history, HistoryEntry(seen.version, commit)][-REMEMBERED:]
     cells = {VERSION: Cell(encode_version(version), version), HISTORY: Cell(_encode(history), version)}
-    if seen.marked:
-        cells[MARK] = Cell(REMOVED, version)
+    if seen.is_going:
+        cells[GOING] = Cell(REMOVED, version)
     return cells
 
 
@@ -336,14 +336,14 @@ def read_pending(key: bytes) -> tuple[bytes, int] | None:
 
 def marker_row(root: bytes, version: int) -> RowMutation:
     """The marker of a commit."""
-    return RowMutation(journal_key(root, version), {MARKED: Cell(encode_version(version), version)})
+    return RowMutation(journal_key(root, version), {MARKER: Cell(encode_version(version), version)})
 
 
-def put_mark(root: bytes, version: int) -> Mutate:
+def put_marker(root: bytes, version: int) -> Mutate:
     """Puts the marker of a commit."""
     return Mutate("system", [marker_row(root, version)])
 
 
-def marked_root(key: bytes) -> bytes:
+def root_of_marker(key: bytes) -> bytes:
     """The root row that a marker is about, from its key."""
     return key[len(JOURNAL.start) + 1 + _MINUTE_BYTES :]

@@ -23,7 +23,7 @@ from oneread.transactions.commit import WriteLease
 from oneread.transactions.deltas import Delta, add_to_row, decode_amounts
 from oneread.transactions.intents import (
     INTENTS,
-    MARKED,
+    MARKER,
     Intents,
     SeenRow,
     child_cells,
@@ -337,7 +337,7 @@ def new_commit() -> Plan[bytes]:
 def without_markers(*done: Committed) -> list[RowMutation]:
     """Removes the markers of commits that are applied."""
     return [
-        RowMutation(place, deletes={MARKED: intents.version})
+        RowMutation(place, deletes={MARKER: intents.version})
         for key, intents, _shards, versions, _root in done
         for place in dict.fromkeys(journal_key(key, each) for each in sorted(versions))
     ]

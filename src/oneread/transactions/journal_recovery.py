@@ -15,7 +15,7 @@ from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import RowMutation
-from oneread.transactions.intents import JOURNAL, MARKED, has_intents, marked_root
+from oneread.transactions.intents import JOURNAL, MARKER, has_intents, root_of_marker
 from oneread.transactions.journal import Journal
 from oneread.transactions.refusals import PartRefused, tell_apart
 from oneread.transactions.row_time import OPERATION
@@ -70,7 +70,7 @@ class Recovery:
         rest = list(markers)
         while rest:
             several, rest = rest[:PAGE], rest[PAGE:]
-            rows = yield from Read("roots", [marked_root(place) for place, _version in several], "dm")
+            rows = yield from Read("roots", [root_of_marker(place) for place, _version in several], "dm")
             found += [each for each, row in zip(several, rows, strict=True) if row is not None and has_intents(row)]
         return frozenset(found)
 
@@ -85,7 +85,7 @@ class Recovery:
         while True:
             markers = yield from Scan("system", within, PAGE)
             for place, row in markers:
-                marker = place, row[MARKED].stamp
+                marker = place, row[MARKER].stamp
                 since = self._markers.get(marker, now)
                 if now - since >= patience:
                     removed += yield from self._try_to_recover(*marker)
@@ -102,15 +102,15 @@ class Recovery:
             yield from in_time(tell_apart(partial(self._recover, place, version)), self._journal.clock, OPERATION)
         except PartRefused as refused:
             _log.warning(
-                "a commit cannot be recovered: %s: %s", self._journal.name_of(marked_root(place)), refused.error
+                "a commit cannot be recovered: %s: %s", self._journal.name_of(root_of_marker(place)), refused.error
             )
             return False
         return True
 
     def _recover(self, place: bytes, version: int) -> Plan[None]:
-        key = marked_root(place)
+        key = root_of_marker(place)
         seen = yield from self._journal.finished(key)
         while seen.version < version:
             yield from self._journal.fence(seen, version)
             seen = yield from self._journal.finished(key)
-        yield from Mutate("system", [RowMutation(place, deletes={MARKED: seen.version})])
+        yield from Mutate("system", [RowMutation(place, deletes={MARKER: seen.version})])

@@ -21,12 +21,13 @@ from oneread.transactions import outbox
 from oneread.transactions.alone import is_alone, load_alone, writes_alone
 from oneread.transactions.cascade import Cascade, RefusedHolders
 from oneread.transactions.commit import Change, Commit, FollowChanges, WriteFence
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.loading import check_unchanged, load_rows, wanted_rows
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.refusals import is_refusal
 from oneread.transactions.root import next_version
 from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, Swap, swap
-from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork
+from oneread.transactions.unit_of_work import HoldersRefused, UnitOfWork
 
 MANY: Final = 100
 """Changes of a commit whose objects the garbage collector need not look at meanwhile."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 
 from oneread.plans.counted import CountedStore
 from oneread.store.requests import Found
 from oneread.store.rows import EntityRow, Row, RowRange, Table, row_of_root, rows_of_values
+from oneread.transactions.derived_writes import DerivedWrites
 from oneread.transactions.root_rows import RowCache
-
-if TYPE_CHECKING:
-    from oneread.transactions.unit_of_work import DerivedWrites
 
 _ABSENT: Final = object()
 """What the log keeps of a key that a mapping did not have."""
@@ -26,18 +24,28 @@ def merged(stored: list[Found], changed: dict[bytes, Row | None]) -> list[Found]
     return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None]
 
 
+class Mark(NamedTuple):
+    """A moment of a unit that `restore` returns to: the lengths of its log and lists."""
+
+    logged: int
+    applied: int
+    tasks: int
+    followed: int
+
+
 class OverlayRows:
     """Rows over a store: what was read is not read again, and what changed is written once.
 
     `store` is that of the function which reads and writes by this overlay. One that is made without it gets another for
     each verb of a transaction's body, so its reads are not of one moment: it is not `is_consistent`. `loaded` are the
     root rows as the store had them, but for those of `only_followed`, which were only read because something followed.
-    With `keeps_values` changed rows of views are kept as values while they have one stamp.
+    With `keeps_values` changed rows of views are kept as values while they have one stamp. `tasks` are the keys of the
+    tasks added to the outbox; `followed` are the keys of holders that followed a source, in that order.
     """
 
     __slots__ = (
-        "_changed", "_changed_roots", "_keeps_values", "_known", "_log", "_stamp", "_values", "is_consistent", "loaded",
-        "only_followed", "roots", "store",
+        "_applied", "_changed", "_changed_roots", "_keeps_values", "_known", "_log", "_stamp", "_values", "followed",
+        "is_consistent", "loaded", "only_followed", "roots", "store", "tasks",
     )  # fmt: skip
 
     store: CountedStore
@@ -49,6 +57,9 @@ class OverlayRows:
         self.loaded: dict[bytes, EntityRow | Row | None] = {}
         self.only_followed: dict[bytes, EntityRow | Row | None] = {}
         self.roots = RowCache()
+        self.tasks: list[bytes] = []
+        self.followed: dict[bytes, None] = {}
+        self._applied: list[tuple[bytes, DerivedWrites]] = []
         self._known: dict[Table, dict[bytes, Row | None]] = {
             "roots": self.roots,
             "views": {},
@@ -68,23 +79,23 @@ class OverlayRows:
         self.loaded.update(roots)
         self.loaded.update(roots.plain)
 
-    def log_changes(self) -> int:
-        """Begins to log changes, so that `undo` can return to this moment; returns where the log ends by now."""
+    def mark(self) -> Mark:
+        """Begins to log changes, so that `restore` can return to this moment; marks nest."""
         if self._log is None:  # a commit without marks pays nothing
             self._log = []
             self._keeps_values = False
-        return len(self._log)
+        return Mark(len(self._log), len(self._applied), len(self.tasks), len(self.followed))
 
     @property
     def is_logged(self) -> bool:
         """Whether changes are logged."""
         return self._log is not None
 
-    def undo(self, logged: int) -> None:
-        """Undoes what was put or noted behind an end of the log; rows that were read stay cached."""
+    def restore(self, mark: Mark) -> None:
+        """Undoes everything that was put or noted after the mark; rows that were read stay cached."""
         log = self._log
-        assert log is not None, "undo needs a mark of this unit"
-        while len(log) > logged:
+        assert log is not None, "restore needs a mark of this unit"
+        while len(log) > mark.logged:
             mapping, key, before = log.pop()
             if before is _ABSENT:
                 mapping.pop(key, None)
@@ -92,6 +103,10 @@ class OverlayRows:
                 mapping[key] = before
             if mapping is self.roots or mapping is self.roots.plain:
                 self.roots.made.pop(key, None)
+        del self._applied[mark.applied :]
+        del self.tasks[mark.tasks :]
+        while len(self.followed) > mark.followed:
+            self.followed.popitem()
 
     def note(self, mapping: dict[bytes, Any], keys: Iterable[bytes]) -> None:
         """Logs the values of keys that are about to change."""
@@ -230,8 +245,10 @@ class OverlayRows:
         stop = bisect_left(places, within.stop) if within.stop else len(places)
         return {key: changed[key] for key in places[bisect_left(places, within.start) : stop]}
 
-    def put_values(self, operations: DerivedWrites, version: int) -> None:
-        """Stores and removes rows of `views` that a commit derives; those that are put get its version as stamp."""
+    def put_derived(self, operations: DerivedWrites, version: int, owner: bytes) -> None:
+        """Stores and removes rows of `views` that a commit of root row `owner` derives, at its version as stamp."""
+        if self._log is not None:
+            self._applied.append((owner, operations))
         values = self._values
         if self._keeps_values and (version == self._stamp if values else not self._changed["views"]):
             self._stamp = version
@@ -262,3 +279,20 @@ class OverlayRows:
             self.store.replace("roots", removed | {key: row_of_root(root) for key, root in roots.items()})
         elif roots:
             self.store.replace_roots(roots)
+
+    # Holders that are refused.
+
+    def applied_since(self, mark: Mark) -> list[DerivedWrites]:
+        """What was derived after a mark."""
+        return [operations for _owner, operations in self._applied[mark.applied :]]
+
+    def contributing(self, group: bytes) -> list[bytes]:
+        """Root keys of the logged commits that add to a group or subtract from it."""
+        return [owner for owner, each in self._applied if any(key == group for key, _amounts, _sign in each.deltas)]
+
+    def refuse(self, error: Exception, owners: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
+        """Refuses the holders among the owners that caused an error; raises it when none of them is a holder."""
+        holders = [owner for owner in owners if owner in self.followed]
+        if not holders:
+            raise error
+        refused.update(dict.fromkeys(holders, error))

@@ -65,7 +65,7 @@ def read_needed(pipeline: Pipeline, drafts: Sequence[PageDraft]) -> Plan[None]:
     rows: dict[bytes, Row | None] = {}
     if wanted:
         read = zip(wanted, (yield from surely(Read("roots", wanted, "dm"))), strict=True)
-        rows = {key: root_row(row) for key, row in read if not read_root(key, row).marked}
+        rows = {key: root_row(row) for key, row in read if not read_root(key, row).is_going}
     reading: list[Plan[None]] = []
     views = pipeline.views
     for each in drafts:

@@ -22,23 +22,24 @@ from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.requests import Mutate, Read, Request
 from oneread.store.rows import Cell, EntityRow, Row
 from oneread.transactions import outbox
+from oneread.transactions.claims import ClaimFacts, no_claim_facts
 from oneread.transactions.commit import Basis, Change, Decision, FollowChanges
 from oneread.transactions.deltas import amounts_by_row, encode_amounts
 from oneread.transactions.drafts import (
+    CommitRequest,
     Finished,
     GroupDraft,
     GroupPart,
     LostRace,
     Prepared,
     Ready,
-    Wanted,
     was_made,
 )
 from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.holds import Holds, RecordedKeys
 from oneread.transactions.intents import (
+    GOING,
     INTENTS,
-    MARK,
     ChildRow,
     Intents,
     SeenRow,
@@ -46,7 +47,7 @@ from oneread.transactions.intents import (
     decode_version,
     fence_cells,
     marker_row,
-    put_mark,
+    put_marker,
     read_root,
     root_row,
 )
@@ -58,7 +59,6 @@ from oneread.transactions.root import VERSION, Root
 from oneread.transactions.row_feeds import FollowRows, NoFeeds, noted
 from oneread.transactions.row_pointers import TakenValues, Unfollowed, put_pointers, refers, taken_by
 from oneread.transactions.row_shown_groups import ReadCounter, has_extrema, no_counters, read_groups
-from oneread.transactions.unit_of_work import ClaimFacts, no_claim_facts
 
 INTENTS_BYTES: Final = 1_000_000
 """Bytes of the intents of one commit at most, so that they fit into a row of every store."""
@@ -137,7 +137,7 @@ class Pipeline:
                 return GroupDraft(seen, row, clock)
             yield from self.journal.finish(seen)
 
-    def attempt(self, wanted: Wanted) -> Plan[Committed | None]:
+    def attempt(self, request: CommitRequest) -> Plan[Committed | None]:
         """One attempt to commit changes of one entity group; None where nothing is to be done.
 
         Raises:
@@ -145,8 +145,8 @@ class Pipeline:
             LostRace: another commit comes first.
             Unfollowed: an entity has not followed a deleted source.
         """
-        changes, follows = wanted.changes, wanted.follows
-        draft = yield from self._begin(wanted)
+        changes, follows = request.changes, request.follows
+        draft = yield from self._begin(request)
         if follows is None:
             changes = [each for each in changes if not was_made(each, draft.seen)]
         elif not self._may_refer(draft, changes[0], follows):
@@ -156,11 +156,11 @@ class Pipeline:
         yield from self.load(draft, _first_of_each(changes))
         if follows is not None and self._need_not_follow(draft, changes[0], follows):
             return None
-        yield from self._decide_all(draft, wanted, changes)
+        yield from self._decide_all(draft, request, changes)
         marked = yield from self._mark_going(draft)
         if marked is not None:
             draft = draft.over(marked)
-            yield from self._decide_all(draft, wanted, changes, loaded=0)
+            yield from self._decide_all(draft, request, changes, loaded=0)
         if not draft.decided:
             if follows is None or draft.root_of(changes[0]).body is None:
                 return None
@@ -168,15 +168,15 @@ class Pipeline:
         ready = self.ready(draft, taken_by(changes, follows))
         return (yield from self.write(ready if follows else ready._replace(known=changes[-1].known)))
 
-    def _begin(self, wanted: Wanted) -> Plan[GroupDraft]:
+    def _begin(self, request: CommitRequest) -> Plan[GroupDraft]:
         """Reads the root row of a group, and puts what is known to be needed before anything is read."""
-        changes, basis = wanted.changes, wanted.basis
+        changes, basis = request.changes, request.basis
         group = self.group(changes[0])
         now = (yield from Now()) if basis is None else basis.now
         pointers = [each for change in changes if change.sequence is None for each in change.pointers(None)]
         pointers = [each for each in pointers if not _is_own(each, group)]
         markers = [now] if any(change.likely_derives for change in changes) else []
-        first: list[Request[Any]] = [Read("roots", [group], "dm"), *(put_mark(group, each) for each in markers)]
+        first: list[Request[Any]] = [Read("roots", [group], "dm"), *(put_marker(group, each) for each in markers)]
         if pointers:
             first.append(put_pointers(pointers, now))
         found = yield from Together([surely(each) for each in first])
@@ -272,12 +272,14 @@ class Pipeline:
         held = draft.stored[change.key]
         return not self._may_refer(draft, change, source) or self.taken.has_followed(change, source, held, draft.rows)
 
-    def _decide_all(self, draft: GroupDraft, wanted: Wanted, changes: Iterable[Change], loaded: int = 1) -> Plan[None]:
+    def _decide_all(
+        self, draft: GroupDraft, request: CommitRequest, changes: Iterable[Change], loaded: int = 1
+    ) -> Plan[None]:
         """Decides changes, each over what those before it made; so many of them are loaded."""
         for number, change in enumerate(changes):
             if number >= loaded:
                 yield from self.load(draft, [change])
-            if not wanted.has_caught_up:
+            if not request.has_caught_up:
                 self.taken.check_followed(change, draft.stored[change.key], draft.rows)
             draft.decide(change)
 
@@ -306,7 +308,7 @@ class Pipeline:
         found = yield from self._read_with_sums(first, sums, draft)
         for key, row in zip(first, found, strict=True):
             source = read_root(key, row)
-            if source.marked:  # its delete has begun, and must look again
+            if source.is_going:  # its delete has begun, and must look again
                 yield from self.journal.fence(source, 0)
                 raise LostRace
             draft.rows[key] = root_row(row)
@@ -334,7 +336,9 @@ class Pipeline:
         shown = list(dict.fromkeys(each for _key, decision in draft.decided for each in decision.groups))
         decision = Decision(root, operations, group in fanning, groups=shown)
         used = self._used_by(draft, group, root, takes)
-        return Ready(draft.seen, decision, used, draft.markers, draft.sums, GroupPart(children, pointers, draft.counts))
+        return Ready(
+            draft.seen, decision, used, draft.markers, draft.sums, GroupPart(children, pointers, draft.numbers)
+        )
 
     def _used_by(
         self, draft: GroupDraft, key: bytes, root: Root, takes: Callable[[bytes, Row], bool]
@@ -365,7 +369,7 @@ class Pipeline:
         changed = [each.key for each in ready.decision.groups if each.key in amounts or has_extrema(each)]
         intents = noted(_intents(ready, added, changed), self.views.feeds)
         commit = (yield from new_commit()) if ready.known is None else ready.known.id
-        cells = committed_cells(ready.seen, root, intents, ready.used, commit) | dict(ready.group.counts)
+        cells = committed_cells(ready.seen, root, intents, ready.used, commit) | dict(ready.group.numbers)
         size = len(cells[INTENTS].value)
         if size > INTENTS_BYTES:
             raise LimitExceeded(
@@ -375,30 +379,31 @@ class Pipeline:
 
     def write(self, ready: Ready) -> Plan[Committed]:
         """What must be there before the commit point, and the commit point."""
-        seen, decision, markers, known = ready.seen, ready.decision, ready.markers, ready.shards
+        seen, decision, markers, sums = ready.seen, ready.decision, ready.markers, ready.sums
         key = seen.key
         root, intents, cells, commit, announced = yield from self.prepare(ready)
         claims = [self.holds.claim(each, owner, root.version) for each, owner in decision.operations.claimed.items()]
         if claims:
             yield from Together(claims)
         before: list[Request[Any]] = []
-        lacking = [each for each in intents.deltas if each not in known]
+        lacking = [each for each in intents.deltas if each not in sums]
         if lacking:
             before.append(Read("counts", lacking, "dm"))
         may_lack = not is_group_root(key) and self._may_lack(seen.root, root)
         if root.version not in markers and (intents or may_lack):
             markers = [*markers, root.version]
-            before.append(put_mark(key, root.version))
+            before.append(put_marker(key, root.version))
         if announced:
             before.append(Mutate("counts", list(announced)))
         found = (yield from Together([surely(each) for each in before])) if before else []
         self.views.shards.note_announced(announced)
-        shards = {**known, **dict(zip(lacking, found[0], strict=True))} if lacking else known
-        check_sums(intents.deltas, shards)
+        if lacking:
+            sums = {**sums, **dict(zip(lacking, found[0], strict=True))}
+        check_sums(intents.deltas, sums)
         yield from reserve(key, intents, markers)
         if not (yield from self.journal.swap_root(seen, cells, commit)):
             raise LostRace
-        return Committed(key, intents or Intents(root.version), shards, markers, root)
+        return Committed(key, intents or Intents(root.version), sums, markers, root)
 
     def _may_lack(self, before: Root, after: Root) -> bool:
         """Whether the row may lack by this commit what a newer program declares: then it has a marker (rule F3)."""
@@ -423,7 +428,7 @@ class Pipeline:
             return None
         seen, version, commit = draft.seen, draft.close().version, (yield from new_commit())
         cells = fence_cells(seen, version, commit)
-        cells[MARK] = Cell(b"\x01", version)
+        cells[GOING] = Cell(b"\x01", version)
         if not (yield from self.journal.swap_root(seen, cells, commit)):
             raise LostRace
         (row,) = yield from Read("roots", [seen.key], "dm")
@@ -448,11 +453,11 @@ class Pipeline:
         `there` are the rows whose markers are put already.
         """
         before: list[Request[Any]] = []
-        marked = {seen.key for seen, made in ready if made.intents or self._may_lack(seen.root, made.root)}
+        with_marker = {seen.key for seen, made in ready if made.intents or self._may_lack(seen.root, made.root)}
         markers = [
             marker_row(seen.key, made.root.version)
             for seen, made in ready
-            if seen.key in marked and seen.key not in there
+            if seen.key in with_marker and seen.key not in there
         ]
         if markers:
             before.append(Mutate("system", markers))
@@ -472,7 +477,7 @@ class Pipeline:
             if isinstance(was_first, StoreError):
                 done.append(was_first)
             elif was_first:
-                versions = [made.root.version] if seen.key in marked or seen.key in there else []
+                versions = [made.root.version] if seen.key in with_marker or seen.key in there else []
                 intents = made.intents or Intents(made.root.version)
                 done.append(Committed(seen.key, intents, shards, versions, made.root))
             else:

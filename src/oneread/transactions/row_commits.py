@@ -17,7 +17,7 @@ from oneread.transactions.commit import Change, Commit, GroupRefused
 from oneread.transactions.commit_pages import BatchDone, CommitPages
 from oneread.transactions.completion import CommitCompletion
 from oneread.transactions.copy_follower import CopyFollower
-from oneread.transactions.drafts import Wanted
+from oneread.transactions.drafts import CommitRequest
 from oneread.transactions.journal import Journal
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.pipeline import DeclaredViews, Pipeline
@@ -74,10 +74,10 @@ class RowCommitter(RowSystem):
 
     def _commit_part(self, commit: Commit, changes: Sequence[Change]) -> Plan[list[bytes]]:
         commit.is_deciding = True
-        wanted = Wanted(changes, commit.basis)
-        done = yield from self.copies.win(wanted)
+        request = CommitRequest(changes, commit.basis)
+        done = yield from self.copies.commit_group(request)
         commit.is_deciding = False
-        return wanted.tasks + (yield from self.completion.complete([] if done is None else [done], changes))
+        return request.tasks + (yield from self.completion.complete([] if done is None else [done], changes))
 
     def commit_batch(self, changes: Sequence[Change], *, stops: bool) -> Plan[BatchDone]:
         return self._pages.commit_batch(changes, stops=stops)

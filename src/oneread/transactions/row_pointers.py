@@ -23,7 +23,7 @@ def refers(pointers: Collection[bytes], source: bytes) -> bool:
     return any(each.startswith(start) for each in pointers)
 
 
-def taken(key: bytes, pointers: Iterable[bytes]) -> set[bytes]:
+def taken_sources(key: bytes, pointers: Iterable[bytes]) -> set[bytes]:
     """The sources and selections that the back-references of an entity name."""
     start, stop = len(outbox.BACK_REFERENCES), -len(key)
     return {each[start:stop] for each in pointers if each.startswith(outbox.BACK_REFERENCES)}
@@ -66,7 +66,7 @@ class TakenValues:
         other change takes.
         """
         before, after = {*self._recorded.pointers(seen.key, seen.root)}, {*change.pointers(seen.root)}
-        added = {source_part(each) for each in taken(seen.key, after - before)}
+        added = {source_part(each) for each in taken_sources(seen.key, after - before)}
         moved = set() if change.takes_all else added & self._left(seen, before - after).keys()
         deleted = [each for each in added if (row := sources.get(each)) is not None and BODY not in row]
         moved.update(each for each in deleted if not self._has_seen_delete(change, each, seen, sources))
@@ -95,12 +95,12 @@ class TakenValues:
         if row is None:
             return [True]
         places = {*self._recorded.pointers(seen.key, seen.root), *change.pointers(seen.root)}
-        found = [each for each in taken(seen.key, places) if source_part(each) == source]
+        found = [each for each in taken_sources(seen.key, places) if source_part(each) == source]
         return [seen.used.get(each, -1) >= decode_version(row[VERSION].value) for each in found]
 
     def _left(self, seen: SeenRow, pointers: Iterable[bytes]) -> dict[bytes, int]:
         """The sources of back-references by selections that only other programs declare, with the versions used."""
-        found = taken(seen.key, pointers)
+        found = taken_sources(seen.key, pointers)
         return {source_part(each): seen.used.get(each, 0) for each in found if not self._cells.declares(each, seen.key)}
 
     def used(
@@ -114,7 +114,7 @@ class TakenValues:
         """
         assert root is not None, "a decision that changes nothing is not written"
         recorded = {*self._recorded.pointers(seen.key, seen.root)}, {*self._recorded.pointers(seen.key, root)}
-        before, after = (taken(seen.key, each) for each in recorded)
+        before, after = (taken_sources(seen.key, each) for each in recorded)
         left = self._left(seen, recorded[0] - recorded[1])
         used: dict[bytes, int] = {}
         for each in after:

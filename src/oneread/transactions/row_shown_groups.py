@@ -17,13 +17,13 @@ from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.requests import Scan
 from oneread.store.rows import UNDECODABLE, VALUE, WRITES, Row
+from oneread.transactions.derived_writes import CounterRows, Group
 from oneread.transactions.first_rows import values_of
 from oneread.transactions.group_shards import GroupShards, add_up, read_shards
 from oneread.transactions.intents import decode_version
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.outbox import group_root
 from oneread.transactions.root_rows import GroupNumbers, RowCache
-from oneread.transactions.unit_of_work import CounterRows, Group
 
 ReadCounter: TypeAlias = Callable[[CounterRows], Plan[tuple[GroupNumbers, int]]]
 """Reads a counter for an entity that shows it, and a number of its rows as they are; from then on adds mark it."""

@@ -21,6 +21,7 @@ from oneread.store.rows import Cell, Row, RowMutation, RowRange, later
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change, Decision
 from oneread.transactions.copy_follower import CopyFollower
+from oneread.transactions.derived_writes import DerivedWrites, Group, GroupIndexes
 from oneread.transactions.drafts import GroupDraft, LostRace, Ready
 from oneread.transactions.intents import read_pending
 from oneread.transactions.journal import Committed, group_tasks
@@ -39,7 +40,6 @@ from oneread.transactions.row_shown_groups import (
 )
 from oneread.transactions.row_time import OPERATION
 from oneread.transactions.tasks import TaskStepResult
-from oneread.transactions.unit_of_work import DerivedWrites, Group, GroupIndexes
 
 _log = logging.getLogger(__name__)
 
@@ -68,13 +68,13 @@ class TotalFollower:
         self._journal = pipeline.journal
         self._views = pipeline.views
 
-    def apply(self, done: Sequence[Committed], changes: Sequence[Change]) -> Plan[list[bytes]]:
+    def apply_and_show(self, done: Sequence[Committed], changes: Sequence[Change]) -> Plan[list[bytes]]:
         """Applies commits of these changes, and does the tasks of groups that they leave, unless those are many.
 
         Returns what is left to do, as tasks. Nothing raises here: the commits are made. What could not be done is left
         to workers.
         """
-        tasks = yield from self._copies.apply(*done)
+        tasks = yield from self._copies.apply_and_follow(*done)
         if not self._views.inline or not any(map(outbox.is_group_task, tasks)):
             return tasks
         waiting: Waiting = {}
@@ -185,12 +185,12 @@ class TotalFollower:
         showing = partial(self._pipeline.win, attempt, holder)
         done = yield from in_time(tell_apart(showing), self._journal.clock, OPERATION)
         if done is not None:
-            yield from self.apply([done], ())
+            yield from self.apply_and_show([done], ())
 
     def _commit(self, attempt: AttemptPlan, key: bytes) -> Plan[None]:
         done = yield from self._pipeline.win(attempt, key)
         if done is not None:
-            yield from self._copies.apply(done)
+            yield from self._copies.apply_and_follow(done)
 
     def _show_all(self, holder: bytes, groups: Sequence[Group]) -> Plan[list[ShownAgain]]:
         """Gives an entity the numbers of groups in one commit; in one for each where that is refused."""
@@ -205,7 +205,7 @@ class TotalFollower:
             for each in groups:
                 found += yield from self._show_all(holder, [each])
             return found
-        return [] if done is None else [(done, (yield from self._copies.apply(done)))]
+        return [] if done is None else [(done, (yield from self._copies.apply_and_follow(done)))]
 
     def _tried(self, group: Group, holder: bytes, attempt: AttemptPlan) -> Plan[list[ShownAgain]]:
         try:
@@ -213,7 +213,7 @@ class TotalFollower:
         except PartRefused as refused:
             yield from self._copies.set_aside(group_root(group.key), holder, refused.error)
             return [(None, [outbox.group_task(group.key)])]
-        return [] if done is None else [(done, (yield from self._copies.apply(done)))]
+        return [] if done is None else [(done, (yield from self._copies.apply_and_follow(done)))]
 
     def _show(
         self, change: Change, groups: Sequence[Group], fenced: set[int], *, always: bool = False

@@ -9,56 +9,19 @@ time it is a tombstone, a value that says "removed" (rule 18 of the commit proto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias
-
-import msgspec
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
 
 from oneread.plans.counted import CountedStore
 from oneread.store.keys import view_part
-from oneread.store.rows import VALUE, Cell, Row, RowRange, later
+from oneread.store.rows import VALUE, Cell, Row, later
 from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries, readable_row
-from oneread.transactions.claims import Claims
-from oneread.transactions.deltas import Number
-from oneread.transactions.first_rows import FirstRows, values_of
+from oneread.transactions.claims import ClaimFacts, Claims, no_claim_facts
+from oneread.transactions.derived_writes import COUNTER_ROWS, CounterRows, DerivedWrites, Group, group_keys
+from oneread.transactions.first_rows import values_of
 from oneread.transactions.group_sums import GroupSums, value_of
-from oneread.transactions.overlay import OverlayRows
+from oneread.transactions.overlay import Mark, OverlayRows
 from oneread.transactions.root_rows import GroupNumbers, counter_numbers
-
-
-class DerivedWrites(msgspec.Struct, frozen=True, gc=False):
-    """The derived operations of one commit, fully determined, as data.
-
-    An intent holds them on stores that change one row at a time. `puts` are index rows and back-references: key in
-    `views` to the row's value; `deletes` are keys in `views`. `deltas` are (key in `counts`, amounts, sign) of every
-    contribution gained or lost. `released` and `claimed` are unique values: claim key in `counts` to the root key of
-    the entity that gives the value up, or takes it.
-    """
-
-    puts: dict[bytes, bytes] = {}
-    deletes: list[bytes] = []
-    deltas: list[tuple[bytes, Sequence[Number | None], int]] = []
-    released: dict[bytes, bytes] = {}
-    claimed: dict[bytes, bytes] = {}
-
-
-NO_DERIVED_WRITES: Final = DerivedWrites()
-
-
-class GroupIndexes(Protocol):
-    """The indexes over the groups of one aggregate."""
-
-    def extrema(self, key: bytes, /) -> Sequence[FirstRows]:
-        """The rows of `views` that the indexes show, for the group with this row in `counts`."""
-        ...
-
-    def rows(self, key: bytes, numbers: GroupNumbers, /) -> Mapping[bytes, bytes]:
-        """The index rows of a group. Raises OnereadError for numbers that cannot be shown."""
-        ...
-
-    def row_writes(self, key: bytes, before: GroupNumbers, after: GroupNumbers, /) -> DerivedWrites:
-        """The writes that follow from new numbers of a group. Raises OnereadError as `rows` of the new ones."""
-        ...
 
 
 class ViewFollower(Protocol):
@@ -69,40 +32,6 @@ class ViewFollower(Protocol):
         ...
 
 
-class CounterRows(NamedTuple):
-    """Where a named counter is that entities show; all of it in `counts`."""
-
-    shards: RowRange
-    settings: bytes
-    mark: bytes
-    """Its row is there while something was added that the entities do not show yet."""
-    show: Callable[[Row | None], bytes | None]
-    """The settings that make adds mark the counter; None if these do."""
-
-
-COUNTER_ROWS: Final = 256
-"""Rows that hold one counter, at most."""
-
-
-class Group(NamedTuple):
-    """A group of an aggregate whose numbers entities or indexes show; or a named counter that entities show.
-
-    `rank` orders what follows from one commit: a group settles when everything of lower rank has settled.
-    """
-
-    key: bytes
-    """In `counts`."""
-    rank: int
-    extrema: tuple[FirstRows, ...]
-    """In `views`: the rows of its least, greatest and newest values."""
-    holders: tuple[bytes, ...]
-    """The root keys of the entities that show it; not all of them exist."""
-    indexes: GroupIndexes | None = None
-    """What lists it; None if nothing does."""
-    counter: CounterRows | None = None
-    """Where the counter is; None for a group of an aggregate, whose row has the key `key`."""
-
-
 class HoldersRefused(Exception):
     """A unit cannot be written because of holders that followed a source: each with the error that refuses it."""
 
@@ -111,41 +40,15 @@ class HoldersRefused(Exception):
         self.holders = holders
 
 
-class Mark(NamedTuple):
-    """A moment of a unit that `restore` returns to: the lengths of its log and lists."""
-
-    logged: int
-    applied: int
-    tasks: int
-    followed: int
-
-
-ClaimFacts: TypeAlias = Callable[[bytes], Mapping[str, object]]
-"""From the key of a claim to what an error says of it: the view, its fields and the value."""
-
-
-def no_claim_facts(_key: bytes) -> Mapping[str, object]:
-    """What is said of a claim where no view is known."""
-    return {}
-
-
-def group_keys(groups: Iterable[Group]) -> list[bytes]:
-    """The keys in `counts` of rows that are read for groups: that of the group, or a counter's settings."""
-    return [each.key if each.counter is None else each.counter.settings for each in groups]
-
-
 class UnitOfWork(OverlayRows):
     """The overlay, with what follows from its changes: sums of groups, unique values, entries of feeds, logs.
 
-    Not for several threads at once. `tasks` are the keys of the tasks added to the outbox; `followed` are the keys of
-    holders that followed a source, in that order; `showing` are those of entities that followed a group. `logs` say how
-    rows of watched views are logged, by their prefixes; nothing follows from rows of `views` with a prefix of
-    `unfollowed`.
+    Not for several threads at once. `showing` are the keys of entities that followed a group. `logs` say how rows of
+    watched views are logged, by their prefixes; nothing follows from rows of `views` with a prefix of `unfollowed`.
     """
 
     __slots__ = (
-        "_applied", "_follower", "_logs", "claim_facts", "claims", "followed", "name_of", "showing", "sums", "tasks",
-        "unfollowed",
+        "_follower", "_logs", "claims", "name_of", "showing", "sums", "unfollowed",
     )  # fmt: skip
 
     def __init__(
@@ -158,28 +61,12 @@ class UnitOfWork(OverlayRows):
     ) -> None:
         super().__init__(store, keeps_values=follower is None and not logs)
         self.name_of = name_of
-        self.claim_facts = claim_facts
-        self.claims = Claims(self)
-        self.sums = GroupSums(self)
-        self.tasks: list[bytes] = []
+        self.claims = Claims(claim_facts, name_of)
+        self.sums = GroupSums()
         self.unfollowed: Collection[bytes] = ()
-        self.followed: dict[bytes, None] = {}
         self.showing: set[bytes] = set()
         self._logs = logs
         self._follower = follower
-        self._applied: list[tuple[bytes, DerivedWrites]] = []
-
-    def mark(self) -> Mark:
-        """Begins to log changes, so that `restore` can return to this moment; marks nest."""
-        return Mark(self.log_changes(), len(self._applied), len(self.tasks), len(self.followed))
-
-    def restore(self, mark: Mark) -> None:
-        """Undoes everything that was put or applied after the mark; rows that were read stay cached."""
-        self.undo(mark.logged)
-        del self._applied[mark.applied :]
-        del self.tasks[mark.tasks :]
-        while len(self.followed) > mark.followed:
-            self.followed.popitem()
 
     def read_groups(self, groups: Sequence[Group], now: int) -> None:
         """Reads the numbers of groups, this unit's changes included.
@@ -192,7 +79,7 @@ class UnitOfWork(OverlayRows):
         """
         self.load("counts", group_keys(groups))
         refused: dict[bytes, Exception] = {}
-        self.sums.settle(now, refused, [each.key for each in groups if each.key in self.sums])
+        self.sums.settle(self, now, refused, [each.key for each in groups if each.key in self.sums])
         if refused:
             raise HoldersRefused(refused)
         numbers = self.roots.groups = {}
@@ -216,13 +103,15 @@ class UnitOfWork(OverlayRows):
 
     def apply(self, operations: DerivedWrites, version: int, owner: bytes = b"") -> None:
         """Applies the derived operations of one commit of root row `owner`; rows they put get its version as stamp."""
-        self.put_values(operations, version)
-        if self.is_logged:
-            self._applied.append((owner, operations))
+        self.put_derived(operations, version, owner)
         if operations.deltas:
-            self.sums.add(operations.deltas)
+            self.sums.add(self, operations.deltas)
         if operations.released or operations.claimed:
-            self.claims.note(operations)
+            self.claims.note(self, operations)
+
+    def note_indexed(self, group: Group) -> None:
+        """Notes a group that a decision changes: its index rows, if any, follow once, when the unit is settled."""
+        self.sums.note_indexed(self, group)
 
     def flush(self, now: int) -> None:
         """Settles and writes."""
@@ -240,11 +129,12 @@ class UnitOfWork(OverlayRows):
         """
         self.load("counts", [*self.claims, *self.sums])
         refused: dict[bytes, Exception] = {}
-        self.sums.settle(now, refused)
+        self.sums.settle(self, now, refused)
         if self.claims:
-            self.claims.settle(now, refused)
+            self.claims.settle(self, now, refused)
         if not refused:
-            self.sums.write_indexes(refused)
+            for writes, stamp in self.sums.index_writes(self, refused):
+                self.apply(writes, stamp)
         if refused:
             raise HoldersRefused(refused)
 
@@ -284,26 +174,15 @@ class UnitOfWork(OverlayRows):
 
         One request, and one for each least or greatest value of a group that an index shows.
         """
-        applied = [operations for _owner, operations in self._applied[mark.applied :]]
+        applied = self.applied_since(mark)
         changed = dict.fromkeys([key for each in applied for key, _amounts, _sign in each.deltas])
         claims = dict.fromkeys([key for each in applied for key in each.claimed])
         self.load("counts", [*(key for key in changed if key in self.sums), *claims])
         refused: dict[bytes, Exception] = {}
-        self.sums.check(changed, refused)
+        self.sums.check(self, changed, refused)
         for key in claims:
-            self.claims.new_owner(key, refused)
+            self.claims.new_owner(self, key, refused)
         if not refused:
-            self.sums.check_indexes(changed, refused)
+            self.sums.check_indexes(self, changed, refused)
         if refused:
             raise HoldersRefused(refused)
-
-    def contributing(self, group: bytes) -> list[bytes]:
-        """Root keys of the logged commits that add to a group or subtract from it."""
-        return [owner for owner, each in self._applied if any(key == group for key, _amounts, _sign in each.deltas)]
-
-    def refuse(self, error: Exception, owners: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
-        """Refuses the holders among the owners that caused an error; raises it when none of them is a holder."""
-        holders = [owner for owner in owners if owner in self.followed]
-        if not holders:
-            raise error
-        refused.update(dict.fromkeys(holders, error))

@@ -24,8 +24,8 @@ from oneread.derivations.source_cache import SourceCache
 from oneread.derivations.stamps import stamped_as_given
 from oneread.errors import MissingReference
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, PlainChange
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.root import Root
-from oneread.transactions.unit_of_work import Group
 
 
 class DumpedCopies(NamedTuple):

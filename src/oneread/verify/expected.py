@@ -38,11 +38,11 @@ from oneread.store.keys import entity_part, kind_part, pointer_part, view_part
 from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row
 from oneread.transactions.copy_cells import COPY_CELL
+from oneread.transactions.derived_writes import NO_DERIVED_WRITES, DerivedWrites, Group
 from oneread.transactions.intents import HISTORY, INTENTS, OF_COMMITS, OWN, USED, USED_BY_CELLS
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites, Group
 from oneread.verify.describe import differences_of, flat_values, record_differences, spell_entity, spell_record
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.record_comparison import differing_tokens

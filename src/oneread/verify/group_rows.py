@@ -16,8 +16,8 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE, Cell, Row, RowRange
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.first_rows import FirstRows
-from oneread.transactions.unit_of_work import Group
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.report import DerivedRow, FaultReporter
 from oneread.verify.scanner import Scanner

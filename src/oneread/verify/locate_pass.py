@@ -18,7 +18,7 @@ from oneread.store.engine import DISAGREE
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import Delta, Number
-from oneread.transactions.unit_of_work import DerivedWrites
+from oneread.transactions.derived_writes import DerivedWrites
 from oneread.verify.digest_pass import DigestPass, bucket_of
 from oneread.verify.keyspace import Pointers, amounts_of, shown_of
 from oneread.verify.report import DerivedRow

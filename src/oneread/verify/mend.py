@@ -23,12 +23,13 @@ from oneread.store.rows import VALUE, Cell, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import owning_log, readable_row
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
+from oneread.transactions.derived_writes import NO_DERIVED_WRITES, DerivedWrites
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.refusals import is_of_part, raises_again
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
 from oneread.transactions.sequences import counted, keep_sequences, raised, rewritten, without_unreadable
 from oneread.transactions.system_rows import FENCE_ROW, RANGES, is_known_row
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites, UnitOfWork
+from oneread.transactions.unit_of_work import UnitOfWork
 from oneread.verify.expected import RowReader, StoredEntity, deleted_record, emit_again, has_own_stamp, recorded_in
 from oneread.verify.feed_entries import EntryMaker
 from oneread.verify.feed_rows import FeedRowMender
@@ -117,7 +118,7 @@ class Mender:
         unit.apply(taken, version, key)
         groups = entity_type.touched(recorded_in(row.get(EMITTED)), record) if taken.deltas else []
         for group in groups:
-            unit.sums.note_indexed(group)
+            unit.note_indexed(group)
         outbox.add_task(unit, key, version)
         unit.flush(now)
         self._committer.show_groups(store, groups)

@@ -11,8 +11,8 @@ from oneread.store.requests import Found
 from oneread.store.rows import VALUE, Row, Table
 from oneread.transactions.change_log import logged_view
 from oneread.transactions.deltas import Number
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
-from oneread.transactions.unit_of_work import Group
 from oneread.verify.describe import (
     damaged_row,
     differences_of,

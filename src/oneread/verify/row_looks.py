@@ -15,7 +15,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.plans.plan import Plan
 from oneread.store.keys import kind_part
 from oneread.store.rows import Row, Table
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
+from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.verify.confirm import Pace, Seen, confirm
 from oneread.verify.copy_check import CopyComparison
 from oneread.verify.expected import ExpectedRows, RowReader

@@ -26,6 +26,7 @@ from oneread.transactions import outbox
 from oneread.transactions.change_log import entries_from, last_entry, number_cell, owning_log, row_by_entries
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.deltas import Delta, Number, amounts_by_row, decode_amounts, encode_amounts
+from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.intents import USED, USED_BY_CELLS, ChildRow, Intents, encode_version, read_root
 from oneread.transactions.journal import TOKENS, has_unreadable_tokens, new_commit
@@ -37,7 +38,6 @@ from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_feeds import noted
 from oneread.transactions.row_system import REPAIRED
 from oneread.transactions.sequences import counted, without_unreadable
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.mend import is_droppable, stale_copies, stale_total

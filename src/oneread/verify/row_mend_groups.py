@@ -18,6 +18,7 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Row
 from oneread.transactions import outbox
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.intents import Intents, read_root
 from oneread.transactions.outbox import group_of_root, group_root
 from oneread.transactions.root import BODY, EMITTED, next_version
@@ -30,7 +31,6 @@ from oneread.transactions.row_shown_groups import (
     read_groups,
 )
 from oneread.transactions.row_time import OPERATION
-from oneread.transactions.unit_of_work import Group
 from oneread.verify.keyspace import DAMAGED, shown_of
 from oneread.verify.report import Finding
 from oneread.verify.row_rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits

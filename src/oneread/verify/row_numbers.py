@@ -17,10 +17,10 @@ from oneread.plans.scans import fetch_data, fetch_rows
 from oneread.store.keys import view_part
 from oneread.store.requests import Found, Read
 from oneread.store.rows import VALUE, Row, RowRange, Table, living
+from oneread.transactions.derived_writes import COUNTER_ROWS, CounterRows, Group
 from oneread.transactions.first_rows import FirstRows, values_of
 from oneread.transactions.group_shards import GroupShards, add_up, read_shards
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.unit_of_work import COUNTER_ROWS, CounterRows, Group
 from oneread.verify.keyspace import DAMAGED
 
 LEAST: Final = 16

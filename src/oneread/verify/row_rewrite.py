@@ -15,7 +15,7 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate
 from oneread.store.rows import VALUE, Cell, Row, RowMutation, Table
 from oneread.transactions.copy_cells import COPY_CELL
-from oneread.transactions.intents import Intents, SeenRow, committed_cells, encode_version, put_mark, read_root
+from oneread.transactions.intents import Intents, SeenRow, committed_cells, encode_version, put_marker, read_root
 from oneread.transactions.journal import Committed, new_commit
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root
@@ -41,7 +41,7 @@ class RowRewriter:
     def _swap(self, stored: Row, seen: SeenRow, root: Root, intents: Intents, counts: Row = {}) -> Plan[bool]:  # noqa: B006 - never changed
         """The commit point of a root row as it was `stored`, and what follows; False where another one came first."""
         key, journal, version = seen.key, self._committer.journal, stored.get(VERSION)
-        yield from surely(put_mark(key, root.version))
+        yield from surely(put_marker(key, root.version))
         if not _is_readable(version):
             seen = seen._replace(root=replace(seen.root, version=0), is_damaged=False)
             if version is not None:  # no commit could compare it

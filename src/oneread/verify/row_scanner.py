@@ -17,12 +17,12 @@ from oneread.store.keys import view_part
 from oneread.store.requests import Found
 from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowRange, Table, living
 from oneread.transactions.copy_cells import COPY_CELL, CopyCells
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.intents import HISTORY, has_intents, root_row, unreadable_cells
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.unit_of_work import Group
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.row_numbers import read_numbers
 from oneread.verify.scanner import Scanner

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.transactions import outbox
-from oneread.transactions.intents import JOURNAL, Intents, marked_root, read_root
+from oneread.transactions.intents import JOURNAL, Intents, read_root, root_of_marker
 from oneread.verify.keyspace import DAMAGED
 from oneread.verify.row_scanner import LogicalScanner
 
@@ -24,7 +24,7 @@ def each_intents(scanner: LogicalScanner, take: Callable[[bytes, Intents], None]
     """
 
     def read(found: list[Found]) -> Plan[None]:
-        keys = sorted({marked_root(key) for key, _row in found})
+        keys = sorted({root_of_marker(key) for key, _row in found})
         for key, row in zip(keys, (yield from scanner.read_stored("roots", keys)), strict=True):
             try:
                 intents = read_root(key, row).intents

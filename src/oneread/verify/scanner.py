@@ -16,9 +16,9 @@ from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import FetchBatch, TakeBatch, fetch_checked, scan_all
 from oneread.store.requests import Found, Read
 from oneread.store.rows import VALUE, Row, RowRange, Table
+from oneread.transactions.derived_writes import COUNTER_ROWS, CounterRows, Group
 from oneread.transactions.first_rows import values_of
 from oneread.transactions.root_rows import GroupNumbers, counter_numbers
-from oneread.transactions.unit_of_work import COUNTER_ROWS, CounterRows, Group
 
 BATCH: Final = 100
 """Rows of one request: few, so that most objects of a batch are gone before the garbage collector looks for them."""

@@ -14,7 +14,7 @@ from oneread.plans.effects import Sleep
 from oneread.plans.retry import ATTEMPTS
 from oneread.store.requests import CheckAndMutate, Read, Scan
 from oneread.transactions import journal_recovery
-from oneread.transactions.unit_of_work import CounterRows
+from oneread.transactions.derived_writes import CounterRows
 from oneread.transfer.load import DumpReader, parse_head
 from tests.properties.pages_and_views import (
     PAGES,

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from oneread.store.rows import REMOVED, Cell, RowRange
 from oneread.transactions.intents import (
     FENCED,
+    GOING,
     HISTORY,
     INTENTS,
     JOURNAL,
-    MARK,
     OWN,
     REMEMBERED,
     USED,
@@ -24,8 +24,8 @@ from oneread.transactions.intents import (
     committed_cells,
     fence_cells,
     journal_key,
-    marked_root,
     read_root,
+    root_of_marker,
     root_row,
 )
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root
@@ -94,13 +94,13 @@ def test_the_history_has_the_last_commits():
 
 
 def test_every_change_takes_a_mark_away():
-    marked = {**committed(intents=Intents(7)), MARK: Cell(b"\x01", 7)}
+    marked = {**committed(intents=Intents(7)), GOING: Cell(b"\x01", 7)}
     seen = read_root(KEY, marked)
-    assert seen.marked
+    assert seen.is_going
     for cells in (fence_cells(seen, 8), committed(seen)):
-        assert cells[MARK].value == REMOVED
-        assert not read_root(KEY, {**marked, **cells}).marked
-    assert MARK not in fence_cells(SeenRow(KEY), 8)
+        assert cells[GOING].value == REMOVED
+        assert not read_root(KEY, {**marked, **cells}).is_going
+    assert GOING not in fence_cells(SeenRow(KEY), 8)
 
 
 @pytest.mark.parametrize("column", [INTENTS, HISTORY, USED])
@@ -146,7 +146,7 @@ def test_a_root_row_keeps_its_sequences():
 def test_a_marker_is_in_the_journal_and_names_its_row():
     key = journal_key(KEY, 1_700_000_000_000)
     assert JOURNAL.start < key < JOURNAL.stop
-    assert marked_root(key) == KEY
+    assert root_of_marker(key) == KEY
 
 
 def test_markers_of_one_minute_are_one_row_and_of_two_are_in_order():

@@ -26,7 +26,7 @@ from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation, RowRange
 from oneread.transactions import holds, journal_recovery, outbox, pipeline
 from oneread.transactions.copy_cells import NO_CELLS
-from oneread.transactions.intents import INTENTS, JOURNAL, MARK, read_root
+from oneread.transactions.intents import GOING, INTENTS, JOURNAL, read_root
 from oneread.transactions.journal import KEPT_TOKENS, MOST_TOKENS, OLD_TOKEN, tokens_of
 from oneread.transactions.outbox import SET_ASIDE, TASKS
 from oneread.transactions.root import BODY, VERSION
@@ -476,8 +476,8 @@ def test_a_delete_that_is_refused_leaves_no_mark(workshop):
     with pytest.raises(StillReferenced):
         workshop.delete(Maker, 1)
     (row,) = workshop.engine.answer(Read("roots", [workshop.seen(Maker, 1).key], "dm"))
-    assert row[MARK].value == REMOVED
-    assert not workshop.seen(Maker, 1).marked
+    assert row[GOING].value == REMOVED
+    assert not workshop.seen(Maker, 1).is_going
 
 
 def test_a_delete_goes_through_all_holds(workshop, monkeypatch):
@@ -502,9 +502,9 @@ def test_a_mark_whose_delete_died_is_taken_away_by_who_refers(workshop):
     with pytest.raises(Unavailable):
         workshop.delete(Maker, 2)
     workshop.fail = None
-    assert workshop.seen(Maker, 2).marked
+    assert workshop.seen(Maker, 2).is_going
     workshop.save(Thing(number=2, maker=MadeBy.of(2)))
-    assert not workshop.seen(Maker, 2).marked
+    assert not workshop.seen(Maker, 2).is_going
 
 
 def test_a_unique_value_is_taken_over_from_who_gave_it_up_or_never_got_it(workshop):

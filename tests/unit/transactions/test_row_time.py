@@ -143,7 +143,7 @@ def test_totals_that_took_too_long_to_show_are_left_to_recovery(schema):
     store = timed(schema)
     store.save(Song(number=1))
     committer = store.operations.committer
-    committer.totals.apply = lambda done, _changes: committer.copies.apply(*done)
+    committer.totals.apply_and_show = lambda done, _changes: committer.copies.apply_and_follow(*done)
     store.save(play(1))
     assert store.rows("system", GROUP_TASKS)
     slow(store, is_commit)

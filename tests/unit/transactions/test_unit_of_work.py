@@ -13,7 +13,8 @@ from oneread.store.requests import Read, Scan
 from oneread.store.rows import VALUE, Cell, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts
-from oneread.transactions.unit_of_work import DerivedWrites, UnitOfWork
+from oneread.transactions.derived_writes import DerivedWrites
+from oneread.transactions.unit_of_work import UnitOfWork
 
 
 @pytest.fixture

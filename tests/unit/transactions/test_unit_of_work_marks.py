@@ -15,7 +15,8 @@ from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, VALUE, Cell, EntityRow, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.unit_of_work import DerivedWrites, UnitOfWork
+from oneread.transactions.derived_writes import DerivedWrites
+from oneread.transactions.unit_of_work import UnitOfWork
 
 KEYS = st.sampled_from([b"k", b"l", b"m"])
 OWNERS = st.sampled_from([b"one", b"two"])

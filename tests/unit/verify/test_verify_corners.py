@@ -13,10 +13,10 @@ from oneread.plans.progress import no_progress
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import VALUE, Cell, RowRange
 from oneread.transactions.deltas import encode_amounts
+from oneread.transactions.derived_writes import Group
 from oneread.transactions.first_rows import FirstRows
 from oneread.transactions.outbox import BACK_REFERENCES
 from oneread.transactions.root import EMITTED, VERSION
-from oneread.transactions.unit_of_work import Group
 from oneread.verify.digest_pass import Digests, residue
 from oneread.verify.scanner import BATCH, Scanner
 from tests.simulation.schema import (
