@@ -74,8 +74,9 @@ class CopyFollower:
         Raises:
             Conflict: others come first all the time, or the group is not as it was in the basis.
         """
-        group, attempt = self._pipeline.group(request.changes[0]), partial(self._pipeline.attempt, request)
-        return self._pipeline.win(attempt, group, partial(self._catch_up, request))
+        first, attempt = request.changes[0], partial(self._pipeline.attempt, request)
+        named = first.key if first.sequence is None else first.sequence.root
+        return self._pipeline.win(attempt, named, partial(self._catch_up, request))
 
     def _catch_up(self, request: CommitRequest, left: Unfollowed) -> Plan[None]:
         """Lets entities follow the sources that their new back-references leave."""
