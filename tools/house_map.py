@@ -23,10 +23,10 @@ ROW = re.compile(r"^\| `(?P<room>\w+)` \|.*\| (?P<modules>[\d,]+) \| (?P<lines>[
 HEAD = """\
 # The house on one page
 
-The rooms of `src/oneread` and what they import, drawn by `python -m tools.house_map`; `make format` does so too, and a
-test compares. An arrow is left out where a longer way leads to the same room. Generated code is not counted; numbers
-are rounded, and stay until they are off by a twentieth. [Architecture](architecture.md) says what follows from the
-layers, and walks through the rooms. Where the graph is not drawn, the table says the same.
+The rooms of `src/oneread`, their lines and what they import, drawn by `python -m tools.house_map`; `make format` does
+so too, and a test compares. An arrow is left out where a longer way leads to the same room. Generated code is not
+counted; numbers are rounded, and stay until they are off by a twentieth. [Architecture](architecture.md) says what
+follows from the layers, and walks through the rooms.
 
 """
 
@@ -116,18 +116,19 @@ def kept(now: int, shown: int, nearest: int = 1) -> int:
 
 def drawn(rooms: Mapping[str, Room], shown: Sizes) -> str:
     """The page; numbers that are nearly those shown stay."""
-    graph, table = (
-        ["```mermaid", "graph TD"],
-        ["| room | what it is for | modules | lines | imported by |", "|---|---|---:|---:|---|"],
-    )
+    table = ["| room | what it is for | modules | lines | imported by |", "|---|---|---:|---:|---|"]
+    graph: list[str] = []
+    below: dict[str, list[str]] = {name: [] for name in rooms}
+    for name, other in arrows(rooms):
+        below[name].append(other)
+    width = max(map(len, rooms))
     for name, room in rooms.items():
         former = shown.get(name, (0, 0))
         modules, lines = kept(room.modules, former[0]), kept(room.lines, former[1], 100)
-        graph.append(f'    {name}["{name}<br>{lines:,} lines"]')
+        graph.append(f"{name:<{width}} {lines:>6,}  {'-> ' + ', '.join(below[name]) if below[name] else ''}".rstrip())
         users = ", ".join(f"`{each}`" for each, other in rooms.items() if name in other.imports)
         table.append(f"| `{name}` | {room.purpose} | {modules:,} | {lines:,} | {users or '-'} |")
-    graph += [f"    {name} --> {other}" for name, other in arrows(rooms)]
-    return HEAD + "\n".join([*graph, "```", "", *table]) + "\n"
+    return HEAD + "\n".join(["```text", *graph, "```", "", *table]) + "\n"
 
 
 def main(given: Sequence[str] | None = None) -> int:
