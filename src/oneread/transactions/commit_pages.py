@@ -221,10 +221,12 @@ class CommitPages:
         self, parts: Sequence[Sequence[tuple[int, Change]]], done: BatchDone
     ) -> Plan[list[tuple[int, Change]]]:
         """Commits parts of different groups; returns the changes of those that were refused, in order."""
-        tries = [self._try_group([change for _place, change in each]) for each in parts]
+        requests = [CommitRequest([change for _place, change in each]) for each in parts]
+        tries = [self._try_group(each) for each in requests]
         outcomes = yield from Together(tries)
         committed = [each for each in outcomes if isinstance(each, Committed)]
         changes = [change for each in parts for _place, change in each]
+        done.tasks.extend(task for each in requests for task in each.tasks)
         done.tasks.extend((yield from self._completion.complete(_with_own_shards(committed), changes)))
         for each in outcomes:
             if isinstance(each, OnereadError) and not is_refusal(each):
@@ -232,12 +234,10 @@ class CommitPages:
         left = [each for each, outcome in zip(parts, outcomes, strict=True) if isinstance(outcome, OnereadError)]
         return sorted((each for part in left for each in part), key=lambda each: each[0])
 
-    def _try_group(self, changes: Sequence[Change]) -> Plan[Committed | OnereadError | None]:
+    def _try_group(self, request: CommitRequest) -> Plan[Committed | OnereadError | None]:
         """The commit of changes of one group, which is not applied yet; or why there is none."""
         try:
-            return (
-                yield from in_time(self._copies.commit_group(CommitRequest(changes)), self._journal.clock, OPERATION)
-            )
+            return (yield from in_time(self._copies.commit_group(request), self._journal.clock, OPERATION))
         except OnereadError as error:
             return error
 
