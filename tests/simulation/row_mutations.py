@@ -156,7 +156,7 @@ def whatever_replaced_the_row_was_this_commit(patch):
 
 
 def the_next_commit_overwrites_intents(patch):
-    edit(patch, Pipeline, "_begin", ("if seen.intents is not None:", "if False:"))
+    edit(patch, Pipeline, "_without_intents", ("if seen.intents is not None:", "if False:"))
 
 
 def intents_are_cleared_at_any_version(patch):

@@ -8,7 +8,7 @@ another commit of it comes first - is done alone. See rule 14 of the commit prot
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
@@ -229,12 +229,11 @@ class CopyFollower:
         gone: list[RowMutation] = []
         for key, stored in zip(keys, rows, strict=True):
             try:
-                draft = self._draft_of(source, key, stored, now)
-                seen = draft.seen
-                recorded = self._pipeline.recorded.pointers(key, seen.root)
+                draft, recorded = self._draft_of(source, key, stored, now)
             except (OnereadError, Alone):  # alone, an error is raised
                 page.leave(key)
                 continue
+            seen = draft.seen
             living = [place for place in page.places[key] if place in recorded]
             if living:
                 holders.append((living[0], draft))
@@ -247,15 +246,18 @@ class CopyFollower:
             yield from Mutate("views", gone)
         return holders
 
-    def _draft_of(self, source: bytes, key: bytes, stored: Row | None, now: int) -> PageDraft:
-        """A holder that is to follow. Raises Alone for one that lacks back-references, or shows groups."""
+    def _draft_of(self, source: bytes, key: bytes, stored: Row | None, now: int) -> tuple[PageDraft, Collection[bytes]]:
+        """A holder that is to follow, and its back-references and holds.
+
+        Raises Alone for one that lacks some, or shows groups.
+        """
         change = self._views.followers.of_source(source, key)
         draft = page_drafts.draft_of(self._pipeline, change, stored, now)
         root = draft.seen.root
         recorded = self._pipeline.recorded.pointers(key, root)
         if draft.row is None or change.groups(root) or any(each not in recorded for each in change.pointers(root)):
             raise Alone
-        return draft
+        return draft, recorded
 
     # One holder alone.
 

@@ -25,7 +25,7 @@ from oneread.transactions.intents import (
     root_row,
 )
 from oneread.transactions.known_commits import KnownCommit
-from oneread.transactions.root import NO_ROOT, VERSION, Root, encode_root, next_version
+from oneread.transactions.root import NO_ROOT, VERSION, Root, encode_root, next_version, root_at
 from oneread.transactions.row_shown_groups import RowsAndGroups
 from oneread.transactions.sequences import counted, keep_sequences, last_number
 
@@ -163,8 +163,7 @@ class GroupDraft:
 
     def write_again(self, key: bytes) -> None:
         """Decides to commit an entity as it is: it ends attempts that have taken other values of its sources."""
-        held = self.made[key]
-        root = Root(self.version, held.body, held.emitted, held.own)
+        root = root_at(self.made[key], self.version)
         self._note(key, Decision(root), root)
 
     def _note(self, key: bytes, decision: Decision, root: Root) -> None:
@@ -202,7 +201,7 @@ class GroupDraft:
     def close(self) -> Root:
         """What the root's row holds after this commit, which raises its version, whichever rows of the group change."""
         key, held = self.seen.key, self.made[self.seen.key]
-        root = held if held.version == self.version else Root(self.version, held.body, held.emitted, held.own)
+        root = held if held.version == self.version else root_at(held, self.version)
         row = self.rows[key]
         if row is not None:
             self.rows[key] = row | {VERSION: Cell(encode_version(self.version), self.version)}

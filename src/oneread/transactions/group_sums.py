@@ -9,7 +9,7 @@ from oneread.store.rows import VALUE, Cell, Row, later
 from oneread.transactions.deltas import Delta, Number
 from oneread.transactions.derived_writes import DerivedWrites, Group, GroupIndexes
 from oneread.transactions.first_rows import FirstRows, values_of
-from oneread.transactions.overlay import OverlayRows, merged
+from oneread.transactions.overlay import OverlayRows, with_changes
 from oneread.transactions.root_rows import GroupNumbers
 
 
@@ -111,7 +111,7 @@ class GroupSums:
             own = rows.changed_in("views", within, places)
             stored = rows.store.scan("views", within, most + len(own), families="dm")
             before.append(values_of(stored[:most]))
-            after.append(values_of(merged(stored, own)[:most]))
+            after.append(values_of(with_changes(stored, own)[:most]))
         return tuple(before), tuple(after)
 
     def _check_indexed(self, rows: OverlayRows, key: bytes, refused: dict[bytes, Exception]) -> None:

@@ -238,13 +238,19 @@ def read_root(key: bytes, row: Row | None) -> SeenRow:
             [] if history is None else _decode_history(history),
             read_used(row, USED) | read_used(row, USED_BY_CELLS),
             _living(row, GOING) is not None,
-            VERSION in row and not (len(row[VERSION].value) == _VERSION_BYTES and root.version),
+            VERSION in row and not has_version(row),
         )
     except UNDECODABLE:
         unreadable = unreadable_cells(row)
     if INTENTS in unreadable:
         _log.error("what a commit was still to write cannot be read; run `oneread repair` (key=%s)", key.hex())
     return read_root(key, {column: cell for column, cell in row.items() if column not in unreadable})
+
+
+def has_version(row: Row) -> bool:
+    """Whether a row has a version that commits can compare."""
+    version = row.get(VERSION)
+    return version is not None and len(version.value) == _VERSION_BYTES and any(version.value)
 
 
 def has_intents(row: Row) -> bool:

@@ -16,7 +16,7 @@ _ABSENT: Final = object()
 """What the log keeps of a key that a mapping did not have."""
 
 
-def merged(stored: list[Found], changed: dict[bytes, Row | None]) -> list[Found]:
+def with_changes(stored: list[Found], changed: dict[bytes, Row | None]) -> list[Found]:
     """Rows of a scan as they are with changes to its range."""
     if not changed:
         return stored
@@ -231,7 +231,7 @@ class OverlayRows:
         """
         changed = self.changed_in(table, within, places)
         stored = self.store.scan(table, within, limit + len(changed), families="dm")
-        return merged(stored, changed)[:limit]
+        return with_changes(stored, changed)[:limit]
 
     def changed_in(self, table: Table, within: RowRange, places: Sequence[bytes] | None) -> dict[bytes, Row | None]:
         """This unit's changes in a range."""

@@ -18,7 +18,7 @@ from oneread.transactions.drafts import Ready, was_made
 from oneread.transactions.intents import SeenRow, read_root, root_row
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.pipeline import Pipeline
-from oneread.transactions.root import Root, next_version
+from oneread.transactions.root import next_version, root_at
 from oneread.transactions.row_pointers import taken_by
 from oneread.transactions.row_shown_groups import RowsAndGroups, read_groups
 
@@ -101,6 +101,6 @@ def decide(pipeline: Pipeline, draft: PageDraft, follows: bytes | None = None) -
         if follows is None:
             return None
         # As it is: what was decided on the source's earlier values must not be committed.
-        decision = Decision(Root(draft.version, seen.root.body, seen.root.emitted, seen.root.own))
+        decision = Decision(root_at(seen.root, draft.version))
     used = taken.used(seen, decision.root, rows, taken_by([change], follows))
     return Ready(seen, decision, used, (), {}, known=None if follows else change.known)

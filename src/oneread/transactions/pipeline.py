@@ -9,6 +9,7 @@ round of requests that run at the same time. See rules 1-4, 14, 19 and G1 to G3 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -131,11 +132,8 @@ class Pipeline:
         """A group with nothing changed, at a version whose intents are applied."""
         while True:
             (found,) = yield from Read("roots", [group], "dm")
-            row = self.laid(group, found)
-            seen = read_root(group, row)
-            if seen.intents is None:
-                return GroupDraft(seen, row, clock)
-            yield from self.journal.finish(seen)
+            with suppress(Finished):
+                return GroupDraft(*(yield from self._without_intents(group, found)), clock)
 
     def attempt(self, request: CommitRequest) -> Plan[Committed | None]:
         """One attempt to commit changes of one entity group; None where nothing is to be done.
@@ -180,11 +178,7 @@ class Pipeline:
         if pointers:
             first.append(put_pointers(pointers, now))
         found = yield from Together([surely(each) for each in first])
-        row = self.laid(group, found[0][0])
-        seen = read_root(group, row)
-        if seen.intents is not None:
-            yield from self.journal.finish(seen)
-            raise Finished
+        seen, row = yield from self._without_intents(group, found[0][0])
         if basis is not None and seen.version != _version_of(basis, group):
             raise self.changed_meanwhile(group)
         draft = GroupDraft(seen, row, now)
@@ -194,6 +188,10 @@ class Pipeline:
     def read_whole(self, key: bytes) -> Plan[tuple[SeenRow, Row | None]]:
         """A root row without intents. Raises Finished where it had some."""
         (found,) = yield from surely(Read("roots", [key], "dm"))
+        return (yield from self._without_intents(key, found))
+
+    def _without_intents(self, key: bytes, found: Row | None) -> Plan[tuple[SeenRow, Row | None]]:
+        """A root row that was read. Raises Finished where it had intents, which are applied then."""
         row = self.laid(key, found)
         seen = read_root(key, row)
         if seen.intents is not None:

@@ -51,6 +51,11 @@ encode_root: Final = cells_of_entity
 """The cells of a root row."""
 
 
+def root_at(root: Root, version: int) -> Root:
+    """A root row at another version, with everything else as it is."""
+    return Root(version, root.body, root.emitted, root.own)
+
+
 def next_version(now: int, seen: int, key: bytes = b"") -> int:
     """The version of the commit of a root row that follows `seen`: v' = max(now, v + 1), milliseconds (rule 1).
 

@@ -169,11 +169,12 @@ def _buffered(run: Callable[[CountedStore], T], store: CountedStore, swaps: Sequ
 
 def _write(rows: _BufferedRows) -> Plan[bool]:
     """Writes the one row that a function changed, if it changed one; False where that was changed meanwhile."""
-    for place, row in rows.written.items():
-        table, key = place
-        seen = rows.seen[place] if place in rows.seen else (yield from Read(table, [key], "dm"))[0]
-        return (yield from _replace(table, key, seen, row))
-    return True
+    if not rows.written:
+        return True
+    ((place, row),) = rows.written.items()
+    table, key = place
+    seen = rows.seen[place] if place in rows.seen else (yield from Read(table, [key], "dm"))[0]
+    return (yield from _replace(table, key, seen, row))
 
 
 def _replace(table: Table, key: bytes, seen: Row | None, wanted: Row | None) -> Plan[bool]:

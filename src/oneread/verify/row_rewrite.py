@@ -8,25 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from oneread.derivations.catalog import Catalog
 from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate
 from oneread.store.rows import VALUE, Cell, Row, RowMutation, Table
 from oneread.transactions.copy_cells import COPY_CELL
-from oneread.transactions.intents import Intents, SeenRow, committed_cells, encode_version, put_marker, read_root
+from oneread.transactions.intents import (
+    Intents,
+    SeenRow,
+    committed_cells,
+    encode_version,
+    has_version,
+    put_marker,
+    read_root,
+)
 from oneread.transactions.journal import Committed, new_commit
 from oneread.transactions.lost_answers import surely
-from oneread.transactions.root import BODY, EMITTED, VERSION, Root
+from oneread.transactions.root import BODY, EMITTED, VERSION, Root, root_at
 from oneread.transactions.row_commits import RowCommitter
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.row_scanner import LogicalScanner
 
 ATTEMPTS: Final = 10
 """Times that a root row is committed again while others commit it."""
-
-_VERSION_BYTES: Final = 8
 
 
 class RowRewriter:
@@ -40,12 +44,12 @@ class RowRewriter:
 
     def _swap(self, stored: Row, seen: SeenRow, root: Root, intents: Intents, counts: Row = {}) -> Plan[bool]:  # noqa: B006 - never changed
         """The commit point of a root row as it was `stored`, and what follows; False where another one came first."""
-        key, journal, version = seen.key, self._committer.journal, stored.get(VERSION)
+        key, journal = seen.key, self._committer.journal
         yield from surely(put_marker(key, root.version))
-        if not _is_readable(version):
-            seen = seen._replace(root=replace(seen.root, version=0), is_damaged=False)
-            if version is not None:  # no commit could compare it
-                yield from Mutate("roots", [RowMutation(key, deletes={VERSION: version.stamp})])
+        if not has_version(stored):
+            seen = seen._replace(root=root_at(seen.root, 0), is_damaged=False)
+            if VERSION in stored:  # no commit could compare it
+                yield from Mutate("roots", [RowMutation(key, deletes={VERSION: stored[VERSION].stamp})])
         commit = yield from new_commit()
         cells = committed_cells(seen, root, intents, seen.used, commit) | counts
         if not (yield from journal.swap_root(seen, cells, commit)):
@@ -77,16 +81,10 @@ def written_by_commits(row: Row | None) -> list[Cell]:
 
 def seen_row(key: bytes, row: Row) -> SeenRow:
     """A root row as commits read it; what cannot be read counts as absent."""
-    version = row.get(VERSION)
-    if not _is_readable(version):
+    if not has_version(row):
         stamp = max([0, *(cell.stamp for cell in written_by_commits(row))])
         row = {**row, VERSION: Cell(encode_version(stamp), stamp)}
     try:
         return read_root(key, row)
     except DAMAGED:
         return read_root(key, {column: cell for column, cell in row.items() if column in (VERSION, BODY, EMITTED)})
-
-
-def _is_readable(version: Cell | None) -> bool:
-    """Whether a row has a version that commits can compare."""
-    return version is not None and len(version.value) == _VERSION_BYTES and any(version.value)
