@@ -54,7 +54,7 @@ def pages_show_documents(patch):
 
 
 def get_shows_documents(patch):
-    edit(patch, Operations, "_entity", ("self.cells.lay(key, row)[BODY]", "row[BODY]"))
+    edit(patch, Operations, "_entity", ("self.parts.cells.lay(key, row)[BODY]", "row[BODY]"))
 
 
 def dumps_have_documents(patch):

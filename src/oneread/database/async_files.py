@@ -59,7 +59,7 @@ class AsyncFileVerbs:
         """
         for model in models:
             self.operations.kind(model)
-        work = Dump(self.operations.catalog, models, write, progress, self.operations.cells)
+        work = Dump(self.operations.catalog, models, write, progress, self.operations.parts.cells)
         return await self._run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
 
     async def dump_csv(
@@ -85,7 +85,7 @@ class AsyncFileVerbs:
             SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         self.operations.kind(model)
-        work = CsvDump(self.operations.catalog, model, write, progress, self.operations.cells)
+        work = CsvDump(self.operations.catalog, model, write, progress, self.operations.parts.cells)
         return await self._run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
 
     async def backup(self, target: str, *, compact: bool = False, progress: Reporter = no_progress) -> int:

@@ -56,7 +56,7 @@ def fresh_page(operations: Operations, bound: BoundQuery, fresh: Freshness, trac
         tasks = fresh.tasks
         for prefix in {branch.member: None for branch in bound.branches}:
             member = prefix[len(of.prefix) :]
-            yield from operations.own_writes.include(feed.entries, member, tasks, query.limit)
+            yield from operations.parts.own_writes.include(feed.entries, member, tasks, query.limit)
     groups = None if operations.spans_rows else feed.groups
     seconds = (yield from lag_of_feed(feed.parts, groups)) if fresh.lag else None
     found = yield from bound_page(bound, trace)

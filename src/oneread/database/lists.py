@@ -135,14 +135,14 @@ def listed(operations: Operations, cls: Any) -> Listed:
         if isinstance(view, AggregateView):
             return found._replace(is_shown=_has_value, groups=SpreadGroups(view.shards, view.group_row))
         if isinstance(view, FeedView):
-            merged = operations.group_reader(view)
+            merged = operations.parts.group_reader(view)
             return found._replace(
                 decoder=None, is_shown=is_entry, merged=merged, entry=entry if merged is None else None
             )
         return found
     if cls in catalog.kinds:
         found = _named(catalog, _entities(catalog, cls))
-        return found if operations.spans_rows else found._replace(entry=partial(_lay, operations.cells))
+        return found if operations.spans_rows else found._replace(entry=partial(_lay, operations.parts.cells))
     raise UsageError("not a model or view of the schema", given=cls)
 
 

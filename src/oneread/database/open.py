@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from msgspec import structs
 
 from oneread.database.operations import Operations
+from oneread.database.store_parts import native_parts
 from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.schema_rows import fence, stored_schema
 from oneread.errors import SchemaMismatch
@@ -87,12 +88,15 @@ def opened(
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
     if by_row is None:
         known = Fence(catalog, fitting.version, fence(stored), building)
+        parts = native_parts(catalog, known, schema.inline, portable=schema.portable)
     else:
-        from oneread.evolution.leased_fence import LeasedFence  # noqa: PLC0415 - only stores of one row need it
+        from oneread.database.row_parts import row_parts  # noqa: PLC0415 - only stores of one row need it
+        from oneread.evolution.leased_fence import LeasedFence  # noqa: PLC0415 - as above
 
         known = LeasedFence(catalog, fitting.version, fence(stored), building, read_at)
         known.clock = by_row.journal.clock
-    return Operations(catalog, known, schema, spans_rows=by_row is None, grace=grace)
+        parts = row_parts(catalog, known, schema.inline, grace)
+    return Operations(catalog, known, schema, parts, grace)
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:

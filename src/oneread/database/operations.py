@@ -16,8 +16,8 @@ from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
-from oneread.database.patches import may_repeat, patching, values_of
-from oneread.database.store_parts import native_parts
+from oneread.database.patches import patching, values_of
+from oneread.database.store_parts import StoreParts
 from oneread.database.unfinished_commits import oldest_commit
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
@@ -48,13 +48,11 @@ from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
 from oneread.transactions.intents import own_version, pending_key
-from oneread.transactions.jobs import JobRunner, PeriodicJob
-from oneread.transactions.native import NativeCommitter
+from oneread.transactions.jobs import JobRunner
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import Draining, TaskStepResult
-from oneread.transfer.bulk import Batches, BatchOptions, NativeBatches
-from oneread.transfer.single_bulk import SingleBatches
+from oneread.transfer.bulk import Batches, BatchOptions
 
 R = TypeVar("R")
 
@@ -82,46 +80,32 @@ class WorkerMeter(Protocol):
 class Operations:
     """The verbs of one open database.
 
-    `committer` commits, `outbox` does the tasks that commits leave, `jobs` what comes again and again; `counters` and
-    `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
-    `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter`
-    records how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and
-    watched, by its class. `group_reader` makes what merges large groups of a feed; `cells` lays copied values over
-    documents; `apply_later` lets writes return at their commit point, where what follows is not part of it;
-    `recoverer` says which program looks for what others left, where that is one of them. `inline`
-    is the schema's; `spans_rows` says what the store can do; with `portable` a transaction is of one entity group.
-    `new_overlay` begins one. `grace` is how long removed rows stay on a store that changes one row at a time, in
-    seconds, None for good.
+    `parts` are what differs by the kind of store; `committer` commits, `outbox` does the tasks that commits leave, and
+    `copies` gives the values of counters to the entities that show them; `apply_later` lets writes return at their
+    commit point, where what follows is not part of it. `jobs` does what comes again and again; `counters` and
+    `cache_counters` are those of the store. `marking` marks what members have seen of feeds. `meter` records how the
+    worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched, by its class.
+    `inline` is the schema's; with `portable` a transaction is of one entity group. `grace` is how long removed rows
+    stay on a store that changes one row at a time, in seconds, None for good.
     """
 
     def __init__(
-        self, catalog: Catalog, fence: Fence, schema: Schema, *, spans_rows: bool = True, grace: int | None = GRACE
+        self, catalog: Catalog, fence: Fence, schema: Schema, parts: StoreParts, grace: int | None = GRACE
     ) -> None:
-        self.spans_rows = spans_rows
+        self.parts = parts
         self.grace = grace
         self.catalog = catalog
         self.fence = fence
         self.inline = schema.inline
-        self.portable = schema.portable or not spans_rows
+        self.portable = parts.portable
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
-        if spans_rows:
-            parts = native_parts(catalog, fence, self.inline, portable=schema.portable)
-        else:
-            from oneread.database.row_parts import row_parts  # noqa: PLC0415 - only stores of one row need it
-
-            parts = row_parts(catalog, fence, self.inline, grace)
-        self.committer, self.outbox, self.new_overlay = parts.committer, parts.outbox, parts.new_overlay
-        self.own_writes, self.cells, self.apply_later = parts.own_writes, parts.cells, parts.apply_later
+        self.committer, self.outbox, self.copies = parts.committer, parts.outbox, parts.copies
+        self.apply_later = parts.apply_later
         self.counters = CounterPlans(parts.counters, parts.counter_sweeper, schema.counters, catalog.counters.groups)
         self.cache_counters = CacheFirstPlans(parts.cache_counters, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
-        jobs: list[PeriodicJob] = [self.counters.sweeper, self.sweeper]
-        if parts.begin_purge is not None and grace is not None:
-            jobs.append(BackgroundSweeper(parts.begin_purge, name="purge", pause=grace / 4))
-        self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
-        self.copies, self.recoverer = parts.copies, parts.recoverer
-        self.group_reader = parts.group_reader
+        self.jobs = JobRunner(self.committer, [self.counters.sweeper, self.sweeper, *parts.jobs], self.outbox.leases)
         self.marking = Marking(catalog, fence, self.find, self.commit, parts.group_reader)
         self.meter: WorkerMeter | None = None
         # Values for references without a default that are left out, by name.
@@ -129,6 +113,11 @@ class Operations:
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
             for cls, entity_type in catalog.entity_types.items()
         }
+
+    @property
+    def spans_rows(self) -> bool:
+        """Whether one commit may change several entities."""
+        return self.parts.commits_together
 
     def commit(
         self,
@@ -148,7 +137,7 @@ class Operations:
 
     def _begin_expiry_sweep(self, batch: int = BATCH, limit: int | None = None) -> ExpirySweep:
         sweep = ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
-        sweep.is_together = self.spans_rows
+        sweep.is_together = self.parts.commits_together
         return sweep
 
     def _begin_background_sweep(self) -> SweepSteps | None:
@@ -174,10 +163,7 @@ class Operations:
 
     def batches(self, options: BatchOptions) -> Batches:
         """What gathers the changes of a bulk writer and commits them."""
-        committer = self.committer
-        if isinstance(committer, NativeCommitter):
-            return NativeBatches(self.changing, committer, options)
-        return SingleBatches(self.changing, committer, options, may_repeat)
+        return self.parts.new_batches(self.changing, options)
 
     def changing(self, wanted: tuple[Any, ...]) -> Plan[Change]:
         """The change that a bulk writer commits."""
@@ -347,7 +333,7 @@ class Operations:
         if row is None or BODY not in row:
             return None, 0
         try:
-            entity = self.catalog.layouts_at(key).decode(self.cells.lay(key, row)[BODY].value)
+            entity = self.catalog.layouts_at(key).decode(self.parts.cells.lay(key, row)[BODY].value)
         except Corrupt as error:
             self.catalog.name_damaged(error, "roots", key)
             raise
@@ -407,18 +393,13 @@ class Operations:
 
     def look(self) -> Plan[bool]:
         """`refresh`; and whether this program's worker is to look for what others left: see `Recoverer`."""
-        looks = True
-        if self.recoverer is None:
-            yield from self.fence.refresh()
-        else:
-            looks = yield from self.recoverer.look()
+        looks = yield from self.parts.recoverer.look()
         self._drop_retired()
         return looks
 
     def share_tasks(self) -> None:
         """Lets this program's worker look for tasks of others whether or not another one does."""
-        if self.recoverer is not None:
-            self.recoverer.is_helper = True
+        self.parts.recoverer.is_helper = True
 
     def _drop_retired(self) -> None:
         if self.fence.retired:
@@ -442,8 +423,7 @@ class Operations:
         """Gives up the work that this program has begun, so that others continue with it at once."""
         yield from self.outbox.free()
         yield from self.jobs.free()
-        if self.recoverer is not None:
-            yield from self.recoverer.free()
+        yield from self.parts.recoverer.free()
 
 
 def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -11,7 +11,9 @@ from oneread.counters.cache_committer import CacheFirstCommitter
 from oneread.counters.row_copying import RowCounterCopier, show_counter
 from oneread.counters.row_counters import RowCounters
 from oneread.counters.row_sweep import RowTokenSweeper
+from oneread.database.expiry_sweep import BackgroundSweeper
 from oneread.database.group_overlay import GroupOverlay
+from oneread.database.patches import may_repeat
 from oneread.database.purge import Purge
 from oneread.database.recoverer import Recoverer
 from oneread.database.store_parts import StoreParts
@@ -25,10 +27,13 @@ from oneread.feeds.row_following import row_feeds_of
 from oneread.feeds.row_merging import row_group_reader
 from oneread.store.limits import ROW_HOLDERS
 from oneread.transactions.group_shards import GroupShards
+from oneread.transactions.jobs import PeriodicJob
 from oneread.transactions.journal import Journal
 from oneread.transactions.pipeline import DeclaredViews
 from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
+from oneread.transfer.bulk import Batches, BatchOptions, MakeChange
+from oneread.transfer.single_bulk import SingleBatches
 
 
 def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int | None) -> StoreParts:
@@ -52,7 +57,13 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int | None) ->
     )
     committer = RowCommitter(journal, views)
     tasks = RowTaskRunner(committer, standing=fence.standing, writes_alone=fence.writes_alone)
+
+    def new_batches(make: MakeChange, options: BatchOptions) -> Batches:
+        return SingleBatches(make, committer, options, may_repeat)
+
     return StoreParts(
+        commits_together=False,
+        portable=True,
         committer=committer,
         outbox=tasks,
         new_overlay=partial(GroupOverlay, committer),
@@ -61,9 +72,16 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int | None) ->
         counter_sweeper=RowTokenSweeper(),
         cache_counters=CacheFirstCommitter(committer),
         copies=RowCounterCopier(committer, catalog.counters),
+        new_batches=new_batches,
         cells=cells,
-        begin_purge=None if grace is None else partial(Purge, catalog, RecordedPointers(), grace),
+        jobs=[] if grace is None else [_purge_job(catalog, grace)],
         apply_later=committer.completion.apply_later,
         group_reader=row_group_reader,
         recoverer=Recoverer(committer, fence, tasks.leases),
     )
+
+
+def _purge_job(catalog: Catalog, grace: int) -> PeriodicJob:
+    """What removes, now and then, the rows that were removed longer ago than the grace."""
+    begin = partial(Purge, catalog, RecordedPointers(), grace)
+    return BackgroundSweeper(begin, name="purge", pause=grace / 4)

@@ -17,17 +17,17 @@ from oneread.verify.verify import Verification, VerifyOptions
 
 def verify_rows(operations: Operations, options: VerifyOptions, report: Report | None = None) -> Plan[Verification]:
     """One verification."""
-    return RowVerifier(operations.catalog, operations.cells, options, report).plan()
+    return RowVerifier(operations.catalog, operations.parts.cells, options, report).plan()
 
 
 def repair_rows(operations: Operations, options: VerifyOptions) -> Plan[Repaired]:
     """One repair."""
-    return RowRepairer(operations.catalog, operations.cells, _committer(operations), options).plan()
+    return RowRepairer(operations.catalog, operations.parts.cells, _committer(operations), options).plan()
 
 
 def drop_faults(operations: Operations, faults: Sequence[Fault]) -> Plan[tuple[Fault, ...]]:
     """Removes what cannot be mended."""
-    return drop_rows(operations.catalog, operations.cells, _committer(operations), faults)
+    return drop_rows(operations.catalog, operations.parts.cells, _committer(operations), faults)
 
 
 def _committer(operations: Operations) -> RowCommitter:

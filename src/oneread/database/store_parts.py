@@ -6,15 +6,14 @@ changes one row at a time is opened.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from oneread.counters.cache_committer import CacheFirstCommitter
 from oneread.counters.committer import CounterCommitter, NativeCounters
 from oneread.counters.copying import CounterCopier, NativeCopier
 from oneread.counters.sweep import TokenSweeper
-from oneread.database.expiry_sweep import SweepSteps
 from oneread.database.overlays import NewOverlay, SpanningOverlay
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
@@ -23,6 +22,7 @@ from oneread.feeds.feed_view import FeedView
 from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
 from oneread.feeds.merging import LargeGroupReader, large_group_reader
 from oneread.feeds.own_writes import OwnWrites
+from oneread.plans.plan import Plan
 from oneread.transactions.commit import BatchCommitter
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.jobs import PeriodicJob
@@ -30,15 +30,41 @@ from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW
 from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner
 from oneread.transactions.unit_of_work import UnitOfWork
+from oneread.transfer.bulk import Batches, BatchOptions, MakeChange, NativeBatches
 
 if TYPE_CHECKING:
-    from oneread.database.recoverer import Recoverer
     from oneread.feeds.row_following import RowFeeds
+
+NewBatches: TypeAlias = Callable[[MakeChange, BatchOptions], Batches]
+"""Begins to gather the changes of a bulk writer, which the first argument makes."""
+
+
+class RecoveryTurn(Protocol):
+    """Which worker looks for what other programs left."""
+
+    is_helper: bool
+    """Of a program that is there to do tasks: it looks also while it is another worker's turn."""
+
+    def look(self) -> Plan[bool]:
+        """Reads what other programs changed in the schema; whether this worker is to look for what they left."""
+        ...
+
+    def stand_back(self) -> None:
+        """After a look that failed: lets other workers look for a while."""
+        ...
+
+    def free(self) -> Plan[None]:
+        """Lets another worker look at once."""
+        ...
 
 
 class StoreParts(NamedTuple):
     """The parts of `Operations` that differ by the kind of store."""
 
+    commits_together: bool
+    """Whether one commit may change several entities; elsewhere each entity, or entity group, is one."""
+    portable: bool
+    """Whether a transaction is of one entity group."""
     committer: NativeCommitter | BatchCommitter
     outbox: OutboxRunner
     new_overlay: NewOverlay
@@ -47,15 +73,36 @@ class StoreParts(NamedTuple):
     counter_sweeper: PeriodicJob
     cache_counters: CacheFirstCommitter
     copies: CounterCopier
+    new_batches: NewBatches
+    recoverer: RecoveryTurn
+    group_reader: Callable[[FeedView], LargeGroupReader | None]
+    """Makes what merges the large groups of a feed into pages; None if it has none."""
     cells: CopyCells = NO_CELLS
-    begin_purge: Callable[[], SweepSteps] | None = None
-    """Begins a purge of what was removed; None where removed rows are gone."""
+    jobs: Sequence[PeriodicJob] = ()
+    """What comes again and again, besides sweeps."""
     apply_later: Callable[[], None] = lambda: None
     """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""
-    group_reader: Callable[[FeedView], LargeGroupReader | None] = large_group_reader
-    """Makes what merges the large groups of a feed into pages; None if it has none."""
-    recoverer: Recoverer | None = None
-    """The lease by which one worker looks for what other programs left; None where each of them looks."""
+
+
+class EachRecovers:
+    """Each worker looks: where a transaction spans rows, other programs leave tasks and nothing else."""
+
+    is_helper = False
+
+    def __init__(self, fence: Fence) -> None:
+        self._fence = fence
+
+    def look(self) -> Plan[bool]:
+        """One request, one row."""
+        yield from self._fence.refresh()
+        return True
+
+    def stand_back(self) -> None:
+        """Nothing: no worker waits for another one."""
+
+    def free(self) -> Plan[None]:
+        """Nothing, likewise."""
+        yield from ()
 
 
 def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool) -> StoreParts:
@@ -75,7 +122,13 @@ def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool)
         FEED: FeedHandler(FeedFollower((), inline) if feeds is None else feeds),
     }
     counters = NativeCounters(committer)
+
+    def new_batches(make: MakeChange, options: BatchOptions) -> Batches:
+        return NativeBatches(make, committer, options)
+
     return StoreParts(
+        commits_together=True,
+        portable=portable,
         committer=committer,
         outbox=TaskRunner(committer, handlers, standing=fence.standing),
         new_overlay=partial(SpanningOverlay, committer, catalog, portable=portable),
@@ -84,4 +137,7 @@ def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool)
         counter_sweeper=TokenSweeper(committer, counters),
         cache_counters=CacheFirstCommitter(committer),
         copies=NativeCopier(committer, catalog.counters),
+        new_batches=new_batches,
+        recoverer=EachRecovers(fence),
+        group_reader=large_group_reader,
     )

@@ -53,7 +53,7 @@ class TransactionWork:
     def __init__(self, operations: Operations, group: bytes | None = None) -> None:
         self.operations = operations
         self._group = group
-        self._overlay = operations.new_overlay()
+        self._overlay = operations.parts.new_overlay()
         self._changes: list[Change] = []
         self._adds: dict[bytes, Add] = {}
         self._adds_alone: list[tuple[Add, Once | None]] = []

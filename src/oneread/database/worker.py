@@ -106,8 +106,7 @@ class Worker:
                 if self._operations.meter is not None:
                     self._operations.meter.note_failure(failure)
                 _log.exception("a batch of a task failed; it is retried after the other tasks")
-                if self._operations.recoverer is not None:
-                    self._operations.recoverer.stand_back()
+                self._operations.parts.recoverer.stand_back()
                 self._stopping.wait(PAUSE_SECONDS)
                 self._wanted.put(None)
             woken = self._sleep(pause)

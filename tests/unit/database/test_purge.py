@@ -7,6 +7,7 @@ from oneread import CounterRules, Schema, connect
 from oneread.database import purge as purging
 from oneread.database.operations import Operations
 from oneread.database.purge import Purge, purged_places
+from oneread.database.row_parts import row_parts
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.errors import Unavailable, UsageError
 from oneread.plans.trace import Trace
@@ -175,7 +176,7 @@ def test_a_server_whose_operator_states_no_grace_is_not_purged():
     """It is not known how long a request may be held up between a program and its row."""
     store = Store()
     catalog, fence = store.operations.catalog, store.operations.fence
-    silent = Operations(catalog, fence, SHOP, spans_rows=False, grace=None)
+    silent = Operations(catalog, fence, SHOP, row_parts(catalog, fence, SHOP.inline, None), None)
     assert [job.name for job, _lease in silent.jobs._jobs] == ["tokens", "expired"]
 
 

@@ -127,7 +127,7 @@ def test_programs_of_two_schemas_both_look(store, monkeypatch):
 def test_a_program_that_failed_lets_others_look(store):
     one, other = store.open(), store.open()
     assert store.look(one)
-    one.recoverer.stand_back()
+    one.parts.recoverer.stand_back()
     store.now += 11_000
     assert not store.look(one)
     assert store.look(other)
@@ -143,7 +143,7 @@ def test_a_program_that_shares_tasks_looks_beside_another(store):
     assert store.look(one)
     assert store.look(other)
     assert store.look(one)
-    other.recoverer.stand_back()
+    other.parts.recoverer.stand_back()
     assert store.look(other)
 
 
@@ -196,7 +196,7 @@ def test_a_worker_whose_look_fails_gives_up_the_lease(worked, monkeypatch):
     monkeypatch.setattr(first.operations.outbox, "step", fails)
     failing = Worker(first.operations, first._worker_driver)
     failing.wake()
-    until(lambda: first.operations.recoverer._back_until > 0)
+    until(lambda: first.operations.parts.recoverer._back_until > 0)
     failing.stop()
 
 

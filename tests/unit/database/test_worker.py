@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -174,11 +175,14 @@ class Refusing:
         self.meter = None
         self.second = threading.Event()
         self.outbox, self.jobs, self.copies = self, Idle(), Idle()
-        self.recoverer = None
+        self.parts = SimpleNamespace(recoverer=self)
 
     def look(self) -> Plan[bool]:
         yield from ()
         return False
+
+    def stand_back(self) -> None:
+        pass
 
     def step(self, _batch: int) -> Plan[bool]:
         self.steps += 1
