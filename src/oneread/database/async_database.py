@@ -1276,8 +1276,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
         check_function("progress", progress)
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
-        spans_rows = self.operations.spans_rows
-        plan = surveys.survey(self.operations.catalog, counted, progress, exact=exact, spans_rows=spans_rows)
+        plan = surveys.survey(self.operations.catalog, self.operations.parts, counted, progress, exact=exact)
         return surveys.with_cache(await self.run(plan), self.cache_use)
 
     def hot_spots(self, limit: int = 10) -> HotSpots:

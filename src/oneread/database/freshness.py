@@ -12,7 +12,6 @@ import msgspec
 from oneread.database.cursors import LONGEST, Cursor, CursorCipher, equality_of
 from oneread.database.operations import Operations
 from oneread.database.pages import BoundQuery, Page, bound_page
-from oneread.derivations.pending_tasks import lag_of_feed
 from oneread.errors import InvalidQuery, LimitExceeded
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
@@ -57,8 +56,7 @@ def fresh_page(operations: Operations, bound: BoundQuery, fresh: Freshness, trac
         for prefix in {branch.member: None for branch in bound.branches}:
             member = prefix[len(of.prefix) :]
             yield from operations.parts.own_writes.include(feed.entries, member, tasks, query.limit)
-    groups = None if operations.spans_rows else feed.groups
-    seconds = (yield from lag_of_feed(feed.parts, groups)) if fresh.lag else None
+    seconds = (yield from operations.parts.tasks.oldest_of_feed(feed.parts, feed.groups)) if fresh.lag else None
     found = yield from bound_page(bound, trace)
     found.lag = seconds
     return found

@@ -18,11 +18,10 @@ from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
 from oneread.database.patches import patching, values_of
 from oneread.database.store_parts import StoreParts
-from oneread.database.unfinished_commits import oldest_commit
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.derivations.derivation import CompiledView
-from oneread.derivations.pending_tasks import TaskLag, WaitingTask, oldest_of, task_lag, waiting_tasks
+from oneread.derivations.pending_tasks import TaskLag, WaitingTask, oldest_of
 from oneread.errors import (
     Corrupt,
     InvalidKey,
@@ -372,16 +371,15 @@ class Operations:
 
     def lag(self) -> Plan[dict[str, TaskLag]]:
         """How far the tasks of each kind are behind."""
-        return task_lag(self.catalog, spans_rows=self.spans_rows)
+        return (yield from self.parts.tasks.lags()).kinds
 
     def behind(self, lag: Mapping[str, TaskLag]) -> Plan[float]:
         """Seconds since the oldest change that a view, copy or total may not show yet; `lag` is that of the tasks."""
-        commit = 0.0 if self.spans_rows else (yield from oldest_commit())
-        return max(oldest_of(lag), commit)
+        return max(oldest_of(lag), (yield from self.parts.oldest_commit()))
 
     def waiting(self, limit: int) -> Plan[list[WaitingTask]]:
         """The first tasks that wait."""
-        return waiting_tasks(self.catalog, limit, spans_rows=self.spans_rows)
+        return self.parts.tasks.waiting(limit)
 
     def backfill(self, options: BackfillOptions) -> Backfill:
         return Backfill(self.catalog, self.committer, self.outbox, self.fence.version, options)

@@ -17,10 +17,12 @@ from oneread.database.patches import may_repeat
 from oneread.database.purge import Purge
 from oneread.database.recoverer import Recoverer
 from oneread.database.store_parts import StoreParts
+from oneread.database.unfinished_commits import oldest_commit, unfinished_commits
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
 from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.emitted_record import RecordedPointers
+from oneread.derivations.pending_tasks import PendingTasks
 from oneread.evolution.fence import Fence
 from oneread.evolution.leased_fence import LeasedFence
 from oneread.feeds.row_following import row_feeds_of
@@ -29,6 +31,7 @@ from oneread.store.limits import ROW_HOLDERS
 from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.jobs import PeriodicJob
 from oneread.transactions.journal import Journal
+from oneread.transactions.outbox import GROUP_TASKS
 from oneread.transactions.pipeline import DeclaredViews
 from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.row_tasks import RowTaskRunner
@@ -78,6 +81,9 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int | None) ->
         apply_later=committer.completion.apply_later,
         group_reader=row_group_reader,
         recoverer=Recoverer(committer, fence, tasks.leases),
+        tasks=PendingTasks(catalog, [GROUP_TASKS]),
+        unfinished_commits=unfinished_commits,
+        oldest_commit=oldest_commit,
     )
 
 

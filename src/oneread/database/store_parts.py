@@ -15,8 +15,10 @@ from oneread.counters.committer import CounterCommitter, NativeCounters
 from oneread.counters.copying import CounterCopier, NativeCopier
 from oneread.counters.sweep import TokenSweeper
 from oneread.database.overlays import NewOverlay, SpanningOverlay
+from oneread.database.unfinished_commits import UnfinishedCommits
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
+from oneread.derivations.pending_tasks import PendingTasks
 from oneread.evolution.fence import Fence
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
@@ -77,6 +79,11 @@ class StoreParts(NamedTuple):
     recoverer: RecoveryTurn
     group_reader: Callable[[FeedView], LargeGroupReader | None]
     """Makes what merges the large groups of a feed into pages; None if it has none."""
+    tasks: PendingTasks
+    unfinished_commits: Callable[[int], Plan[UnfinishedCommits | None]]
+    """Counts those that are not finished, so many a request; None where no commit stays so."""
+    oldest_commit: Callable[[], Plan[float]]
+    """Seconds since the oldest of them began; 0 for none."""
     cells: CopyCells = NO_CELLS
     jobs: Sequence[PeriodicJob] = ()
     """What comes again and again, besides sweeps."""
@@ -103,6 +110,15 @@ class EachRecovers:
     def free(self) -> Plan[None]:
         """Nothing, likewise."""
         yield from ()
+
+
+def _no_commits(_batch: int) -> Plan[None]:
+    yield from ()
+
+
+def _no_seconds() -> Plan[float]:
+    yield from ()
+    return 0.0
 
 
 def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool) -> StoreParts:
@@ -139,5 +155,8 @@ def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool)
         copies=NativeCopier(committer, catalog.counters),
         new_batches=new_batches,
         recoverer=EachRecovers(fence),
+        tasks=PendingTasks(catalog),
+        unfinished_commits=_no_commits,
+        oldest_commit=_no_seconds,
         group_reader=large_group_reader,
     )

@@ -11,9 +11,10 @@ import msgspec
 
 from oneread.counters.rows import KINDS
 from oneread.database.expiry_sweep import sweep_lags
-from oneread.database.unfinished_commits import UnfinishedCommits, unfinished_commits
+from oneread.database.store_parts import StoreParts
+from oneread.database.unfinished_commits import UnfinishedCommits
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, oldest_of, task_lags
+from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, oldest_of
 from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
@@ -99,28 +100,28 @@ def with_cache(found: Survey, cache: CacheUse | None) -> Survey:
 
 
 def survey(
-    catalog: Catalog, engine: Statistics | None, progress: Reporter, *, exact: bool, spans_rows: bool
+    catalog: Catalog, parts: StoreParts, engine: Statistics | None, progress: Reporter, *, exact: bool
 ) -> Plan[Survey]:
     """Surveys a store: a few requests; with `exact`, every row is read, `BATCH` a request.
 
     Rows that are written meanwhile may be missed or counted.
     """
     stored = yield from stored_schema()
-    lags = yield from task_lags(catalog, spans_rows=spans_rows)
+    lags = yield from parts.tasks.lags()
     aside = yield from count_set_aside()
     unswept = yield from sweep_lags(catalog)
-    commits = None if spans_rows else (yield from unfinished_commits(BATCH))
+    commits = yield from parts.unfinished_commits(BATCH)
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
-    parts: list[SurveyPart] = []
+    counted: list[SurveyPart] = []
     if exact:
         names = PrefixNames(stored)
         for table in TABLES:
             total = None if engine is None else engine.tables[table].rows
-            parts.extend((yield from _count_rows(table, names, progress, total)))
+            counted.extend((yield from _count_rows(table, names, progress, total)))
     behind = max(oldest_of(lags.kinds), 0.0 if commits is None else commits.oldest)
     are_all = lags.are_all and (commits is None or commits.are_all)
     return Survey(
-        stored.version, stored.unfinished, views, count_waiting(lags.kinds), engine, tuple(parts), aside, lags.kinds,
+        stored.version, stored.unfinished, views, count_waiting(lags.kinds), engine, tuple(counted), aside, lags.kinds,
         unswept, lags.feeds, commits, behind=behind, are_all=are_all,
     )  # fmt: skip
 

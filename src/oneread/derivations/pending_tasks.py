@@ -5,13 +5,13 @@ See "Tasks" of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import msgspec
 
-from oneread.counters.rows import MARKED, first_marked, marked_since, name_of
+from oneread.counters.rows import MARKED, first_marked, name_of
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt, UsageError
 from oneread.models.model import stored_name
@@ -68,27 +68,6 @@ class TaskLag(msgspec.Struct, frozen=True):
     oldest: float = 0.0
 
 
-def waiting_tasks(catalog: Catalog, limit: int, *, spans_rows: bool = True) -> Plan[list[WaitingTask]]:
-    """The first tasks. One request and at most `limit` rows; where groups have tasks, some more.
-
-    Where entities show counters, one for those that are to be copied.
-    """
-    now = yield from Now()
-    rows = yield from Scan("system", outbox.TASKS, limit, families="dm")
-    tasks = [_waiting(catalog, key, row, now) for key, row in rows]
-    rest = outbox.GROUP_TASKS
-    while not spans_rows and len(tasks) < limit:  # rows whose tasks are done keep their leases
-        groups = yield from Scan("system", rest, outbox.BATCH, families="dm")
-        tasks += [_waiting_group(catalog, key, row, now) for key, row in groups if outbox.waiting_cells(row)]
-        if len(groups) < outbox.BATCH:
-            break
-        rest = rest.behind(groups[-1][0])
-    if catalog.counters and len(tasks) < limit:
-        marked = yield from Scan("counts", MARKED, limit - len(tasks))
-        tasks += [_waiting_counter(key, row, now, spans_rows=spans_rows) for key, row in marked]
-    return tasks[:limit]
-
-
 class Lags(NamedTuple):
     """How far tasks are behind: those of each kind, and those of each feed, by its stored name."""
 
@@ -98,52 +77,100 @@ class Lags(NamedTuple):
     """Whether every task was counted, and not the first `MOST_TASKS` only."""
 
 
-def task_lags(catalog: Catalog, *, spans_rows: bool = True) -> Plan[Lags]:
-    """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of `MOST_TASKS` at most.
+class PendingTasks:
+    """The tasks of one store. `group_tasks` are the ranges of `system` in which groups have tasks: none, or one."""
 
-    Where a commit changes one row, groups have tasks too; these are of the feeds of groups as well. Where entities show
-    counters, those that were added to since they were copied count as tasks.
-    """
-    now = yield from Now()
-    feeds, of_groups = _feeds_by_part(catalog), _feeds_by_aggregate(catalog)
-    shows_counters = bool(catalog.counters)
-    kinds = (*outbox.KINDS, *(() if spans_rows else (outbox.TOTAL,)), *((COUNTER,) if shows_counters else ()))
-    found = Lags(dict.fromkeys(kinds, TaskLag()), dict.fromkeys(feeds.values(), TaskLag()))
+    def __init__(self, catalog: Catalog, group_tasks: Sequence[RowRange] = ()) -> None:
+        self._catalog = catalog
+        self._group_tasks = group_tasks
+        self._shows_counters = bool(catalog.counters)
+        self._kinds = (
+            *outbox.KINDS,
+            *[outbox.TOTAL for _within in group_tasks],
+            *([COUNTER] if self._shows_counters else []),
+        )
 
-    def add(rows: list[Found]) -> None:
-        for key, row in rows:
-            source = outbox.source_of(key)
-            _add_to(found.kinds, outbox.kind_of(source), row, now)
-            feed = feeds.get(outbox.view_of(source))
-            if feed is not None:
-                _add_to(found.feeds, feed, row, now)
+    def waiting(self, limit: int) -> Plan[list[WaitingTask]]:
+        """The first tasks. One request and at most `limit` rows; where groups have tasks, some more.
 
-    def add_groups(rows: list[Found]) -> None:
-        for key, row in rows:
-            if outbox.waiting_cells(row):  # leases of groups stay
-                _add_to(found.kinds, outbox.TOTAL, row, now)
-                for feed in of_groups.get(view_part(outbox.group_of_task(key)), ()):
+        Where entities show counters, one for those that are to be copied.
+        """
+        catalog, now = self._catalog, (yield from Now())
+        rows = yield from Scan("system", outbox.TASKS, limit, families="dm")
+        tasks = [_waiting(catalog, key, row, now) for key, row in rows]
+        for within in self._group_tasks:
+            tasks += yield from self._waiting_groups(within, limit - len(tasks), now)
+        if self._shows_counters and len(tasks) < limit:
+            marked = yield from Scan("counts", MARKED, limit - len(tasks))
+            tasks += [_waiting_counter(key, row, now) for key, row in marked]
+        return tasks[:limit]
+
+    def _waiting_groups(self, within: RowRange, limit: int, now: int) -> Plan[list[WaitingTask]]:
+        """The first tasks of groups, and maybe some more."""
+        tasks: list[WaitingTask] = []
+        while len(tasks) < limit:  # rows whose tasks are done keep their leases
+            groups = yield from Scan("system", within, outbox.BATCH, families="dm")
+            tasks += [_waiting_group(self._catalog, key, row, now) for key, row in groups if outbox.waiting_cells(row)]
+            if len(groups) < outbox.BATCH:
+                break
+            within = within.behind(groups[-1][0])
+        return tasks
+
+    def lags(self) -> Plan[Lags]:
+        """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of `MOST_TASKS`.
+
+        Where groups have tasks, these are of the feeds of groups as well. Where entities show counters, those that were
+        added to since they were copied count as tasks.
+        """
+        now = yield from Now()
+        feeds, of_groups = _feeds_by_part(self._catalog), _feeds_by_aggregate(self._catalog)
+        found = Lags(dict.fromkeys(self._kinds, TaskLag()), dict.fromkeys(feeds.values(), TaskLag()))
+
+        def add(rows: list[Found]) -> None:
+            for key, row in rows:
+                source = outbox.source_of(key)
+                _add_to(found.kinds, outbox.kind_of(source), row, now)
+                feed = feeds.get(outbox.view_of(source))
+                if feed is not None:
                     _add_to(found.feeds, feed, row, now)
 
-    are_all = yield from scan_first("system", outbox.TASKS, add, BATCH, MOST_TASKS)
-    if not spans_rows:
-        are_all &= yield from scan_first("system", outbox.GROUP_TASKS, add_groups, BATCH, MOST_TASKS)
-    if shows_counters:
-        are_all &= yield from _add_counters(found.kinds, now, spans_rows=spans_rows)
-    return found._replace(are_all=are_all)
+        def add_groups(rows: list[Found]) -> None:
+            for key, row in rows:
+                if outbox.waiting_cells(row):  # leases of groups stay
+                    _add_to(found.kinds, outbox.TOTAL, row, now)
+                    for feed in of_groups.get(view_part(outbox.group_of_task(key)), ()):
+                        _add_to(found.feeds, feed, row, now)
+
+        are_all = yield from scan_first("system", outbox.TASKS, add, BATCH, MOST_TASKS)
+        for within in self._group_tasks:
+            are_all &= yield from scan_first("system", within, add_groups, BATCH, MOST_TASKS)
+        if self._shows_counters:
+            are_all &= yield from _add_counters(found.kinds, now)
+        return found._replace(are_all=are_all)
+
+    def oldest_of_feed(self, parts: frozenset[bytes], groups: bytes | None = None) -> Plan[float]:
+        """How old the oldest of the first `BATCH` tasks is that is of a feed with these parts. One request.
+
+        Where groups have tasks and the feed is of those of an aggregate, with its prefix, another one for the first
+        `BATCH` tasks of groups: those of its own leave tasks of the feed when they are done, and so are looked for
+        before these.
+        """
+        now = yield from Now()
+        waiting: list[Found] = []
+        for within in () if groups is None else self._group_tasks:
+            waiting += yield from Scan("system", within, BATCH)
+        rows = yield from Scan("system", outbox.TASKS, BATCH)
+        found = [row for key, row in rows if outbox.view_of(outbox.source_of(key)) in parts]
+        found += [row for key, row in waiting if view_part(outbox.group_of_task(key)) == groups]
+        return max([_age(row, now) for row in found], default=0.0)
 
 
-def _add_counters(found: dict[str, TaskLag], now: int, *, spans_rows: bool) -> Plan[bool]:
+def _add_counters(found: dict[str, TaskLag], now: int) -> Plan[bool]:
     """Counts the counters that are to be copied to their entities; whether all were."""
     rows = yield from scan_up_to("counts", MARKED, MOST_TASKS, BATCH)
-    ages = [_marked_for(row, now, spans_rows=spans_rows) or 0.0 for _key, row in rows]
+    ages = [_marked_for(row, now) or 0.0 for _key, row in rows]
     found[COUNTER] = TaskLag(len(rows), 0, max(ages, default=0.0))
     return len(rows) < MOST_TASKS
-
-
-def task_lag(catalog: Catalog, *, spans_rows: bool = True) -> Plan[dict[str, TaskLag]]:
-    """How far the tasks of each kind are behind; a request for each `BATCH` of `MOST_TASKS` at most."""
-    return (yield from task_lags(catalog, spans_rows=spans_rows)).kinds
 
 
 def _add_to(found: dict[str, TaskLag], name: str, row: Row, now: int) -> None:
@@ -160,15 +187,15 @@ def _waiting_group(catalog: Catalog, key: bytes, row: Row, now: int) -> WaitingT
     return WaitingTask(source, 0, age=_age(row, now), worker=_worker(row, now))
 
 
-def _waiting_counter(key: bytes, row: Row, now: int, *, spans_rows: bool) -> WaitingTask:
-    age = _marked_for(row, now, spans_rows=spans_rows)
+def _waiting_counter(key: bytes, row: Row, now: int) -> WaitingTask:
+    age = _marked_for(row, now)
     return WaitingTask(f"counter {name_of(key)!r}", 0, readable=age is not None, age=age or 0.0)
 
 
-def _marked_for(row: Row, now: int, *, spans_rows: bool) -> float | None:
+def _marked_for(row: Row, now: int) -> float | None:
     """Seconds since a counter that is shown was added to; None for a mark that cannot be read."""
     try:
-        return max(0, now - (marked_since(row) if spans_rows else first_marked(row))) / 1000
+        return max(0, now - first_marked(row)) / 1000
     except Corrupt:
         return None
 
@@ -186,22 +213,6 @@ def _feeds_by_aggregate(catalog: Catalog) -> dict[bytes, list[str]]:
         if view.parts and view.groups is not None:
             found.setdefault(view.groups.prefix, []).append(stored_name(cls))
     return found
-
-
-def lag_of_feed(parts: frozenset[bytes], groups: bytes | None = None) -> Plan[float]:
-    """How old the oldest of the first `BATCH` tasks is that is of a feed with these parts. One request.
-
-    With the prefix of an aggregate another one, for the first `BATCH` tasks of groups: those of its own leave tasks of
-    the feed when they are done, and so are looked for before these.
-    """
-    now = yield from Now()
-    waiting: list[Found] = []
-    if groups is not None:
-        waiting = yield from Scan("system", outbox.GROUP_TASKS, BATCH)
-    rows = yield from Scan("system", outbox.TASKS, BATCH)
-    found = [row for key, row in rows if outbox.view_of(outbox.source_of(key)) in parts]
-    found += [row for key, row in waiting if view_part(outbox.group_of_task(key)) == groups]
-    return max([_age(row, now) for row in found], default=0.0)
 
 
 def count_waiting(lag: Mapping[str, TaskLag]) -> int:

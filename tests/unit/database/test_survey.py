@@ -8,7 +8,7 @@ from oneread import Aggregate, Index, Key, Model, Schema, by, connect, connect_a
 from oneread.cli import stat
 from oneread.counters.rows import mark_key, name_key
 from oneread.database.survey import BATCH, SurveyPart
-from oneread.derivations.pending_tasks import COUNTER, TaskLag, WaitingTask, waiting_tasks
+from oneread.derivations.pending_tasks import COUNTER, PendingTasks, TaskLag, WaitingTask
 from oneread.errors import Closed
 from oneread.plans.effects import Atomically
 from oneread.plans.progress import Progress
@@ -110,7 +110,7 @@ def test_tasks_are_counted_beyond_one_scan(school):
     tasks = {f"task:{number:05}": b"?" for number in range(501)}
     put(school, "system", **tasks)
     assert school.survey().tasks == 501
-    listed = school.run(waiting_tasks(school.operations.catalog, 2))
+    listed = school.run(school.operations.waiting(2))
     assert listed == [WaitingTask(f"task:{number:05}".encode().hex(), 0, readable=False) for number in range(2)]
 
 
@@ -120,7 +120,7 @@ def test_tasks_of_groups_are_listed_behind_those_that_are_done(school):
     done = {outbox.group_task(b"%03d" % number): {LEASE: Cell(b"?", 1)} for number in range(outbox.BATCH)}
     rows = {**done, waiting.key: waiting.puts}
     school.run(Atomically(lambda store: store.replace("system", rows)).__iter__())
-    listed = school.run(waiting_tasks(school.operations.catalog, 3, spans_rows=False))
+    listed = school.run(PendingTasks(school.operations.catalog, [outbox.GROUP_TASKS]).waiting(3))
     assert listed == [WaitingTask(waiting.key.hex(), 0, readable=False)]
 
 
@@ -134,7 +134,7 @@ def test_a_task_is_named_by_its_source(school):
         unit.flush(1)
 
     school.run(Atomically(leave).__iter__())
-    (task,) = school.run(waiting_tasks(school.operations.catalog, 9))
+    (task,) = school.run(school.operations.waiting(9))
     assert (task.source, task.done, task.readable, task.worker) == ("Pupil(3)", 7, True, "")
 
 

@@ -1258,8 +1258,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
         check_function("progress", progress)
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
-        spans_rows = self.operations.spans_rows
-        plan = surveys.survey(self.operations.catalog, counted, progress, exact=exact, spans_rows=spans_rows)
+        plan = surveys.survey(self.operations.catalog, self.operations.parts, counted, progress, exact=exact)
         return surveys.with_cache(self.run(plan), self.cache_use)
 
     def hot_spots(self, limit: int = 10) -> HotSpots:
