@@ -47,7 +47,6 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
-from oneread.database.verifying import dropping, repair, verification
 from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, watched_view
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
@@ -998,7 +997,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume, timeout)
-        return await self.run(verification(self.operations, options))
+        return await self.run(self.operations.parts.inspector.verify(options))
 
     async def repair(
         self,
@@ -1038,7 +1037,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, timeout=timeout)
-        return await self.run(repair(self.operations, options))
+        return await self.run(self.operations.parts.inspector.repair(options))
 
     async def drop(self, *faults: Fault) -> tuple[Fault, ...]:
         """Removes what cannot be mended: entities that cannot be read, and rows of no model. There is no way back.
@@ -1054,7 +1053,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
             UsageError: a fault is not droppable; nothing was removed.
             SchemaMismatch: the schema has changed meanwhile.
         """
-        return await self.run(dropping(self.operations, faults))
+        return await self.run(self.operations.parts.inspector.drop(faults))
 
     def bulk(
         self,

@@ -16,6 +16,7 @@ from oneread.database.group_overlay import GroupOverlay
 from oneread.database.patches import may_repeat
 from oneread.database.purge import Purge
 from oneread.database.recoverer import Recoverer
+from oneread.database.row_verifying import RowInspector
 from oneread.database.store_parts import StoreParts
 from oneread.database.unfinished_commits import oldest_commit, unfinished_commits
 from oneread.derivations.catalog import Catalog
@@ -75,6 +76,7 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int | None) ->
         counter_sweeper=RowTokenSweeper(),
         cache_counters=CacheFirstCommitter(committer),
         copies=RowCounterCopier(committer, catalog.counters),
+        inspector=RowInspector(catalog, cells, committer),
         new_batches=new_batches,
         cells=cells,
         jobs=[] if grace is None else [_purge_job(catalog, grace)],

@@ -1,35 +1,33 @@
-"""Verify, repair and drop on a store that changes one row at a time; loaded when one of them is asked for."""
+"""Verify, repair and drop on a store that changes one row at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oneread.database.operations import Operations
+from oneread.derivations.catalog import Catalog
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
+from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.row_commits import RowCommitter
 from oneread.verify.repair import Repaired
-from oneread.verify.report import Report
 from oneread.verify.row_repair import RowRepairer, drop_rows
 from oneread.verify.row_verify import RowVerifier
 from oneread.verify.verify import Verification, VerifyOptions
 
 
-def verify_rows(operations: Operations, options: VerifyOptions, report: Report | None = None) -> Plan[Verification]:
-    """One verification."""
-    return RowVerifier(operations.catalog, operations.parts.cells, options, report).plan()
+class RowInspector:
+    """An `Inspector`; `cells` are those of the store's documents."""
 
+    def __init__(self, catalog: Catalog, cells: CopyCells, committer: RowCommitter) -> None:
+        self._catalog = catalog
+        self._cells = cells
+        self._committer = committer
 
-def repair_rows(operations: Operations, options: VerifyOptions) -> Plan[Repaired]:
-    """One repair."""
-    return RowRepairer(operations.catalog, operations.parts.cells, _committer(operations), options).plan()
+    def verify(self, options: VerifyOptions) -> Plan[Verification]:
+        return RowVerifier(self._catalog, self._cells, options).plan()
 
+    def repair(self, options: VerifyOptions) -> Plan[Repaired]:
+        return RowRepairer(self._catalog, self._cells, self._committer, options).plan()
 
-def drop_faults(operations: Operations, faults: Sequence[Fault]) -> Plan[tuple[Fault, ...]]:
-    """Removes what cannot be mended."""
-    return drop_rows(operations.catalog, operations.parts.cells, _committer(operations), faults)
-
-
-def _committer(operations: Operations) -> RowCommitter:
-    assert isinstance(operations.committer, RowCommitter), "the committer of such stores"
-    return operations.committer
+    def drop(self, faults: Sequence[Fault]) -> Plan[tuple[Fault, ...]]:
+        return drop_rows(self._catalog, self._cells, self._committer, faults)

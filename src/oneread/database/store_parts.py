@@ -16,6 +16,7 @@ from oneread.counters.copying import CounterCopier, NativeCopier
 from oneread.counters.sweep import TokenSweeper
 from oneread.database.overlays import NewOverlay, SpanningOverlay
 from oneread.database.unfinished_commits import UnfinishedCommits
+from oneread.database.verifying import Inspector, NativeInspector
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
 from oneread.derivations.pending_tasks import PendingTasks
@@ -75,6 +76,7 @@ class StoreParts(NamedTuple):
     counter_sweeper: PeriodicJob
     cache_counters: CacheFirstCommitter
     copies: CounterCopier
+    inspector: Inspector
     new_batches: NewBatches
     recoverer: RecoveryTurn
     group_reader: Callable[[FeedView], LargeGroupReader | None]
@@ -153,6 +155,7 @@ def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool)
         counter_sweeper=TokenSweeper(committer, counters),
         cache_counters=CacheFirstCommitter(committer),
         copies=NativeCopier(committer, catalog.counters),
+        inspector=NativeInspector(catalog, committer),
         new_batches=new_batches,
         recoverer=EachRecovers(fence),
         tasks=PendingTasks(catalog),

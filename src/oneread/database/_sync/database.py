@@ -48,7 +48,6 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
-from oneread.database.verifying import dropping, repair, verification
 from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, watched_view
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
@@ -984,7 +983,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume, timeout)
-        return self.run(verification(self.operations, options))
+        return self.run(self.operations.parts.inspector.verify(options))
 
     def repair(
         self,
@@ -1024,7 +1023,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
             ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, timeout=timeout)
-        return self.run(repair(self.operations, options))
+        return self.run(self.operations.parts.inspector.repair(options))
 
     def drop(self, *faults: Fault) -> tuple[Fault, ...]:
         """Removes what cannot be mended: entities that cannot be read, and rows of no model. There is no way back.
@@ -1040,7 +1039,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
             UsageError: a fault is not droppable; nothing was removed.
             SchemaMismatch: the schema has changed meanwhile.
         """
-        return self.run(dropping(self.operations, faults))
+        return self.run(self.operations.parts.inspector.drop(faults))
 
     def bulk(
         self,
