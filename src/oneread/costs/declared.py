@@ -20,6 +20,7 @@ from oneread.costs.writes import Verb, WriteCall, Writes
 from oneread.counters.rows import MOST_SHARDS, WindowSize
 from oneread.counters.wanted import check_keep
 from oneread.derivations.catalog import Catalog
+from oneread.derivations.compiled_schema import ROW_FORM
 from oneread.derivations.views import View
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
@@ -301,7 +302,7 @@ def of(schema: Schema, span: Span = "rows") -> Costs:
         raise UsageError("span: expected rows, or row", span=span)
     catalog = schema.unstored()
     if span == "row":
-        catalog = schema.catalog(msgspec.structs.replace(catalog.numbers, changes_one_row=True))
+        catalog = schema.catalog(msgspec.structs.replace(catalog.numbers, form=ROW_FORM))
     return Costs(catalog, schema.inline, span)
 
 

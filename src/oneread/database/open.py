@@ -15,6 +15,7 @@ from msgspec import structs
 
 from oneread.database.operations import Operations
 from oneread.database.store_parts import native_parts
+from oneread.derivations.compiled_schema import ROW_FORM, SPANNING_FORM
 from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.schema_rows import fence, stored_schema
 from oneread.errors import SchemaMismatch
@@ -83,7 +84,7 @@ def opened(
     numbers = numbers_of(stored, declared, fitting.version)
     if numbers is None:
         raise _refusal(stored, fitting.version)
-    catalog = schema.catalog(structs.replace(numbers, changes_one_row=by_row is not None))
+    catalog = schema.catalog(structs.replace(numbers, form=SPANNING_FORM if by_row is None else ROW_FORM))
     catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
     if by_row is None:

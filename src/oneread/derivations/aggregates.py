@@ -95,7 +95,7 @@ class AggregateView:
             raise InvalidDeclaration(
                 "shards: expected a number of rows", view=cls, shards=cls.shards, least=1, most=MOST_SHARDS
             )
-        self.shards = cls.shards if compiling.changes_one_row else 1
+        self.shards = min(cls.shards, compiling.most_shards)
         """The rows of each group."""
         self._rules = rules_of(cls)
         self._accesses = accesses

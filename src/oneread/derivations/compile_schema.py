@@ -67,7 +67,7 @@ def compile_schema(declared: Declarations, numbers: SchemaNumbers) -> CompiledSc
     nullable = builder.nullable_copies()
     views = _ViewCompiler(numbers, accesses, kinds, nullable).compile_all(declared.views)
     logs = _logs(views, numbers)
-    emitted = _complete_references(builder, views, kinds, has_cells=numbers.changes_one_row)
+    emitted = _complete_references(builder, views, kinds, has_cells=numbers.form.has_cells)
     references = _References(builder, Rollups(models, views, kinds, accesses), emitted)
     layouts = {cls: Layout(cls, numbers.layouts[stored_name(cls)], nullable=nullable, names=names) for cls in models}
     older = {cls: _compile_older(layout, numbers, names) for cls, layout in layouts.items()}
@@ -134,7 +134,7 @@ class _ViewCompiler(NamedTuple):
             raise InvalidDeclaration("the model of this view is not in the schema", view=view, model=model)
         compiling = Compiling(
             model, prefix, prefixes, self.accesses, self.kinds, self.nullable, groups, made,
-            self.numbers.changes_one_row,
+            self.numbers.form.most_shards,
         )  # fmt: skip
         return kind_of_view(view).compile(view, compiling)
 

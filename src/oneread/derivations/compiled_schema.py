@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -34,12 +34,28 @@ from oneread.store.keys import kind_part, view_part
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.change_log import LoggedAs
 from oneread.transactions.derived_writes import Group
+from oneread.transactions.group_shards import MOST_SHARDS
 from oneread.transactions.outbox import FEED, feed_row, group_of_root, is_group_root, kind_of
 from oneread.transactions.sequences import NumberSequence, TakenNumber
 
 
+class StoredForm(NamedTuple):
+    """How a store keeps what is derived, by how much of it one commit changes."""
+
+    has_cells: bool
+    """Whether copied values from which nothing follows are in cells beside documents."""
+    most_shards: int
+    """The rows that a group may be spread over."""
+
+
+SPANNING_FORM: Final = StoredForm(has_cells=False, most_shards=1)
+"""That of stores whose transactions span rows."""
+ROW_FORM: Final = StoredForm(has_cells=True, most_shards=MOST_SHARDS)
+"""That of stores that change one row at a time."""
+
+
 class SchemaNumbers(msgspec.Struct, frozen=True):
-    """The numbers that a store has given to declarations, by stored name."""
+    """The numbers that a store has given to declarations, by stored name, and the form in which it keeps rows."""
 
     kinds: Mapping[str, int]
     """Of models."""
@@ -53,8 +69,7 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     """The last number that was given."""
     watched: Mapping[str, int] = {}
     """The version of the schema since which a view is watched."""
-    changes_one_row: bool = False
-    """Whether the store changes one row at a time: it has copies in cells, and groups of several rows."""
+    form: StoredForm = SPANNING_FORM
 
 
 class CompiledSchema(msgspec.Struct, frozen=True, eq=False):

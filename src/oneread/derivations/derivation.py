@@ -105,8 +105,8 @@ class Compiling(NamedTuple):
     """The aggregate whose groups the view lists; None for a view of entities."""
     made: Mapping[type, CompiledView] = {}
     """The views that are compiled already: all others, for a feed."""
-    changes_one_row: bool = False
-    """Whether the store changes one row at a time."""
+    most_shards: int = 1
+    """The rows that the store may spread a group over."""
 
 
 class RowDecoder(Protocol):
