@@ -17,7 +17,7 @@ LONGEST_MODULE, LONGEST_BODY = 450, 60
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|X[X]X)\b")
 SKIPPED = re.compile(r"skip|xfail")
-LOADED_LATER = {"oneread.database.row_parts", "oneread.evolution.leased_fence"}
+LOADED_LATER = {"oneread.database.row_parts"}
 """Where stores that change one row at a time begin: see docs/decisions/0088-names-are-loaded-when-asked-for.md."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from msgspec import structs
 
 from oneread.database.operations import Operations
-from oneread.database.store_parts import native_parts
-from oneread.derivations.compiled_schema import ROW_FORM, SPANNING_FORM
-from oneread.derivations.one_row import refuse_unsupported
+from oneread.database.store_parts import OpenedSchema, SpanningStore, StoreKind
 from oneread.derivations.schema_rows import fence, stored_schema
 from oneread.errors import SchemaMismatch
 from oneread.evolution.changing import change_schema
 from oneread.evolution.declare import DeclaredSchema
-from oneread.evolution.fence import Fence
 from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared
 from oneread.evolution.rolling import numbers_of
@@ -58,10 +55,8 @@ def opened(
     SchemaMismatch, with nothing written, where the schema does not fit the one in the store, or changes it and may not,
     and for a store of another format; Unsupported where a store that changes one row at a time cannot keep the schema.
     """
-    by_row = None if isinstance(committer, NativeSystem) else cast("RowSystem", committer)
-    if by_row is not None:
-        refuse_unsupported(schema.unstored())
-    read_at = 0.0 if by_row is None else by_row.journal.clock()
+    kind = _kind_of(committer)
+    kind.check(schema)
     stored = yield from stored_schema()
     declared = schema.declared()
     fitting = _seen_before(stored, declared)
@@ -84,20 +79,19 @@ def opened(
     numbers = numbers_of(stored, declared, fitting.version)
     if numbers is None:
         raise _refusal(stored, fitting.version)
-    catalog = schema.catalog(structs.replace(numbers, form=SPANNING_FORM if by_row is None else ROW_FORM))
+    catalog = schema.catalog(structs.replace(numbers, form=kind.form))
     catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
-    if by_row is None:
-        known = Fence(catalog, fitting.version, fence(stored), building)
-        parts = native_parts(catalog, known, schema.inline, portable=schema.portable)
-    else:
-        from oneread.database.row_parts import row_parts  # noqa: PLC0415 - only stores of one row need it
-        from oneread.evolution.leased_fence import LeasedFence  # noqa: PLC0415 - as above
+    parts = kind.parts(catalog, schema, OpenedSchema(fitting.version, fence(stored), building), grace)
+    return Operations(catalog, schema, parts, grace)
 
-        known = LeasedFence(catalog, fitting.version, fence(stored), building, read_at)
-        known.clock = by_row.journal.clock
-        parts = row_parts(catalog, known, schema.inline, grace)
-    return Operations(catalog, known, schema, parts, grace)
+
+def _kind_of(committer: SystemCommitter) -> StoreKind:
+    if isinstance(committer, NativeSystem):
+        return SpanningStore()
+    from oneread.database.row_parts import RowStore  # noqa: PLC0415 - only stores of one row need it
+
+    return RowStore(cast("RowSystem", committer).journal.clock)
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:

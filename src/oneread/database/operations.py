@@ -33,7 +33,6 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.evolution.backfill import Backfill, BackfillOptions
-from oneread.evolution.fence import Fence
 from oneread.evolution.schema import Schema
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
@@ -88,13 +87,11 @@ class Operations:
     stay on a store that changes one row at a time, in seconds, None for good.
     """
 
-    def __init__(
-        self, catalog: Catalog, fence: Fence, schema: Schema, parts: StoreParts, grace: int | None = GRACE
-    ) -> None:
+    def __init__(self, catalog: Catalog, schema: Schema, parts: StoreParts, grace: int | None = GRACE) -> None:
         self.parts = parts
         self.grace = grace
         self.catalog = catalog
-        self.fence = fence
+        self.fence = parts.fence
         self.inline = schema.inline
         self.portable = parts.portable
         self.lists: dict[Any, Any] = {}
@@ -105,7 +102,7 @@ class Operations:
         self.cache_counters = CacheFirstPlans(parts.cache_counters, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
         self.jobs = JobRunner(self.committer, [self.counters.sweeper, self.sweeper, *parts.jobs], self.outbox.leases)
-        self.marking = Marking(catalog, fence, self.find, self.commit, parts.group_reader)
+        self.marking = Marking(catalog, self.fence, self.find, self.commit, parts.group_reader)
         self.meter: WorkerMeter | None = None
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {

@@ -5,6 +5,7 @@ See docs/decisions/0074-one-row-at-a-time.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from oneread.counters.cache_committer import CacheFirstCommitter
@@ -17,15 +18,17 @@ from oneread.database.patches import may_repeat
 from oneread.database.purge import Purge
 from oneread.database.recoverer import Recoverer
 from oneread.database.row_verifying import RowInspector
-from oneread.database.store_parts import StoreParts
+from oneread.database.store_parts import OpenedSchema, StoreParts
 from oneread.database.unfinished_commits import oldest_commit, unfinished_commits
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
+from oneread.derivations.compiled_schema import ROW_FORM
 from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.emitted_record import RecordedPointers
+from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.pending_tasks import PendingTasks
-from oneread.evolution.fence import Fence
 from oneread.evolution.leased_fence import LeasedFence
+from oneread.evolution.schema import Schema
 from oneread.feeds.row_following import row_feeds_of
 from oneread.feeds.row_merging import row_group_reader
 from oneread.store.limits import ROW_HOLDERS
@@ -40,9 +43,26 @@ from oneread.transfer.bulk import Batches, BatchOptions, MakeChange
 from oneread.transfer.single_bulk import SingleBatches
 
 
-def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int | None) -> StoreParts:
+class RowStore:
+    """A `StoreKind`: the store changes one row at a time. `clock` is never set, in seconds."""
+
+    form = ROW_FORM
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock()
+
+    def check(self, schema: Schema) -> None:
+        refuse_unsupported(schema.unstored())
+
+    def parts(self, catalog: Catalog, schema: Schema, opened: OpenedSchema, grace: int | None) -> StoreParts:
+        fence = LeasedFence(catalog, *opened, self._began)
+        fence.clock = self._clock
+        return _row_parts(catalog, fence, schema.inline, grace)
+
+
+def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | None) -> StoreParts:
     """The parts; `inline` is the schema's, `grace` how long removed rows stay, in seconds, None for good."""
-    assert isinstance(fence, LeasedFence), "a commit of one row cannot read the fence"
     journal = Journal(catalog.name_of, fence.clock)
     journal.lease = fence
 
@@ -66,6 +86,7 @@ def row_parts(catalog: Catalog, fence: Fence, inline: int, grace: int | None) ->
         return SingleBatches(make, committer, options, may_repeat)
 
     return StoreParts(
+        fence=fence,
         commits_together=False,
         portable=True,
         committer=committer,

@@ -19,8 +19,10 @@ from oneread.database.unfinished_commits import UnfinishedCommits
 from oneread.database.verifying import Inspector, NativeInspector
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
+from oneread.derivations.compiled_schema import SPANNING_FORM, StoredForm
 from oneread.derivations.pending_tasks import PendingTasks
 from oneread.evolution.fence import Fence
+from oneread.evolution.schema import Schema
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
 from oneread.feeds.merging import LargeGroupReader, large_group_reader
@@ -61,9 +63,20 @@ class RecoveryTurn(Protocol):
         ...
 
 
+class OpenedSchema(NamedTuple):
+    """What is known of a store's schema when it is opened."""
+
+    version: int
+    """That of this program's schema."""
+    fence: bytes
+    building: frozenset[type]
+    """The views that are not readable yet."""
+
+
 class StoreParts(NamedTuple):
     """The parts of `Operations` that differ by the kind of store."""
 
+    fence: Fence
     commits_together: bool
     """Whether one commit may change several entities; elsewhere each entity, or entity group, is one."""
     portable: bool
@@ -91,6 +104,21 @@ class StoreParts(NamedTuple):
     """What comes again and again, besides sweeps."""
     apply_later: Callable[[], None] = lambda: None
     """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""
+
+
+class StoreKind(Protocol):
+    """How stores of one kind are opened; made before anything of the store is read."""
+
+    @property
+    def form(self) -> StoredForm: ...
+
+    def check(self, schema: Schema) -> None:
+        """Raises Unsupported for a declaration that such stores do not keep."""
+        ...
+
+    def parts(self, catalog: Catalog, schema: Schema, opened: OpenedSchema, grace: int | None) -> StoreParts:
+        """The parts of one store; `grace` is how long removed rows stay, in seconds, None for good."""
+        ...
 
 
 class EachRecovers:
@@ -123,8 +151,20 @@ def _no_seconds() -> Plan[float]:
     return 0.0
 
 
-def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool) -> StoreParts:
-    """The parts for a store whose transactions span rows; `inline` and `portable` are the schema's."""
+class SpanningStore:
+    """A `StoreKind`: the transactions of the store span rows."""
+
+    form = SPANNING_FORM
+
+    def check(self, schema: Schema) -> None:
+        """Nothing: such stores keep whatever can be declared."""
+
+    def parts(self, catalog: Catalog, schema: Schema, opened: OpenedSchema, grace: int | None) -> StoreParts:  # noqa: ARG002 - removed rows are gone
+        return _native_parts(catalog, Fence(catalog, *opened), schema.inline, portable=schema.portable)
+
+
+def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool) -> StoreParts:
+    """The parts; `inline` and `portable` are the schema's."""
     feeds = follower_of(catalog, inline)
     new_unit = partial(
         UnitOfWork,
@@ -145,6 +185,7 @@ def native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool)
         return NativeBatches(make, committer, options)
 
     return StoreParts(
+        fence=fence,
         commits_together=True,
         portable=portable,
         committer=committer,

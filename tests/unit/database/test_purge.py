@@ -5,9 +5,9 @@ import pytest
 from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase
 from oneread import CounterRules, Schema, connect
 from oneread.database import purge as purging
+from oneread.database.open import opened
 from oneread.database.operations import Operations
 from oneread.database.purge import Purge, purged_places
-from oneread.database.row_parts import row_parts
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.errors import Unavailable, UsageError
 from oneread.plans.trace import Trace
@@ -16,6 +16,7 @@ from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.testing.clock import Clock
 from oneread.transactions import outbox
+from oneread.transactions.row_system import RowSystem
 from oneread.transactions.row_time import LEAST_GRACE
 from tests.unit.feeds.community import SCHEMA as COMMUNITY
 from tests.unit.transactions.test_pipeline import Author, Groups, Line, User
@@ -175,8 +176,8 @@ def test_workers_purge_stores_that_change_one_row_at_a_time():
 def test_a_server_whose_operator_states_no_grace_is_not_purged():
     """It is not known how long a request may be held up between a program and its row."""
     store = Store()
-    catalog, fence = store.operations.catalog, store.operations.fence
-    silent = Operations(catalog, fence, SHOP, row_parts(catalog, fence, SHOP.inline, None), None)
+    plan = opened(SHOP, read_only=False, committer=RowSystem(), grace=None)
+    silent = store.driver.run(plan, Trace())
     assert [job.name for job, _lease in silent.jobs._jobs] == ["tokens", "expired"]
 
 
