@@ -7,22 +7,20 @@ See "Pages" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from typing_extensions import TypeVarTuple
 
 from oneread.database.operations import Operations
 from oneread.database.results import METADATA_ATTRIBUTE
-from oneread.derivations.aggregates import AggregateView
+from oneread.database.store_parts import ListedRows
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, RowDecoder
 from oneread.encoding.codec import Codec
 from oneread.errors import Corrupt, UsageError
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.merging import LargeGroupReader, large_group_reader
-from oneread.feeds.row_entries import entry, is_entry
+from oneread.feeds.merging import LargeGroupReader
 from oneread.models.condition_checks import ConditionChecks
 from oneread.models.expiry import is_living_row
 from oneread.models.model import Model
@@ -32,7 +30,6 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import number_and_generation
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE, Table
-from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.group_shards import BEHIND_SHARDS, SpreadGroups
 from oneread.transactions.intents import own_version
 from oneread.transactions.root import BODY
@@ -128,28 +125,11 @@ def listed(operations: Operations, cls: Any) -> Listed:
     catalog = operations.catalog
     operations.fence.check(cls)
     if cls in catalog.views:
-        found = _named(catalog, _of_view(catalog.views[cls], catalog.names))
-        if operations.spans_rows:
-            return found
         view = catalog.views[cls]
-        if isinstance(view, AggregateView):
-            return found._replace(is_shown=_has_value, groups=SpreadGroups(view.shards, view.group_row))
-        if isinstance(view, FeedView):
-            merged = operations.parts.group_reader(view)
-            return found._replace(
-                decoder=None, is_shown=is_entry, merged=merged, entry=entry if merged is None else None
-            )
-        return found
+        return _named(catalog, _of_view(view, catalog.names, operations.parts.rows_of(view)))
     if cls in catalog.kinds:
-        found = _named(catalog, _entities(catalog, cls))
-        return found if operations.spans_rows else found._replace(entry=partial(_lay, operations.parts.cells))
+        return _named(catalog, _entities(catalog, cls, operations.parts.rows_of(None)))
     raise UsageError("not a model or view of the schema", given=cls)
-
-
-def _lay(cells: CopyCells, found: Found) -> Found:
-    """A root row with the copied values that are in cells beside its document."""
-    key, row = found
-    return key, cells.lay(key, row)
 
 
 def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
@@ -171,20 +151,18 @@ def _named(catalog: Catalog, of: Listed) -> Listed:
     return of._replace(show=show)
 
 
-def _of_view(view: CompiledView, names: Names) -> Listed:
+def _of_view(view: CompiledView, names: Names, rows: ListedRows) -> Listed:
     number, generation = number_and_generation(view.prefix)
     key, limit = view.key, view.cls.max_limit
     referring = view.referring.union(each.field for each in key.parts if each.access.copy or each.access.stands_for)
     conditions = ConditionChecks(names, view.cls, referring)
-    feed, merged = None, None
-    if isinstance(view, FeedView):
-        feed = FeedLimits(len(view.member_codec.elements), Entries(view).oldest)
-        merged = large_group_reader(view)
+    feed = FeedLimits(len(view.member_codec.elements), Entries(view).oldest) if isinstance(view, FeedView) else None
+    in_one_cell = not view.has_expiries and rows.merged is None and rows.entry is None
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
-        view.show, None, None if view.has_expiries or merged is not None else view.row_decoder, _encoders(key.codec),
-        conditions, _plain_types(view), key.hashed, _is_living if view.has_expiries else None, feed, merged,
-        spread=key.spread,
+        view.show, rows.is_shown, view.row_decoder if in_one_cell else None, _encoders(key.codec),
+        conditions, _plain_types(view), key.hashed, _is_living if view.has_expiries else None, feed, rows.merged,
+        rows.entry, rows.groups, key.spread,
     )  # fmt: skip
 
 
@@ -194,17 +172,12 @@ def _plain_types(view: CompiledView) -> frozenset[tuple[type, ...]]:
     return frozenset(view.key.plain[needed:])
 
 
-def _has_value(found: Found) -> bool:
-    """Whether a group has entities; the rows of one that had some are never removed."""
-    return VALUE in found[1]
-
-
 def _is_living(found: Found, now: int) -> bool:
     """Whether a row of an index, which ends in its expiry, counts as present."""
     return is_living_row(found[1][VALUE].value, now)
 
 
-def _entities(catalog: Catalog, cls: Any) -> Listed:
+def _entities(catalog: Catalog, cls: Any, rows: ListedRows) -> Listed:
     kind = catalog.kinds[cls]
     layouts, expiry = catalog.layouts[kind.prefix], catalog.expiries.get(kind.prefix)
 
@@ -226,5 +199,5 @@ def _entities(catalog: Catalog, cls: Any) -> Listed:
     return Listed(
         cls, "roots", kind.prefix, kind.codec, tuple, kind.number, 0, cls.max_limit,
         show, is_shown, None, _encoders(kind.codec), ConditionChecks(catalog.names, cls),
-        is_living=None if expiry is None else is_living, spread=kind.spread,
+        is_living=None if expiry is None else is_living, entry=rows.entry, spread=kind.spread,
     )  # fmt: skip

@@ -18,21 +18,28 @@ from oneread.database.patches import may_repeat
 from oneread.database.purge import Purge
 from oneread.database.recoverer import Recoverer
 from oneread.database.row_verifying import RowInspector
-from oneread.database.store_parts import OpenedSchema, StoreParts
+from oneread.database.store_parts import ListedRows, OpenedSchema, StoreParts
 from oneread.database.unfinished_commits import oldest_commit, unfinished_commits
+from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
 from oneread.derivations.compiled_schema import ROW_FORM
 from oneread.derivations.copy_cells import LaidCopies
+from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.pending_tasks import PendingTasks
 from oneread.evolution.leased_fence import LeasedFence
 from oneread.evolution.schema import Schema
+from oneread.feeds.feed_view import FeedView
+from oneread.feeds.row_entries import entry, is_entry
 from oneread.feeds.row_following import row_feeds_of
 from oneread.feeds.row_merging import row_group_reader
 from oneread.store.limits import ROW_HOLDERS
-from oneread.transactions.group_shards import GroupShards
+from oneread.store.requests import Found
+from oneread.store.rows import VALUE
+from oneread.transactions.copy_cells import CopyCells
+from oneread.transactions.group_shards import GroupShards, SpreadGroups
 from oneread.transactions.jobs import PeriodicJob
 from oneread.transactions.journal import Journal
 from oneread.transactions.outbox import GROUP_TASKS
@@ -103,11 +110,34 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         jobs=[] if grace is None else [_purge_job(catalog, grace)],
         apply_later=committer.completion.apply_later,
         group_reader=row_group_reader,
+        rows_of=partial(_rows_of, cells),
         recoverer=Recoverer(committer, fence, tasks.leases),
         tasks=PendingTasks(catalog, [GROUP_TASKS]),
         unfinished_commits=unfinished_commits,
         oldest_commit=oldest_commit,
     )
+
+
+def _rows_of(cells: CopyCells, view: CompiledView | None) -> ListedRows:
+    if view is None:
+        return ListedRows(entry=partial(_lay, cells))
+    if isinstance(view, AggregateView):
+        return ListedRows(_has_value, groups=SpreadGroups(view.shards, view.group_row))
+    if isinstance(view, FeedView):
+        merged = row_group_reader(view)
+        return ListedRows(is_entry, merged, entry if merged is None else None)
+    return ListedRows()
+
+
+def _lay(cells: CopyCells, found: Found) -> Found:
+    """A root row with the copied values that are in cells beside its document."""
+    key, row = found
+    return key, cells.lay(key, row)
+
+
+def _has_value(found: Found) -> bool:
+    """Whether a group has entities; the rows of one that had some are never removed."""
+    return VALUE in found[1]
 
 
 def _purge_job(catalog: Catalog, grace: int) -> PeriodicJob:

@@ -20,6 +20,7 @@ from oneread.database.verifying import Inspector, NativeInspector
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
 from oneread.derivations.compiled_schema import SPANNING_FORM, StoredForm
+from oneread.derivations.derivation import CompiledView
 from oneread.derivations.pending_tasks import PendingTasks
 from oneread.evolution.fence import Fence
 from oneread.evolution.schema import Schema
@@ -28,8 +29,10 @@ from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
 from oneread.feeds.merging import LargeGroupReader, large_group_reader
 from oneread.feeds.own_writes import OwnWrites
 from oneread.plans.plan import Plan
+from oneread.store.requests import Found
 from oneread.transactions.commit import BatchCommitter
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
+from oneread.transactions.group_shards import SpreadGroups
 from oneread.transactions.jobs import PeriodicJob
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW
@@ -73,6 +76,15 @@ class OpenedSchema(NamedTuple):
     """The views that are not readable yet."""
 
 
+class ListedRows(NamedTuple):
+    """How the rows of a list are stored; the fields are those of `Listed`."""
+
+    is_shown: Callable[[Found], bool] | None = None
+    merged: LargeGroupReader | None = None
+    entry: Callable[[Found], Found] | None = None
+    groups: SpreadGroups | None = None
+
+
 class StoreParts(NamedTuple):
     """The parts of `Operations` that differ by the kind of store."""
 
@@ -94,6 +106,8 @@ class StoreParts(NamedTuple):
     recoverer: RecoveryTurn
     group_reader: Callable[[FeedView], LargeGroupReader | None]
     """Makes what merges the large groups of a feed into pages; None if it has none."""
+    rows_of: Callable[[CompiledView | None], ListedRows]
+    """Those of a view, or of the entities of a model."""
     tasks: PendingTasks
     unfinished_commits: Callable[[int], Plan[UnfinishedCommits | None]]
     """Counts those that are not finished, so many a request; None where no commit stays so."""
@@ -140,6 +154,11 @@ class EachRecovers:
     def free(self) -> Plan[None]:
         """Nothing, likewise."""
         yield from ()
+
+
+def _rows_of(view: CompiledView | None) -> ListedRows:
+    """All as it is shown."""
+    return ListedRows(merged=large_group_reader(view) if isinstance(view, FeedView) else None)
 
 
 def _no_commits(_batch: int) -> Plan[None]:
@@ -203,4 +222,5 @@ def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool
         unfinished_commits=_no_commits,
         oldest_commit=_no_seconds,
         group_reader=large_group_reader,
+        rows_of=_rows_of,
     )
