@@ -16,8 +16,9 @@ from decimal import Decimal
 from itertools import count as counting
 from statistics import median
 from time import perf_counter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from oneread.costs.bounds import Span
 from oneread.costs.declared import of
 from oneread.costs.numbers import BASICS, FORMAT, SMALL_ROW, MachineNumbers, this_machine
 from oneread.database._sync.database import Database
@@ -120,7 +121,7 @@ def measure(
         spent = perf_counter() - started
         progress(len(rounds), max(len(rounds), int(seconds / spent * len(rounds))))
     taken = {name: median(each[name] for each in rounds) for name in rounds[0]}
-    return _numbers(taken) if db.operations.spans_rows else _numbers_of_rounds(taken)
+    return _calibration(db.explain.costs.span).numbers(taken)
 
 
 class _Bench:
@@ -128,7 +129,8 @@ class _Bench:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._stored, self._batch = (STORED, _BATCH) if db.operations.spans_rows else (FEWER, _FEWER_SAVES)
+        how = _calibration(db.explain.costs.span)
+        self._stored, self._batch = how.stored, how.batch
         self._next = counting(STORED)
         self._chance = random.Random(1)
 
@@ -260,3 +262,20 @@ def _reads(taken: dict[str, float]) -> dict[str, float]:
         "entity row": (taken["entities of 15"] - page) / 16,
         "byte read": (taken["long get"] - taken["get"]) / (_LONG - SMALL_ROW),
     }
+
+
+class _Calibration(NamedTuple):
+    """How the numbers of one price list are measured."""
+
+    stored: int
+    """Entities of each kind that are in the store."""
+    batch: int
+    """Saves of each round."""
+    numbers: Callable[[dict[str, float]], dict[str, float]]
+    """From the seconds of the rounds to those of each basic operation."""
+
+
+def _calibration(prices: Span) -> _Calibration:
+    if prices == "rows":
+        return _Calibration(STORED, _BATCH, _numbers)
+    return _Calibration(FEWER, _FEWER_SAVES, _numbers_of_rounds)

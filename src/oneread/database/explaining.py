@@ -39,9 +39,7 @@ class Explainer:
         self._name = operations.catalog.name_of
         self._cipher = cipher
         self._numbers = numbers
-        self.costs = costs.declared.Costs(
-            operations.catalog, operations.inline, "rows" if operations.spans_rows else "row"
-        )
+        self.costs = costs.declared.Costs(operations.catalog, operations.inline, operations.parts.prices)
 
     def by(self, numbers: MachineNumbers) -> Explainer:
         """The same, with predicted times: `db.explain.by(read_numbers("numbers.json")).get(...)`."""
@@ -221,10 +219,7 @@ class Explainer:
         parts = entity_type.kind.parts(entity)
         own = type(entity).__name__ if GENERATED in parts else self._name(entity_type.kind.key(parts))
         refs = [self._name(key) for keys in entity_type.refs(entity).values() for key in keys]
-        if self._operations.spans_rows:
-            return [f"read roots {', '.join(dict.fromkeys([own, *refs]))}"]
-        sources = ", ".join(each for each in dict.fromkeys(refs) if each != own)
-        return [f"read roots {own}", *([f"read roots {sources}"] if sources else [])]
+        return [f"read roots {', '.join(names)}" for names in self._operations.parts.reads_of_save(own, refs)]
 
     def _class(self, entity: object) -> type:
         return self._catalog.type_of(entity).cls

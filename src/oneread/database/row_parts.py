@@ -5,7 +5,7 @@ See docs/decisions/0074-one-row-at-a-time.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from oneread.counters.cache_committer import CacheFirstCommitter
@@ -112,6 +112,8 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         group_reader=row_group_reader,
         rows_of=partial(_rows_of, cells),
         recoverer=Recoverer(committer, fence, tasks.leases),
+        prices="row",
+        reads_of_save=_reads_of_save,
         tasks=PendingTasks(catalog, [GROUP_TASKS]),
         unfinished_commits=unfinished_commits,
         oldest_commit=oldest_commit,
@@ -138,6 +140,12 @@ def _lay(cells: CopyCells, found: Found) -> Found:
 def _has_value(found: Found) -> bool:
     """Whether a group has entities; the rows of one that had some are never removed."""
     return VALUE in found[1]
+
+
+def _reads_of_save(own: str, sources: Sequence[str]) -> list[list[str]]:
+    """The entity, and then those it refers to."""
+    others = [each for each in dict.fromkeys(sources) if each != own]
+    return [[own], others] if others else [[own]]
 
 
 def _purge_job(catalog: Catalog, grace: int) -> PeriodicJob:

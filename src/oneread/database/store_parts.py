@@ -41,6 +41,7 @@ from oneread.transactions.unit_of_work import UnitOfWork
 from oneread.transfer.bulk import Batches, BatchOptions, MakeChange, NativeBatches
 
 if TYPE_CHECKING:
+    from oneread.costs.bounds import Span
     from oneread.feeds.row_following import RowFeeds
 
 NewBatches: TypeAlias = Callable[[MakeChange, BatchOptions], Batches]
@@ -108,6 +109,10 @@ class StoreParts(NamedTuple):
     """Makes what merges the large groups of a feed into pages; None if it has none."""
     rows_of: Callable[[CompiledView | None], ListedRows]
     """Those of a view, or of the entities of a model."""
+    prices: Span
+    """Whose numbers a cost is made of."""
+    reads_of_save: Callable[[str, Sequence[str]], list[list[str]]]
+    """The root rows that a save reads, of the entity and of those it refers to, by request."""
     tasks: PendingTasks
     unfinished_commits: Callable[[int], Plan[UnfinishedCommits | None]]
     """Counts those that are not finished, so many a request; None where no commit stays so."""
@@ -159,6 +164,11 @@ class EachRecovers:
 def _rows_of(view: CompiledView | None) -> ListedRows:
     """All as it is shown."""
     return ListedRows(merged=large_group_reader(view) if isinstance(view, FeedView) else None)
+
+
+def _reads_of_save(own: str, sources: Sequence[str]) -> list[list[str]]:
+    """All in one request."""
+    return [list(dict.fromkeys([own, *sources]))]
 
 
 def _no_commits(_batch: int) -> Plan[None]:
@@ -218,6 +228,8 @@ def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool
         inspector=NativeInspector(catalog, committer),
         new_batches=new_batches,
         recoverer=EachRecovers(fence),
+        prices="rows",
+        reads_of_save=_reads_of_save,
         tasks=PendingTasks(catalog),
         unfinished_commits=_no_commits,
         oldest_commit=_no_seconds,
