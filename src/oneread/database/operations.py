@@ -379,7 +379,7 @@ class Operations:
         return self.parts.tasks.waiting(limit)
 
     def backfill(self, options: BackfillOptions) -> Backfill:
-        return Backfill(self.catalog, self.committer, self.outbox, self.fence.version, options)
+        return Backfill(self.catalog, self.parts.building, self.outbox, self.fence.version, options)
 
     def refresh(self) -> Plan[None]:
         """Reads what other programs changed in the schema, and drops the lists of retired views."""

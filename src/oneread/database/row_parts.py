@@ -31,6 +31,7 @@ from oneread.derivations.one_row import refuse_unsupported
 from oneread.derivations.pending_tasks import PendingTasks
 from oneread.evolution.leased_fence import LeasedFence
 from oneread.evolution.schema import Schema
+from oneread.evolution.task_building import TaskBuilding
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.row_entries import entry, is_entry
 from oneread.feeds.row_following import row_feeds_of
@@ -104,6 +105,7 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         counter_sweeper=RowTokenSweeper(),
         cache_counters=CacheFirstCommitter(committer),
         copies=RowCounterCopier(committer, catalog.counters),
+        building=TaskBuilding(committer),
         inspector=RowInspector(catalog, cells, committer),
         new_batches=new_batches,
         cells=cells,

@@ -22,6 +22,7 @@ from oneread.derivations.changes import followers
 from oneread.derivations.compiled_schema import SPANNING_FORM, StoredForm
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.pending_tasks import PendingTasks
+from oneread.evolution.building import Building, NativeBuilding
 from oneread.evolution.fence import Fence
 from oneread.evolution.schema import Schema
 from oneread.feeds.feed_view import FeedView
@@ -102,6 +103,7 @@ class StoreParts(NamedTuple):
     counter_sweeper: PeriodicJob
     cache_counters: CacheFirstCommitter
     copies: CounterCopier
+    building: Building
     inspector: Inspector
     new_batches: NewBatches
     recoverer: RecoveryTurn
@@ -225,6 +227,7 @@ def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool
         counter_sweeper=TokenSweeper(committer, counters),
         cache_counters=CacheFirstCommitter(committer),
         copies=NativeCopier(committer, catalog.counters),
+        building=NativeBuilding(committer),
         inspector=NativeInspector(catalog, committer),
         new_batches=new_batches,
         recoverer=EachRecovers(fence),

@@ -37,10 +37,9 @@ from oneread.evolution.backfill_position import (
     encode_position,
     read_position,
 )
+from oneread.evolution.building import Building
 from oneread.feeds.counting import COUNTED, count_members
-from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.large_groups import large_groups_of
 from oneread.models.model import stored_name
 from oneread.models.versions import StoredSchema, mark_built
 from oneread.plans.arguments import check_function
@@ -53,9 +52,8 @@ from oneread.plans.scans import check_ascending
 from oneread.store.keys import kind_part, row_part, view_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Row, RowRange, Table
-from oneread.transactions.commit import BatchCommitter, Change, Commit, GroupRefused
+from oneread.transactions.commit import Change, Commit, GroupRefused
 from oneread.transactions.intents import root_row
-from oneread.transactions.native import NativeCommitter
 from oneread.transactions.refusals import is_of_part
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
@@ -141,13 +139,14 @@ class Backfill:
     def __init__(
         self,
         catalog: Catalog,
-        committer: NativeCommitter | BatchCommitter,
+        building: Building,
         outbox: OutboxRunner,
         version: int,
         options: BackfillOptions,
     ) -> None:
         self._catalog = catalog
-        self._committer = committer
+        self._building = building
+        self._committer = building.committer
         self._outbox = outbox
         self._version = version
         self._options = options
@@ -158,7 +157,6 @@ class Backfill:
         self._saved = 0
         self._waited = 0.0
         self._unfollowed: frozenset[bytes] = frozenset()
-        self._by_row = None if isinstance(committer, NativeCommitter) else committer
 
     def run(self) -> Plan[Backfilled]:
         """Runs until every view is readable, or returns why not; raises SchemaMismatch under an older schema."""
@@ -295,7 +293,7 @@ class Backfill:
         data = encode_position(position)
         commit = Commit(changes, self._swaps(data), unfollowed=self._unfollowed)
         try:
-            yield from self._commit(commit)
+            yield from self._building.commit(commit)
         except OnereadError as error:
             of_store = isinstance(error, LimitExceeded) and not commit.is_deciding
             if not changes or of_store or not is_of_part(error):
@@ -303,17 +301,6 @@ class Backfill:
             return error
         self._at, self._row, self._saved = position, data, position.looked
         return None
-
-    def _commit(self, commit: Commit) -> Plan[None]:
-        """Commits changes together, or in pages; raises what refuses the first that is refused."""
-        if self._by_row is None or not commit.changes:
-            yield from self._committer.commit(commit)
-            return
-        refused = (yield from self._by_row.commit_batch(commit.changes, stops=True)).refused
-        if refused:
-            commit.is_deciding = True
-            raise refused[min(refused)]
-        yield from self._committer.commit(Commit((), commit.swaps))
 
     def _swaps(self, data: bytes | None) -> list[Swap]:
         """Moves the position, only while the schema and the position are as this run knows them."""
@@ -369,8 +356,7 @@ class Backfill:
     def _end(self, stored: StoredSchema) -> Plan[Backfilled | None]:
         """Makes the views readable; returns the result when groups are refused."""
         yield from self._outbox.finish_waiting()  # tasks added later are of code that knows the views
-        if self._by_row is not None:
-            yield from self._by_row.follow_groups_of(self._catalog.totals_of(stored.older))
+        yield from self._building.follow_groups_of(self._catalog.totals_of(stored.older))
         yield from self._build_group_indexes(stored)
         yield from self._build_feeds(stored)
         if self._at.refused:
@@ -433,11 +419,7 @@ class Backfill:
         while True:
             data = encode_position(position)
             try:
-                if self._by_row is None:
-                    write = partial(indexed.write_rows, groups=groups)
-                    yield from self._committer.together(write, self._swaps(data))
-                else:
-                    yield from self._by_row.index_groups(groups, self._swaps(data))
+                yield from self._building.index_groups(indexed, groups, self._swaps(data))
             except GroupRefused as refused:
                 groups = [key for key in groups if key != refused.group]
                 values = indexed.aggregate.key.codec.decode(row_part(refused.group))
@@ -451,28 +433,22 @@ class Backfill:
     # Feeds: a pass over the memberships of each, when these and the items are right.
 
     def _build_feeds(self, stored: StoredSchema) -> Plan[None]:
-        """Writes the entries of feeds: older code does not keep them, and the passes over root rows leave them out.
-
-        Where a transaction spans rows, what commits have written meanwhile is removed first: it is of some memberships
-        and items only. Elsewhere each commit of the passes has left its task, and what a task puts is right whenever it
-        comes: only what left no task follows here. That are the rows that older code removed, of a part that is built,
-        and all memberships where both parts were there before.
-        """
+        """Writes the entries of feeds: older code does not keep them, and the passes over root rows leave them out."""
         feeds = self._unfinished_feeds(stored)
         for feed in feeds:
             memberships, begun = feed.members.prefix, view_part(self._at.membership)
             if begun > memberships:
                 continue
             if begun < memberships:
-                if self._by_row is None:
-                    for prefix in dict.fromkeys([each.prefix for each in self._keyspaces_of(feed)]):
-                        yield from self._sweep("views", feed.cls.__name__, prefix)
+                prefixes = dict.fromkeys([each.prefix for each in self._keyspaces_of(feed)])
+                for prefix in self._building.former_entries(prefixes):
+                    yield from self._sweep("views", feed.cls.__name__, prefix)
                 yield from self._move(msgspec.structs.replace(self._at, membership=memberships))
             building = [each for each in (feed.items, feed.members) if self._is_building(stored, each)]
             if self._at.membership == memberships:
                 yield from self._count_groups(feed)
                 yield from self._follow_removed(feed, building)
-            if self._by_row is None or not building:
+            if self._building.passes_over(building):
                 yield from self._build_entries(feed)
         if feeds:
             yield from self._outbox.finish_waiting()
@@ -490,11 +466,8 @@ class Backfill:
         return stored.views[stored_name(part.cls)].state == "building"
 
     def _follow_removed(self, feed: FeedView, parts: Sequence[CompiledView]) -> Plan[None]:
-        """Lets the removal of rows of items or memberships follow: from the start each time, there are few.
-
-        Where a transaction spans rows, removed rows are not kept.
-        """
-        for within in [] if self._by_row is None else [RowRange.under(each.prefix) for each in parts]:
+        """Lets the removal of rows of items or memberships follow: from the start each time, there are few."""
+        for within in self._building.removed_rows(parts):
             rest = within
             while True:
                 began = yield from Now()
@@ -513,11 +486,8 @@ class Backfill:
         return feed.keyspaces(self._catalog.kinds[feed.model])
 
     def _count_groups(self, feed: FeedView) -> Plan[None]:
-        """Counts the members of the groups of a feed with large groups; the members of large ones have no entries.
-
-        Where one row is changed at a time, the number of members is not stored.
-        """
-        large, done, cursor = large_groups_of(Entries(feed)) if self._by_row is None else None, 0, b""
+        """Counts the members of the groups of a feed with large groups; the members of large ones have no entries."""
+        large, done, cursor = self._building.counted_groups(feed), 0, b""
         while large is not None:
             began = yield from Now()
             unchanged = self._swaps(self._row)
