@@ -30,7 +30,7 @@ MAX_STAMP: Final = (1 << 63) - 1
 REMOVED: Final = b"\xc1"
 """The value of a cell that was removed, on stores that change one row at a time: newer than what it removes.
 
-Msgpack never writes it, so no stored value equals it. Engines without `spans_rows` do not show such cells of family
+Msgpack never writes it, so no stored value equals it. Engines of one row at a time do not show such cells of family
 `d` to readers of that family; `dm` shows all.
 """
 
