@@ -153,7 +153,7 @@ class Operations:
         return change.written, tasks
 
     def saving(self, entity: object, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
-        if self.catalog.stored_type_of(entity).generated or self._blank[type(entity)]:
+        if self.catalog.stored_type_of(entity).defaults.generated or self._blank[type(entity)]:
             entity = yield from self.generated(entity)
         return Save(self.catalog, entity, mode, if_version)
 
@@ -184,7 +184,7 @@ class Operations:
 
     def generated(self, entity: Any) -> Plan[Any]:
         """The entity with a generated key where none was given, and with blank references where they were left out."""
-        names = self.catalog.stored_type_of(entity).generated
+        names = self.catalog.stored_type_of(entity).defaults.generated
         blank = self._blank[type(entity)]
         if blank:
             omitted = {name: value for name, value in blank.items() if type(getattr(entity, name)) is Marker}

@@ -98,10 +98,10 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
         """Whether a root row has the current layout and a record of all declared views (commit protocol, rule 17)."""
         record = emitted_record.decode_record(root.emitted)
         if root.body is None:
-            return self.any_type_of(key).covers_views(record, alive=False)
+            return self.any_type_of(key).tokens.cover_views(record, alive=False)
         entity_type = self.entity_types[self.layouts_at(key).class_of(root.body)]
         layout = entity_type.layout
-        if not root.body.startswith((layout.prefix, layout.wide_prefix)) or not entity_type.covers_views(
+        if not root.body.startswith((layout.prefix, layout.wide_prefix)) or not entity_type.tokens.cover_views(
             record, alive=True
         ):
             return False

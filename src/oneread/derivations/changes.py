@@ -453,7 +453,7 @@ class _Following(_Writing):
         seen, before = attempt.seen, attempt.before
         entity_type = self._catalog.type_of(before.entity)
         entity = entity_type.with_totals(self.key, before.entity, before.entity, rows.groups)
-        missing = entity_type.missing_views(before.record)
+        missing = entity_type.tokens.missing_views(before.record)
         differing = entity_type.seen_through(through)
         inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing, rows.now, differing)
         filled = entity_type.fill(self.key, entity, refs, inputs)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from oneread.derivations import emitted_record
-from oneread.derivations.copies import DELETES, Reference, Refs, Source, compile_refs, compile_taken
+from oneread.derivations.copies import DELETES, Refs, Source, compile_refs, compile_taken
+from oneread.derivations.copy_filler import CopyFiller
 from oneread.derivations.derivation import CompiledView, behind
 from oneread.derivations.emitted_record import (
     COPIED,
@@ -28,6 +29,7 @@ from oneread.derivations.entity_groups import CHILD_OF, numbered_field
 from oneread.derivations.entity_state import EmissionOptions, EntityState, FillInputs, SourceMap
 from oneread.derivations.expiry import has_expiring_rows
 from oneread.derivations.hidden_copies import HiddenCopies
+from oneread.derivations.record_tokens import RecordTokens
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
 from oneread.models.fields import CREATED, GENERATED, KEY, UPDATED, Marker, defaults_of, is_rollup
@@ -53,6 +55,15 @@ class FilledEntity(msgspec.Struct, frozen=True, gc=False):
     emission: Emission
 
 
+class DefaultFields(NamedTuple):
+    """The fields whose values are given where they are left out."""
+
+    created: tuple[str, ...]
+    updated: tuple[str, ...]
+    generated: tuple[str, ...]
+    """Parts of keys, without the number of a child."""
+
+
 class EntityType:
     """One entity class, a model or a variant; `copied` are the values that holders copy, None without holders."""
 
@@ -69,24 +80,6 @@ class EntityType:
         self.kind = kind
         self.layout = layout
         self.references = tuple(references.references(cls).values())
-        self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
-        self.has_expiring_rows = any(has_expiring_rows(each.cls, each.model) for each in self.derivations)
-        self._empty: Record = {token: [] for each in derivations for token in each.tokens}
-        self.view_tokens = frozenset(self._empty)
-        self.copied = references.copied_values(kind.cls)
-        self.rollups = rollups.of_model(cls)
-        self.shown = rollups.made_of(kind)
-        defaults = defaults_of(cls).items()
-        self.created = tuple(name for name, default in defaults if default == CREATED)
-        self.numbered = numbered_field(cls, kind)
-        self.generated = tuple(name for name, default in defaults if default == GENERATED and name != self.numbered)
-        self.updated = tuple(name for name, default in defaults if default == UPDATED)
-        self._copies = tuple(each for each in self.references if each.copy is not None)
-        self.emitters = Emitters(cls.__qualname__, self.references, self.derivations, self.view_tokens)
-        self._through: dict[tuple[str, ...], frozenset[str]] = {}
-        filled = {*(behind(each.name) for each in self.references), *(each.field for each in self.rollups)}
-        self._of_filled = self.emitters.tokens_with(filled)
-        self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
         self.going = tuple(each for each in self.references if each.on_delete == "delete")
@@ -94,11 +87,26 @@ class EntityType:
         """The root rows that each referring field of an entity names."""
         self.taken = compile_taken(cls, self.tracked)
         """The sources that must reach an entity with these references, each with its selection."""
+        self._filler = CopyFiller(cls, self.references)
         self.hidden = HiddenCopies(self.references)
-        self.empty_tokens = frozenset(self.empty_record())
-        """Of a record without hidden copies."""
-        self._living = self.empty_tokens | {HIDDEN} if self.hidden else self.empty_tokens
-        self.is_plain = not (
+        self.copied = references.copied_values(kind.cls)
+        self.rollups = rollups.of_model(cls)
+        self.shown = rollups.made_of(kind)
+        self.numbered = numbered_field(cls, kind)
+        self.defaults = _default_fields(cls, self.numbered)
+        self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
+        self.has_expiring_rows = any(has_expiring_rows(each.cls, each.model) for each in self.derivations)
+        self._empty: Record = {token: [] for each in derivations for token in each.tokens}
+        self.tokens = RecordTokens(self._empty, self.empty_record(), self.hidden)
+        self.emitters = Emitters(cls.__qualname__, self.references, self.derivations, self.tokens.views)
+        self._through: dict[tuple[str, ...], frozenset[str]] = {}
+        filled = {*(behind(each.name) for each in self.references), *(each.field for each in self.rollups)}
+        self._of_filled = self.emitters.tokens_with(filled)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but rows of views follows from an entity, and these from its own document alone."""
+        return not (
             self.hidden
             or self.rollups
             or self.shown
@@ -107,7 +115,6 @@ class EntityType:
             or self.layout.has_check
             or self.copied is not None
         )
-        """Whether nothing but rows of views follows from an entity, and these from its own document alone."""
 
     def fill(self, key: bytes, entity: Model[Any], refs: Refs, inputs: FillInputs) -> FilledEntity:
         """Fills the copies of an entity and computes its document and its contributions.
@@ -117,9 +124,7 @@ class EntityType:
             MissingReference: a new reference to nothing.
             InvalidKey: a value that a view needs in its key cannot be in a key.
         """
-        filled = self._fill_copies(key, entity, refs, inputs)
-        for each in self._plain:
-            self._check(each, entity, refs[each.name], inputs)
+        filled = self._filler.fill(key, entity, refs, inputs)
         before = inputs.before
         if entity is before.entity and before.body is not None and not filled:
             body, stored = before.body, entity
@@ -155,7 +160,7 @@ class EntityType:
         if differing is None or self.has_expiring_rows or inputs.before.body is None:
             return NO_TOKENS
         kept = self.emitters.tokens_without(differing)
-        return kept if self.covers_views(inputs.before.record, alive=True) else NO_TOKENS
+        return kept if self.tokens.cover_views(inputs.before.record, alive=True) else NO_TOKENS
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Raises InvalidValue for the first of these values, by field, that does not fit; sources are not read."""
@@ -195,54 +200,6 @@ class EntityType:
     def touched(self, before: Record, after: Record) -> list[Group]:
         """The shown groups whose numbers a commit may change."""
         return [group for shown in self.shown for group in shown.touched(before, after)]
-
-    def _fill_copies(self, key: bytes, entity: Model[Any], refs: Refs, inputs: FillInputs) -> dict[str, Copy[Any]]:
-        """The copies that are not as given."""
-        filled: dict[str, Copy[Any]] = {}
-        for each in self._copies:
-            keys = refs[each.name]
-            if keys:
-                copy = self._fill_copy(each, entity, keys[0], inputs)
-                if keys[0] == key:
-                    copy = self._own_copy(each, entity, copy, inputs)
-                if copy is not getattr(entity, each.name):
-                    filled[each.name] = copy
-        return filled
-
-    def _fill_copy(self, reference: Reference, entity: Model[Any], key: bytes, inputs: FillInputs) -> Copy[Any]:
-        before, given = inputs.before, getattr(entity, reference.name)
-        if before.entity is not None:
-            old: Any = getattr(before.entity, reference.name, None)
-            if type(old) is reference.access.copy and (old is given or reference.kind.key(old.ref.key) == key):
-                is_stale = key in inputs.changed or reference.name in before.unfilled
-                return reference.updated_copy(old, reference.narrowed(inputs.sources[key])) if is_stale else old
-        source = inputs.sources[key]
-        if type(source.entity) is not reference.access.target:
-            source = reference.narrowed(source)
-        if source.entity is not None and not source.expired:
-            return reference.fill(given.ref, source.entity, source.used)
-        reference.refuse_missing(entity, source)
-        return reference.filled_copy(given, source)
-
-    def _own_copy(self, reference: Reference, entity: Model[Any], copy: Copy[Any], inputs: FillInputs) -> Copy[Any]:
-        """The copy of an entity that copies itself, of what is written; what it copies from others follows later."""
-        is_new = inputs.before.entity is None or not reference.accepts(self.cls)
-        if is_new or any("." in route for _name, route in reference.routes):
-            return copy
-        return reference.fill(copy.ref, entity, {})
-
-    def _check(self, reference: Reference, entity: Model[Any], keys: list[bytes], inputs: FillInputs) -> None:
-        known = reference.keys(inputs.before.entity)
-        for key in keys:
-            if key in known:
-                continue
-            source = reference.narrowed(inputs.sources[key])
-            if source.entity is None or source.expired:
-                reference.refuse_missing(entity, source)
-
-    def missing_views(self, record: Record) -> frozenset[int]:
-        """Tokens of views that are not in a record, which has an entry even for a view without contributions."""
-        return self.view_tokens.difference(record)
 
     def seen_through(self, names: tuple[str, ...]) -> frozenset[str]:
         """The inputs of views (`inputs_of`) that change with the sources of these references, and with totals."""
@@ -337,20 +294,10 @@ class EntityType:
             return before
         refs = self.refs(before.entity)
         inputs = FillInputs(before, sources)
-        filled = {
-            each.name: self._fill_copy(each, before.entity, refs[each.name][0], inputs)
-            for each in self._copies
-            if each.name in before.unfilled and refs[each.name]
-        }
+        filled = self._filler.fill_lacking(refs, inputs)
         entity = msgspec.structs.replace(before.entity, **filled) if filled else before.entity
         used = self.hidden.used(refs, inputs) if self.hidden else before.used
         return msgspec.structs.replace(before, entity=entity, used=used)
-
-    def covers_views(self, record: Record, *, alive: bool) -> bool:
-        """Whether a record has the tokens of all declared views, and no others (commit protocol, rule 17)."""
-        if not alive:
-            return frozenset(record) - {LAST_VALUES} == self.empty_tokens
-        return record.keys() == self._living and (not self.hidden or record[HIDDEN].keys() == self.hidden.types.keys())
 
     def is_current(self, before: EntityState) -> bool:
         """Whether a record is what the current declarations would make, as far as tokens, holds and copied values show.
@@ -358,7 +305,7 @@ class EntityType:
         A program with other declarations may have written it.
         """
         record, entity = before.record, before.entity
-        if not self.covers_views(record, alive=entity is not None):
+        if not self.tokens.cover_views(record, alive=entity is not None):
             return False
         if entity is None:
             return True
@@ -376,7 +323,7 @@ class EntityType:
     @property
     def contributes(self) -> bool:
         """Whether an entity has rows in views, or back-references: without, only its holders may follow a change."""
-        return bool(self._empty or self.tracked or self.holding)
+        return bool(self.tokens.views or self.tracked or self.holding)
 
     def goes_with(self, refs: Refs, key: bytes, source: Source) -> bool:
         """Whether an entity is to be deleted because this source of it was (`on_delete="delete"`)."""
@@ -428,3 +375,11 @@ class EntityType:
         # Equal hidden copies may have other bytes, as 1 and 1.0.
         is_same = seen.emitted is not None and not self.hidden and record == before
         return Root(version, filled.body, seen.emitted if is_same else emitted_record.encode_record(record), own)
+
+
+def _default_fields(cls: type[Model[Any]], numbered: str | None) -> DefaultFields:
+    defaults = defaults_of(cls).items()
+    created, updated, generated = (
+        tuple(name for name, default in defaults if default == marker) for marker in (CREATED, UPDATED, GENERATED)
+    )
+    return DefaultFields(created, updated, tuple(name for name in generated if name != numbered))

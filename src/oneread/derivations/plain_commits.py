@@ -88,7 +88,11 @@ class PlainHolders:
         entity = entity_type.layout.decode_known(seen.body)
         refs, record = entity_type.refs(entity), decode_record(seen.emitted)
         way = self._way(entity_type, refs)
-        if way is None or not entity_type.covers_views(record, alive=True) or not _knows(entity_type, record, refs):
+        if (
+            way is None
+            or not entity_type.tokens.cover_views(record, alive=True)
+            or not _knows(entity_type, record, refs)
+        ):
             return None
         filled = _fill(way, entity)
         if filled is None:
@@ -115,7 +119,7 @@ class PlainHolders:
     def _find_way(self, entity_type: EntityType, through: tuple[str, ...]) -> _Way | None:
         """How to take the source's values through these fields; None if the entities are not plain."""
         kept = entity_type.emitters.tokens_without(entity_type.seen_through(through)) if through else ()
-        if not kept or any(form_of(token) != ROWS for token in entity_type.view_tokens - kept):
+        if not kept or any(form_of(token) != ROWS for token in entity_type.tokens.views - kept):
             return None
         copying = [each for each in entity_type.references if each.name in through and each.copy is not None]
         sources = {each: each.narrowed(self._source) for each in copying}
@@ -163,12 +167,12 @@ def reemission(
     before = attempt.before
     entity, record = before.entity, before.record
     kept = entity_type.emitters.recorded_tokens(record)
-    lacking = entity_type.missing_views(record)
+    lacking = entity_type.tokens.missing_views(record)
     if not (entity_type.is_plain and kept and lacking) or before.body is None:
         return None
-    if len(kept) + len(lacking) != len(entity_type.view_tokens):  # a view of which the record has some tokens
+    if len(kept) + len(lacking) != len(entity_type.tokens.views):  # a view of which the record has some tokens
         return None
-    if lacking.union(record) != entity_type.empty_tokens or not _knows(entity_type, record, refs):
+    if lacking.union(record) != entity_type.tokens.empty or not _knows(entity_type, record, refs):
         return None
     if not _has_values(entity_type, before.body, entity, refs, sources):
         return None

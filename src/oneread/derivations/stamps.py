@@ -23,11 +23,11 @@ def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> An
 
     Stamps are the clock, not the version: after a write under a clock that was ahead, versions stay ahead.
     """
-    if not (entity_type.created or entity_type.updated):
+    if not (entity_type.defaults.created or entity_type.defaults.updated):
         return entity
     now = instant_of(clock)
-    stamps = dict.fromkeys(entity_type.updated, now)
-    for name in entity_type.created:
+    stamps = dict.fromkeys(entity_type.defaults.updated, now)
+    for name in entity_type.defaults.created:
         if hasattr(before, name):
             stamps[name] = getattr(before, name)
         elif getattr(entity, name) == CREATED:
@@ -37,6 +37,6 @@ def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> An
 
 def stamped_as_given(entity_type: EntityType, entity: Any, clock: int) -> Any:
     """The entity with the stamps that it brings; those that it lacks are the clock."""
-    lacking = [name for name in entity_type.created if getattr(entity, name) == CREATED]
-    lacking += [name for name in entity_type.updated if getattr(entity, name) == UPDATED]
+    lacking = [name for name in entity_type.defaults.created if getattr(entity, name) == CREATED]
+    lacking += [name for name in entity_type.defaults.updated if getattr(entity, name) == UPDATED]
     return msgspec.structs.replace(entity, **dict.fromkeys(lacking, instant_of(clock))) if lacking else entity
