@@ -71,6 +71,15 @@ class Folded(NamedTuple):
     read: Callable[[list[Number]], Any]
 
 
+def _check_options(cls: type[Aggregate[Any]]) -> None:
+    if hasattr(cls, "unique"):
+        raise InvalidDeclaration("unique is for an index; an aggregate has one row a group", view=cls)
+    if type(cls.shards) is not int or not 0 < cls.shards <= MOST_SHARDS:
+        raise InvalidDeclaration(
+            "shards: expected a number of rows", view=cls, shards=cls.shards, least=1, most=MOST_SHARDS
+        )
+
+
 class AggregateView:
     """One aggregate, compiled; `compiling.prefixes` are those of the hidden indexes."""
 
@@ -89,12 +98,7 @@ class AggregateView:
         self.cls = cls
         self.model = model
         self.prefix = prefix
-        if hasattr(cls, "unique"):
-            raise InvalidDeclaration("unique is for an index; an aggregate has one row a group", view=cls)
-        if type(cls.shards) is not int or not 0 < cls.shards <= MOST_SHARDS:
-            raise InvalidDeclaration(
-                "shards: expected a number of rows", view=cls, shards=cls.shards, least=1, most=MOST_SHARDS
-            )
+        _check_options(cls)
         self.shards = min(cls.shards, compiling.most_shards)
         """The rows of each group."""
         self._rules = rules_of(cls)
@@ -109,14 +113,7 @@ class AggregateView:
         )
         self._copies = {part.field: copy_shown(cls, part.field, accesses.names) for part in self.key.parts}
         self.referring = frozenset(field for field, copy in self._copies.items() if copy is not None)
-        for part in self.key.parts:
-            check_type(cls, part.field, self._types[part.field], part.access, optional=part.rule.none is not None)
-            if part.rule.descending or part.rule.hashed:
-                raise InvalidDeclaration(
-                    "an aggregate groups by(...) and bucket(...); its groups are in ascending order",
-                    view=cls,
-                    field=part.field,
-                )
+        self._check_key()
         self._slots: dict[str, Slot] = {"contributions": Slot("1", is_int=True)}
         self.folded: list[Folded] = []
         self.extrema: list[Extremum] = []
@@ -130,6 +127,16 @@ class AggregateView:
         self.width = len(self._slots)
         self._where = compile_where(cls, model, accesses)
         self.make_row = self._maker()
+
+    def _check_key(self) -> None:
+        for part in self.key.parts:
+            check_type(self.cls, part.field, self._types[part.field], part.access, optional=part.rule.none is not None)
+            if part.rule.descending or part.rule.hashed:
+                raise InvalidDeclaration(
+                    "an aggregate groups by(...) and bucket(...); its groups are in ascending order",
+                    view=self.cls,
+                    field=part.field,
+                )
 
     def _fold(self, name: str, rule: Rule, prefixes: Mapping[str, bytes]) -> None:
         if rule.fold is None:

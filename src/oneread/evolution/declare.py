@@ -19,7 +19,9 @@ from oneread.derivations.compile_schema import keyspace_names
 from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.entity_groups import RootReference
+from oneread.derivations.entity_type import EntityType
 from oneread.derivations.expiry import expiry_options
+from oneread.derivations.rollups import Rollup
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.models.evolving import EvolutionStep, Retyped, steps_of
@@ -172,55 +174,29 @@ class _Declarer:
 
     def model(self, cls: type[Model[Any]]) -> DeclaredModel:
         entity_type = self._catalog.entity_types[cls]
-        types = types_of(cls, self._names)
-        copies = {each.name: each.copy for each in entity_type.references if each.copy is not None}
+        references, types = entity_type.references, types_of(cls, self._names)
+        copies = {each.name: each.copy for each in references if each.copy is not None}
         nested = _nested(types.values())
-        rollups = tuple(
-            DeclaredRollup(each.field, "", each.shown.name)
-            if each.number is None
-            else DeclaredRollup(each.field, stored_name(each.number.view), each.number.field)
-            for each in entity_type.rollups
-        )
+        rollups = tuple(map(_declared_rollup, entity_type.rollups))
+        totals = {each.field for each in rollups}
         blanks = frozenset(
             name for name, _type, has_default in describe(cls, self._names) if has_default or _may_be_none(types[name])
         )
-        guarded = {each.name for each in entity_type.references if each.copy is not None or each.on_delete != "keep"}
-        stamped = {name for name, default in defaults_of(cls).items() if _is_stamp(default)}
         return DeclaredModel(
             stored_name(cls),
             stored_name(root_model(cls)),
             self._fields_of(cls),
             cls.__name__,
             key_names(cls),
-            blanks=blanks.union(each.field for each in rollups),
-            addable=blanks - guarded - stamped - {each.field for each in rollups},
-            nullable=frozenset(
-                each.name
-                for each in entity_type.references
-                if each.copy and (each.missing_ok or each.on_delete == "clear")
-            ),
+            blanks=blanks | totals,
+            addable=blanks - totals - _not_addable(cls, references),
+            nullable=_nullable(references),
             nested=frozenset(f"{each.__name__}.{name}" for each in nested for name in _defaulted(each)),
             arrays=tuple(sorted(each.__name__ for each in nested if _is_array(each))),
-            promises=(
-                *(
-                    (each.name, _promises(each, entity_type.numbered))
-                    for each in entity_type.references
-                    if each.copy is None
-                ),
-                *((each.field, each.promise) for each in rollups),
-                *(((SPREAD, str(entity_type.kind.spread)),) if entity_type.kind.spread > 1 else ()),
-            ),
-            targets=tuple((each.name, stored_name(each.kind.cls)) for each in entity_type.references),
-            copied=tuple(
-                Far(f"{each.name}.{name}", stored_name(each.kind.cls), route)
-                for each in entity_type.references
-                for name, route in each.routes
-            ),
-            hidden=tuple(
-                Far(name, stored_name(each.kind.cls), name.removeprefix(f"{each.name}."))
-                for each in entity_type.references
-                for name, _get, _type in each.hidden
-            ),
+            promises=_promises_of(entity_type, rollups),
+            targets=tuple((each.name, stored_name(each.kind.cls)) for each in references),
+            copied=_shown_paths(references),
+            hidden=_hidden_paths(references),
             copied_from=() if entity_type.copied is None else tuple(entity_type.copied.types),
             steps=steps_of(cls),
             copy_steps={name: steps_of(copy) for name, copy in copies.items()},
@@ -309,6 +285,52 @@ class _Declarer:
 
 def _options(reference: Reference | type[Copy[Any]]) -> tuple[tuple[str, TypeValue], ...]:
     return ("on_delete", reference.on_delete), ("missing_ok", reference.missing_ok)
+
+
+def _declared_rollup(rollup: Rollup) -> DeclaredRollup:
+    if rollup.number is None:
+        return DeclaredRollup(rollup.field, "", rollup.shown.name)
+    return DeclaredRollup(rollup.field, stored_name(rollup.number.view), rollup.number.field)
+
+
+def _not_addable(cls: type[Model[Any]], references: Sequence[Reference]) -> set[str]:
+    """The fields that entities cannot get later: what they refer to must be looked at, or when they were written."""
+    stamped = {name for name, default in defaults_of(cls).items() if _is_stamp(default)}
+    return stamped | {each.name for each in references if each.copy is not None or each.on_delete != "keep"}
+
+
+def _nullable(references: Sequence[Reference]) -> frozenset[str]:
+    """The copies whose fields may be None."""
+    return frozenset(each.name for each in references if each.copy and (each.missing_ok or each.on_delete == "clear"))
+
+
+def _shown_paths(references: Sequence[Reference]) -> tuple[Far, ...]:
+    """Where the values of copies come from."""
+    return tuple(
+        Far(f"{each.name}.{name}", stored_name(each.kind.cls), route)
+        for each in references
+        for name, route in each.routes
+    )
+
+
+def _hidden_paths(references: Sequence[Reference]) -> tuple[Far, ...]:
+    """Where the values of hidden copies come from."""
+    return tuple(
+        Far(name, stored_name(each.kind.cls), name.removeprefix(f"{each.name}."))
+        for each in references
+        for name, _get, _type in each.hidden
+    )
+
+
+def _promises_of(entity_type: EntityType, rollups: Sequence[DeclaredRollup]) -> Description:
+    """What references, totals and the spread of keys promise, by field."""
+    plain = [each for each in entity_type.references if each.copy is None]
+    spread = entity_type.kind.spread
+    return (
+        *((each.name, _promises(each, entity_type.numbered)) for each in plain),
+        *((each.field, each.promise) for each in rollups),
+        *(((SPREAD, str(spread)),) if spread > 1 else ()),
+    )
 
 
 def _promises(reference: Reference, numbered: str | None = None) -> str:

@@ -38,6 +38,14 @@ SLOW_SECONDS: Final = 0.1
 BOUNDS: Final = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
 """Seconds; those of the conventions, and two below for engines in this process."""
 
+_COUNTERS: Final = (
+    ("requests", "{request}", "Requests made to the store."),
+    ("rounds", "{round}", "Requests that waited for the answer of another one."),
+    ("rows", "{row}", "Rows asked for by key, returned by scans, and written."),
+    ("bytes", "By", "Bytes of keys and values read and written."),
+)
+"""What each verb costs: name, unit and description."""
+
 _CACHE_COUNTERS: Final = {
     "hits": "Rows and ranges that the cache answered.",
     "misses": "Rows and ranges that the cache lacked.",
@@ -66,15 +74,8 @@ class Telemetry:
             explicit_bucket_boundaries_advisory=BOUNDS,
         )
         self._counters = {
-            name: meter.create_counter(f"oneread.{name}", unit=unit, description=text)
-            for name, unit, text in (
-                ("requests", "{request}", "Requests made to the store."),
-                ("rounds", "{round}", "Requests that waited for the answer of another one."),
-                ("rows", "{row}", "Rows asked for by key, returned by scans, and written."),
-                ("bytes", "By", "Bytes of keys and values read and written."),
-            )
+            name: meter.create_counter(f"oneread.{name}", unit=unit, description=text) for name, unit, text in _COUNTERS
         }
-
         self._waiting = meter.create_gauge(
             "oneread.tasks.waiting", unit="{task}", description="Tasks in the outbox, of all programs."
         )
