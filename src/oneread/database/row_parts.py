@@ -34,7 +34,7 @@ from oneread.evolution.schema import Schema
 from oneread.evolution.task_building import TaskBuilding
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.row_entries import entry, is_entry
-from oneread.feeds.row_following import row_feeds_of
+from oneread.feeds.row_following import RowFeeds, row_feeds_of
 from oneread.feeds.row_merging import row_group_reader
 from oneread.store.limits import ROW_HOLDERS
 from oneread.store.requests import Found
@@ -71,28 +71,9 @@ class RowStore:
 
 def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | None) -> StoreParts:
     """The parts; `inline` is the schema's, `grace` how long removed rows stay, in seconds, None for good."""
-    journal = Journal(catalog.name_of, fence.clock)
-    journal.lease = fence
-
-    def clock() -> float:
-        return journal.clock()
-
-    cells, feeds = LaidCopies(catalog), row_feeds_of(catalog, clock)
-    views = DeclaredViews(
-        followers=followers(catalog)._replace(cells=cells),
-        recorded=RecordedPointers(catalog.group_of),
-        claim_facts=catalog.claim_facts,
-        inline=min(inline, ROW_HOLDERS),
-        feeds=feeds,
-        shards=GroupShards(catalog.shards),
-        read_counter=show_counter,
-    )
-    committer = RowCommitter(journal, views)
+    cells = LaidCopies(catalog)
+    committer, feeds = _new_committer(catalog, fence, inline, cells)
     tasks = RowTaskRunner(committer, standing=fence.standing, writes_alone=fence.writes_alone)
-
-    def new_batches(make: MakeChange, options: BatchOptions) -> Batches:
-        return SingleBatches(make, committer, options, may_repeat)
-
     return StoreParts(
         fence=fence,
         commits_together=False,
@@ -107,7 +88,7 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         copies=RowCounterCopier(committer, catalog.counters),
         building=TaskBuilding(committer),
         inspector=RowInspector(catalog, cells, committer),
-        new_batches=new_batches,
+        new_batches=partial(_new_batches, committer),
         cells=cells,
         jobs=[] if grace is None else [_purge_job(catalog, grace)],
         apply_later=committer.completion.apply_later,
@@ -120,6 +101,33 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         unfinished_commits=unfinished_commits,
         oldest_commit=oldest_commit,
     )
+
+
+def _new_committer(
+    catalog: Catalog, fence: LeasedFence, inline: int, cells: CopyCells
+) -> tuple[RowCommitter, RowFeeds]:
+    """The committer, and the feeds whose entries follow from its commits."""
+    journal = Journal(catalog.name_of, fence.clock)
+    journal.lease = fence
+
+    def clock() -> float:
+        return journal.clock()
+
+    feeds = row_feeds_of(catalog, clock)
+    views = DeclaredViews(
+        followers=followers(catalog)._replace(cells=cells),
+        recorded=RecordedPointers(catalog.group_of),
+        claim_facts=catalog.claim_facts,
+        inline=min(inline, ROW_HOLDERS),
+        feeds=feeds,
+        shards=GroupShards(catalog.shards),
+        read_counter=show_counter,
+    )
+    return RowCommitter(journal, views), feeds
+
+
+def _new_batches(committer: RowCommitter, make: MakeChange, options: BatchOptions) -> Batches:
+    return SingleBatches(make, committer, options, may_repeat)
 
 
 def _rows_of(cells: CopyCells, view: CompiledView | None) -> ListedRows:

@@ -197,24 +197,12 @@ class SpanningStore:
 def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool) -> StoreParts:
     """The parts; `inline` and `portable` are the schema's."""
     feeds = follower_of(catalog, inline)
-    new_unit = partial(
-        UnitOfWork,
-        name_of=catalog.name_of,
-        claim_facts=catalog.claim_facts,
-        logs=catalog.logged,
-        follower=feeds,
-    )
-    follow = followers(catalog)._replace(of_views=feeds, logs=catalog.logged)
-    committer = NativeCommitter(catalog.name_of, fence, follow, inline, new_unit)
+    committer = _new_committer(catalog, fence, inline, feeds)
     handlers: dict[str, TaskHandler] = {
         FOLLOW: FollowHandler(catalog.source),
         FEED: FeedHandler(FeedFollower((), inline) if feeds is None else feeds),
     }
     counters = NativeCounters(committer)
-
-    def new_batches(make: MakeChange, options: BatchOptions) -> Batches:
-        return NativeBatches(make, committer, options)
-
     return StoreParts(
         fence=fence,
         commits_together=True,
@@ -229,7 +217,7 @@ def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool
         copies=NativeCopier(committer, catalog.counters),
         building=NativeBuilding(committer),
         inspector=NativeInspector(catalog, committer),
-        new_batches=new_batches,
+        new_batches=partial(_new_batches, committer),
         recoverer=EachRecovers(fence),
         prices="rows",
         reads_of_save=_reads_of_save,
@@ -239,3 +227,19 @@ def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool
         group_reader=large_group_reader,
         rows_of=_rows_of,
     )
+
+
+def _new_committer(catalog: Catalog, fence: Fence, inline: int, feeds: FeedFollower | None) -> NativeCommitter:
+    new_unit = partial(
+        UnitOfWork,
+        name_of=catalog.name_of,
+        claim_facts=catalog.claim_facts,
+        logs=catalog.logged,
+        follower=feeds,
+    )
+    follow = followers(catalog)._replace(of_views=feeds, logs=catalog.logged)
+    return NativeCommitter(catalog.name_of, fence, follow, inline, new_unit)
+
+
+def _new_batches(committer: NativeCommitter, make: MakeChange, options: BatchOptions) -> Batches:
+    return NativeBatches(make, committer, options)
