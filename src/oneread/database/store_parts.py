@@ -43,29 +43,11 @@ from oneread.transfer.bulk import Batches, BatchOptions, MakeChange, NativeBatch
 
 if TYPE_CHECKING:
     from oneread.costs.bounds import Span
+    from oneread.database.recoverer import Recoverer
     from oneread.feeds.row_following import RowFeeds
 
 NewBatches: TypeAlias = Callable[[MakeChange, BatchOptions], Batches]
 """Begins to gather the changes of a bulk writer, which the first argument makes."""
-
-
-class RecoveryTurn(Protocol):
-    """Which worker looks for what other programs left."""
-
-    is_helper: bool
-    """Of a program that is there to do tasks: it looks also while it is another worker's turn."""
-
-    def look(self) -> Plan[bool]:
-        """Reads what other programs changed in the schema; whether this worker is to look for what they left."""
-        ...
-
-    def stand_back(self) -> None:
-        """After a look that failed: lets other workers look for a while."""
-        ...
-
-    def free(self) -> Plan[None]:
-        """Lets another worker look at once."""
-        ...
 
 
 class OpenedSchema(NamedTuple):
@@ -106,7 +88,8 @@ class StoreParts(NamedTuple):
     building: Building
     inspector: Inspector
     new_batches: NewBatches
-    recoverer: RecoveryTurn
+    recoverer: EachRecovers | Recoverer
+    """Says whether this worker is to look for what other programs left."""
     group_reader: Callable[[FeedView], LargeGroupReader | None]
     """Makes what merges the large groups of a feed into pages; None if it has none."""
     rows_of: Callable[[CompiledView | None], ListedRows]
@@ -143,7 +126,7 @@ class StoreKind(Protocol):
 
 
 class EachRecovers:
-    """Each worker looks: where a transaction spans rows, other programs leave tasks and nothing else."""
+    """In place of a `Recoverer`: each worker looks, since other programs leave tasks and nothing else."""
 
     is_helper = False
 
