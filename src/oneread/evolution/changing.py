@@ -20,7 +20,6 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.transactions.commit import SystemCommitter
-from oneread.transactions.system_rows import NativeSystem
 
 NextSchema: TypeAlias = Callable[[CountedStore, StoredSchema], StoredSchema]
 """From the schema row, the next one; itself for no change. Runs inside `SystemCommitter.together`, maybe repeatedly."""
@@ -41,7 +40,7 @@ def change_schema(committer: SystemCommitter, wanted: NextSchema) -> Plan[Stored
     Raises:
         SchemaMismatch: of `wanted`; nothing is changed, and older programs may write.
     """
-    ended = None if isinstance(committer, NativeSystem) else _NEVER
+    ended = _NEVER if committer.waits_for_older else None
     while True:
         try:
             step = yield from committer.together(partial(_change, wanted=wanted, ended=ended))

@@ -261,6 +261,11 @@ class WriteLease(Protocol):
 class SystemCommitter(Protocol):
     """Commits of rows that belong to no entity; needs no schema."""
 
+    @property
+    def waits_for_older(self) -> bool:
+        """Whether programs that the fence refuses may still commit until `end_older` has returned."""
+        ...
+
     def together(self, run: Callable[[CountedStore], T], swaps: Sequence[Swap] = ()) -> Plan[T]:
         """Runs a function that reads rows, decides and writes them as one, with `swaps` beside it; may run it again.
 

@@ -81,6 +81,8 @@ def _shown(row: Row | None, families: Families) -> Row | None:
 class RowSystem:
     """Each change is a compare-and-set of the one row that it changes. `recovery` is of commits in the `journal`."""
 
+    waits_for_older = True
+
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = Journal() if journal is None else journal
         self.recovery = Recovery(self.journal)

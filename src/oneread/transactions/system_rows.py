@@ -79,6 +79,8 @@ def swap(unit: UnitOfWork, now: int, swaps: Sequence[Swap]) -> None:
 class NativeSystem:
     """Commits of rows that belong to no entity, of engines whose transactions span rows: see `SystemCommitter`."""
 
+    waits_for_older = False
+
     def together(self, run: Callable[[CountedStore], T], swaps: Sequence[Swap] = ()) -> Plan[T]:
         """One transaction."""
         if not swaps:
