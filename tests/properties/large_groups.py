@@ -13,7 +13,7 @@ from oneread.store.rows import RowRange
 from oneread.transactions import outbox
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.outbox import FEED, FOLLOW
-from oneread.transactions.tasks import FollowHandler, TaskRunner
+from oneread.transactions.task_batches import FollowHandler, TaskRunner
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from oneread.transactions.commit import NO_CHANGE
 from oneread.transactions.deltas import Delta
 from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.transactions.native import NativeCommitter
-from oneread.transactions.tasks import TaskRunner
+from oneread.transactions.task_batches import TaskRunner
 from oneread.transactions.unit_of_work import UnitOfWork
 
 

@@ -390,11 +390,11 @@ class PageAfterSource(list):
 
 def a_source_is_read_before_its_page(patch):
     """Equal: the task of the change that a holder lacks is put after its back-reference; see decision 0085."""
-    scan = 'found = yield from Scan("views", {})\n'
+    scan = "found = yield from {}\n"
     kept = "found = PageAfterSource(found)\n{0}found.source = early\n"
     for cls, name, read, whose, indent in (
-        (RowTaskRunner, "_follow", "rest, size", "copies", " " * 8),
-        (CopyFollower, "_follow_few", "outbox.holders_of(source), self._views.inline + 1", "self", " " * 4),
+        (RowTaskRunner, "_follow", "outbox.scan_holders(source, task.unchanged, cursor, size)", "copies", " " * 8),
+        (CopyFollower, "_follow_few", 'Scan("views", outbox.holders_of(source), most + 1)', "self", " " * 4),
     ):
         page, settled = scan.format(read), SETTLED.replace("self", whose)
         early = f"early = {settled}\n{indent}{page}{indent}{kept.format(indent)}"
@@ -433,7 +433,7 @@ def the_cursor_moves_before_the_cells(patch):
         RowTaskRunner,
         "_follow",
         ("        yield from copies.follow_page(source, found)\n", "\n"),
-        ("    return cursor", "    yield from copies.follow_page(source, found)\n    return cursor"),
+        ("    return cursor, done", "    yield from copies.follow_page(source, found)\n    return cursor, done"),
     )
 
 

@@ -186,7 +186,7 @@ def an_item_has_one_column_for_all_groups(patch):
 
 
 def a_task_is_there_before_its_row(patch):
-    row = "_task_row(*each, made.version)"
+    row = "outbox.task_row(*each, made.version)"
     put = f"    tasks = [{row} for key, made, *_rest in done for each in made.tasks(key).items()]\n"
     groups = "(key, made.version, made.groups) for key, made, *_rest in done"
     put += f"    tasks += outbox.group_task_rows({groups})\n"
@@ -219,7 +219,7 @@ def a_task_ends_with_its_first_page(patch):
         RowTaskRunner,
         "_follow",
         (
-            "return (yield from self._give(outbox.feed_row(source), cursor, batch))",
+            "return (yield from self._give(outbox.feed_row(source), cursor, done, batch))",
             "yield from self._committer.views.feeds.follow(outbox.feed_row(source), cursor, 1)\n        return None",
         ),
     )

@@ -267,12 +267,10 @@ def a_task_is_removed_before_its_holders_followed(patch):
 
 def the_cursor_moves_before_its_page(patch):
     moved = (
-        "    within = outbox.holders_of(outbox.read_task(row).source)\n"
-        "    rest = within.behind(cursor) if cursor >= within.start else within\n"
-        '    found = yield from Scan("views", rest, batch)\n'
+        "    found = yield from outbox.scan_holders(outbox.read_task(row).source, (), mine.cursor, batch)\n"
         "    if len(found) == batch:\n"
-        "        early = _with_cursor(self.leases.renew(key, mine, now), found[-1][0])\n"
-        "        yield from _swap(key, Cell(_encode(mine), _stamp(row.get(LEASE), now)), early, now)\n"
+        "        early = _with_cursor(self.leases.renew(key, mine, now), found[-1][0], 0)\n"
+        "        yield from _swap(key, Cell(encode_lease(mine), _stamp(row.get(LEASE), now)), early, now)\n"
     )
     follow = "    source = outbox.unversioned("
     edit(patch, RowTaskRunner, "_advance", (follow, moved + follow))
@@ -283,8 +281,7 @@ def an_older_task_is_done_in_place_of_the_newest(patch):
         patch,
         RowTaskRunner,
         "_newest",
-        ("in tasks[:-1]", "in tasks[1:]"),
-        ("return tasks[-1] if tasks", "return tasks[0] if tasks"),
+        ("*tasks[-1], tasks[:-1]", "*tasks[0], tasks[1:]"),
     )
 
 
@@ -298,7 +295,7 @@ def a_version_is_the_clock(patch):
 
 def a_task_is_put_before_its_rows(patch):
     """Equal: what its worker reads are back-references, which are there before the commit, and root rows."""
-    row = "_task_row(*each, made.version)"
+    row = "outbox.task_row(*each, made.version)"
     put = f"    tasks = [{row} for key, made, *_rest in done for each in made.tasks(key).items()]\n"
     put += '    if tasks:\n        yield from Mutate("system", tasks)\n'
     edit(patch, Journal, "apply", ("    if together:", f"{put}    if together:"))

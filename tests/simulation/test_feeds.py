@@ -19,7 +19,7 @@ from oneread.testing.schedules import Fate
 from oneread.testing.simulator import Simulation, Violation
 from oneread.testing.steps import DeleteStep, DrainStep, PageStep, PatchStep, SaveAllStep, SaveStep, TransactStep
 from oneread.transactions import outbox
-from oneread.transactions.tasks import TaskRows
+from oneread.transactions.task_batches import TaskRows
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.test_every_request_crashes import FATES, AtPoint
 from tests.simulation.workers import leased, populate

@@ -23,7 +23,7 @@ from oneread.feeds.placing import Placing
 from oneread.store.keys import view_part
 from oneread.testing.simulator import Violation
 from oneread.testing.steps import DeleteStep, PageStep, PatchStep, SaveAllStep, SaveStep, TransactStep
-from oneread.transactions.tasks import TaskRows
+from oneread.transactions.task_batches import TaskRows
 from tests.properties.test_large_groups import MUTATIONS as BROKEN_GROUPS
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.workers import leased, populate

@@ -12,7 +12,7 @@ import pytest
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, newest, shown
 from oneread.testing.simulator import Violation
 from oneread.testing.steps import DeleteStep, PatchStep, SaveAllStep, SaveStep
-from oneread.transactions import leases, tasks
+from oneread.transactions import leases, task_batches
 from oneread.transactions.leases import LeaseHolder, lease_in
 from tests.simulation.workers import WORKERS, leased, populate
 
@@ -100,7 +100,7 @@ def test_workers_die_sleep_and_meet():
 
 
 def a_batch_does_not_compare_the_lease(patch):
-    patch.setattr(tasks, "_has_lease", lambda _row, _seen: True)
+    patch.setattr(task_batches, "_has_lease", lambda _row, _seen: True)
 
 
 def a_lease_never_ends(patch):

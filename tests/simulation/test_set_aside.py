@@ -12,7 +12,8 @@ from oneread.plans.trace import Trace
 from oneread.testing.simulator import Simulation, Violation
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep
 from oneread.transactions import native, outbox
-from oneread.transactions.tasks import TaskRunner
+from oneread.transactions.task_batches import TaskRunner
+from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
 from oneread.verify.verify import NativeVerifier, VerifyOptions
 
@@ -154,7 +155,7 @@ def a_refused_holder_leaves_its_half(patch):
 
 def what_changed_is_not_tried_again(patch):
     def none(_self):
-        return False
+        return TaskStepResult.IDLE
         yield
 
     patch.setattr(TaskRunner, "_retry_changed", none)

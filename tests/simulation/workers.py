@@ -10,7 +10,8 @@ from oneread.testing.steps import Step
 from oneread.transactions import outbox
 from oneread.transactions.leases import LeaseHolder, lease_in
 from oneread.transactions.outbox import FEED, FOLLOW
-from oneread.transactions.tasks import FollowHandler, TaskRunner, TaskStepResult
+from oneread.transactions.task_batches import FollowHandler, TaskRunner
+from oneread.transactions.tasks import TaskStepResult
 
 LEASE = 0.5
 """Seconds; a paused process sleeps for up to three."""

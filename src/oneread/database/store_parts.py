@@ -37,7 +37,8 @@ from oneread.transactions.group_shards import SpreadGroups
 from oneread.transactions.jobs import PeriodicJob
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW
-from oneread.transactions.tasks import FollowHandler, OutboxRunner, TaskHandler, TaskRunner
+from oneread.transactions.task_batches import FollowHandler, TaskHandler, TaskRunner
+from oneread.transactions.tasks import OutboxRunner
 from oneread.transactions.unit_of_work import UnitOfWork
 from oneread.transfer.bulk import Batches, BatchOptions, MakeChange, NativeBatches
 

@@ -22,7 +22,7 @@ from oneread.store.keys import view_part
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import VALUE, Row, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.leases import lease_in
+from oneread.transactions.leases import lease_in, task_lease_in
 from oneread.transactions.outbox import group_root
 
 BATCH: Final = 500
@@ -295,7 +295,9 @@ def _over(within: RowRange, take: Callable[[list[Found]], None]) -> Plan[None]:
 def _waiting(catalog: Catalog, key: bytes, row: Row, now: int) -> WaitingTask:
     try:
         task = outbox.read_task(row)
-        return WaitingTask(catalog.name_of(task.source), task.done, age=_age(row, now), worker=_worker(row, now))
+        lease = task_lease_in(row)
+        done = task.done if lease is None else max(task.done, lease.done)
+        return WaitingTask(catalog.name_of(task.source), done, age=_age(row, now), worker=_worker(row, now))
     except Corrupt:
         return WaitingTask(key.hex(), 0, readable=False)
 

@@ -10,7 +10,7 @@ from oneread.feeds.large_groups import LargeGroups
 from oneread.feeds.placing import EntryWriter, Placing
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange
-from oneread.transactions.tasks import TaskRows
+from oneread.transactions.task_batches import TaskRows
 
 
 class Crossing:

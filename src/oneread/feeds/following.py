@@ -34,7 +34,7 @@ from oneread.store.rows import VALUE, Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.native import TaskStep
 from oneread.transactions.outbox import Task
-from oneread.transactions.tasks import TaskRows
+from oneread.transactions.task_batches import TaskRows
 from oneread.transactions.unit_of_work import UnitOfWork
 
 _ENTRIES: Final = 50_000

@@ -18,7 +18,7 @@ from oneread.store.rows import RowRange
 from oneread.transactions import outbox
 from oneread.transactions.native import NativeCommitter, TaskStep
 from oneread.transactions.system_rows import FENCE_ROW
-from oneread.transactions.tasks import TaskRows
+from oneread.transactions.task_batches import TaskRows
 
 MOST_MEMBERSHIPS: Final = 100
 """Memberships of one member in one group that are looked at."""

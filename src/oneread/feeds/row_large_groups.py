@@ -95,8 +95,7 @@ class RowsOfLargeGroups:
     def crossing_task(self, group: bytes, epoch: int) -> RowMutation:
         """The row of the task of a group that crosses."""
         source = outbox.feed_source(self.crossing(group, epoch))
-        task = Cell(outbox.encode_task(outbox.Task(source)), epoch)
-        return RowMutation(outbox.version_key(source, epoch), {VALUE: task})
+        return outbox.task_row(outbox.version_key(source, epoch), outbox.Task(source), epoch)
 
     def crossing_of(self, key: bytes) -> tuple[bytes, int]:
         """The group and the epoch of such a task."""

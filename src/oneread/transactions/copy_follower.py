@@ -105,8 +105,8 @@ class CopyFollower:
         try:
             yield from self._journal.apply(*done)
             for each in done:
-                for source in each.intents.sources(each.key):
-                    tasks += yield from self._follow_few(source, each.intents.version)
+                for source, unchanged in each.intents.sources(each.key).items():
+                    tasks += yield from self._follow_few(source, unchanged, each.intents.version)
                 tasks += yield from follow_feeds(self._views.feeds, each, self._views.inline)
                 tasks += group_tasks(each)
         except OnereadError as error:
@@ -115,12 +115,16 @@ class CopyFollower:
             return [key for each in done for key in left_tasks(each)]
         return tasks
 
-    def _follow_few(self, source: bytes, version: int) -> Plan[list[bytes]]:
+    def _follow_few(self, source: bytes, unchanged: Sequence[bytes], version: int) -> Plan[list[bytes]]:
         """Lets the holders of a source follow at once, unless they are many; returns the tasks that are left."""
-        task = outbox.version_key(source, version)
-        found = yield from Scan("views", outbox.holders_of(source), self._views.inline + 1)
-        if len(found) > self._views.inline:
+        task, most = outbox.version_key(source, version), self._views.inline
+        found = yield from Scan("views", outbox.holders_of(source), most + 1)
+        if len(found) > most and unchanged:
+            found = yield from outbox.scan_holders(source, unchanged, b"", most + 1)
+        if len(found) > most:
             return [task]
+        if unchanged:
+            found = outbox.of_changed_selections(source, unchanged, found)
         left = yield from self.follow_page(source, found)
         yield from Mutate("system", [RowMutation(task, deletes={VALUE: version})])
         return left
@@ -346,8 +350,8 @@ class CopyFollower:
         (row,) = yield from Read("roots", [source], "dm")
         if row is not None and VERSION in row:
             version = next_version((yield from Now()), row[VERSION].stamp, source)
-            cell = Cell(outbox.encode_task(outbox.Task(source)), version)
-            yield from Mutate("system", [RowMutation(outbox.version_key(source, version), {VALUE: cell})])
+            key = outbox.version_key(source, version)
+            yield from Mutate("system", [outbox.task_row(key, outbox.Task(source), version)])
 
     def end_aside(self, key: bytes, before: Row | None) -> Plan[None]:
         """Removes the note of what could not follow, unless it was noted again meanwhile."""

@@ -59,7 +59,7 @@ class ChildRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The row that a commit of an entity group gives one of its children; without a body the child is deleted.
 
     `own` is the own version, `used` are the versions of the sources of its copies, by source and selection; with
-    `fans_out` its holders follow.
+    `fans_out` its holders follow, but for those of `unchanged` selections.
     """
 
     key: bytes
@@ -68,15 +68,16 @@ class ChildRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     own: int
     used: dict[bytes, int] = {}
     fans_out: bool = False
+    unchanged: Sequence[bytes] = ()
 
 
 class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one commit writes to other rows.
 
     `puts` and `removed` are rows of `views`; `deltas` the amounts that rows of `counts` gain. `task` says that holders
-    follow. Each changed row of `views` with a prefix of `fed` leaves a task, which makes entries of feeds follow;
-    those with a prefix of `logs` are added to a change log. `children` are other rows of the entity group. `groups` are
-    the rows of `counts` whose groups entities or indexes show, which follow.
+    follow, but for those of `unchanged` selections. Each changed row of `views` with a prefix of `fed` leaves a task,
+    which makes entries of feeds follow; those with a prefix of `logs` are added to a change log. `children` are other
+    rows of the entity group. `groups` are the rows of `counts` whose groups entities or indexes show, which follow.
     """
 
     version: int
@@ -88,6 +89,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     logs: dict[bytes, bytes] = {}
     children: list[ChildRow] = []
     groups: list[bytes] = []
+    unchanged: Sequence[bytes] = ()
 
     def logged(self) -> dict[bytes, list[bytes]]:
         """The keys that are added to change logs; those of removed rows come first.
@@ -103,19 +105,21 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
                     found.setdefault(log, []).append(key[VIEW_BYTES:] if is_own else key)
         return found
 
-    def tasks(self, root: bytes) -> Mapping[bytes, bytes]:
-        """The keys of the tasks that the commit of a row leaves, each with its source."""
-        sources = self.sources(root)
+    def tasks(self, root: bytes) -> dict[bytes, outbox.Task]:
+        """The tasks that the commit of a row leaves, by their keys."""
+        tasks = [outbox.Task(source, unchanged=tuple(unchanged)) for source, unchanged in self.sources(root).items()]
         if self.fed:
-            sources += [outbox.feed_source(key) for key in (*self.puts, *self.removed) if view_part(key) in self.fed]
-        return {outbox.version_key(source, self.version): source for source in sources}
+            fed = [key for key in (*self.puts, *self.removed) if view_part(key) in self.fed]
+            tasks += [outbox.Task(outbox.feed_source(key)) for key in fed]
+        return {outbox.version_key(each.source, self.version): each for each in tasks}
 
     def __bool__(self) -> bool:
         return bool(self.puts or self.removed or self.deltas or self.task or self.children or self.groups)
 
-    def sources(self, root: bytes) -> list[bytes]:
-        """The keys of the entities whose holders follow, of the group of a root."""
-        return [*([root] if self.task else ()), *(each.key for each in self.children if each.fans_out)]
+    def sources(self, root: bytes) -> dict[bytes, Sequence[bytes]]:
+        """The entities whose holders follow, of the group of a root, with the selections whose holders need not."""
+        own = {root: self.unchanged} if self.task else {}
+        return own | {each.key: each.unchanged for each in self.children if each.fans_out}
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):

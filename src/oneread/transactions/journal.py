@@ -35,7 +35,6 @@ from oneread.transactions.intents import (
     read_root,
 )
 from oneread.transactions.lost_answers import LOOKS, pause_for_answer, until_answered
-from oneread.transactions.outbox import Task
 from oneread.transactions.root import NO_ROOT, VERSION, Root, next_version
 from oneread.transactions.row_log import RowLogs
 
@@ -173,7 +172,7 @@ class Journal:
         if together:
             yield from Together(together)
         yield from self.logs.add(logged)
-        tasks = [_task_row(*each, made.version) for key, made, *_rest in done for each in made.tasks(key).items()]
+        tasks = [outbox.task_row(*each, made.version) for key, made, *_rest in done for each in made.tasks(key).items()]
         tasks += outbox.group_task_rows((key, made.version, made.groups) for key, made, *_rest in done)
         if tasks:
             yield from Mutate("system", tasks)
@@ -375,7 +374,3 @@ def reserve(key: bytes, intents: Intents, markers: Collection[int]) -> Reserve:
 def _cleared(key: bytes, version: int) -> RowMutation:
     """The end of the intents of one version: its stamp leaves those of a later commit alone."""
     return RowMutation(key, {INTENTS: Cell(REMOVED, version)})
-
-
-def _task_row(key: bytes, source: bytes, version: int) -> RowMutation:
-    return RowMutation(key, {VALUE: Cell(outbox.encode_task(Task(source)), version)})

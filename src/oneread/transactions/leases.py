@@ -36,11 +36,19 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     count: int
 
 
+class TaskLease(Lease, frozen=True, array_like=True):
+    """The lease of a task on a store that changes one row at a time: with the last row done, and how many are."""
+
+    cursor: bytes = b""
+    done: int = 0
+
+
 ANY_LEASE: Final = Lease("", -1, -1)
 """Stands for whatever lease there is, in a batch that is done without asking for it."""
 
 encode_lease = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Lease).decode
+_decode_of_task = msgspec.msgpack.Decoder(TaskLease).decode
 
 
 def decode_lease(stored: bytes | None) -> Lease | None:
@@ -55,6 +63,15 @@ def lease_in(row: Row | None) -> Lease | None:
     """The lease of a task, from its row."""
     cell = None if row is None else row.get(LEASE)
     return None if cell is None else decode_lease(cell.value)
+
+
+def task_lease_in(row: Row) -> TaskLease | None:
+    """The lease of a task with how far it is; None for none, and for one that cannot be read."""
+    cell = row.get(LEASE)
+    try:
+        return None if cell is None else _decode_of_task(cell.value)
+    except UNDECODABLE:
+        return None
 
 
 def _new_owner() -> str:

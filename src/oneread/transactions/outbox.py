@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -150,6 +150,28 @@ def without_selections(within: RowRange, unchanged: Iterable[bytes]) -> list[Row
     return [each for each in ranges if not each.is_empty]
 
 
+def of_changed_selections(source: bytes, unchanged: Collection[bytes], found: Sequence[Found]) -> list[Found]:
+    """Those of these back-references that are not of `unchanged` selections."""
+    left_out, start = tuple(unchanged), len(BACK_REFERENCES + source)
+    return [each for each in found if not each[0].startswith(left_out, start)]
+
+
+def holders_behind(source: bytes, unchanged: Iterable[bytes], cursor: bytes) -> list[RowRange]:
+    """What is left of the back-references of a source behind one, without those of `unchanged` selections."""
+    ranges = without_selections(holders_of(source), unchanged)
+    rest = [within.behind(cursor) if cursor >= within.start else within for within in ranges]
+    return [each for each in rest if not each.is_empty]
+
+
+def scan_holders(source: bytes, unchanged: Iterable[bytes], cursor: bytes, size: int) -> Plan[list[Found]]:
+    """The next back-references of a source. One scan, and at most one more for each selection that is left out."""
+    found: list[Found] = []
+    for within in holders_behind(source, unchanged, cursor):
+        if len(found) < size:
+            found += yield from Scan("views", within, size - len(found))
+    return found
+
+
 def holds_on(source: bytes) -> RowRange:
     """The range of the holds on a source."""
     return RowRange.under(HOLDS + source)
@@ -218,6 +240,11 @@ def put_lease(unit: UnitOfWork, key: bytes, lease: Lease, now: int) -> None:
     """Stores the lease of a task, and leaves the task as it is."""
     row = unit.known("system")[key] or {}
     unit.put("system", key, row | {LEASE: Cell(encode_lease(lease), later(row, now))})
+
+
+def task_row(key: bytes, task: Task, version: int) -> RowMutation:
+    """What puts a task on a store that changes one row at a time."""
+    return RowMutation(key, {VALUE: Cell(encode_task(task), version)})
 
 
 def read_task(row: Row) -> Task:

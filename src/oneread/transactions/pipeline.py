@@ -323,16 +323,17 @@ class Pipeline:
     def ready(self, draft: GroupDraft, takes: Callable[[bytes, Row], bool]) -> Ready:
         """What is to be committed of a group; `takes` says of which sources values were taken again."""
         group, root = draft.seen.key, draft.close()
-        fanning = {key for key, decision in draft.decided if decision.fans_out}
+        fanning = _fanning(draft.decided)
         children: list[ChildRow] = []
         for key in dict.fromkeys(key for key, _decision in draft.decided if key != group):
             held = draft.made[key]
             used = self._used_by(draft, key, held, takes)
-            children.append(ChildRow(key, held.body, held.emitted or b"", held.own, used, key in fanning))
+            left_out = sorted(fanning.get(key, ()))
+            children.append(ChildRow(key, held.body, held.emitted or b"", held.own, used, key in fanning, left_out))
         operations = draft.operations()
         pointers = {key: value for key, value in operations.puts.items() if _is_own(key, group)}
         shown = list(dict.fromkeys(each for _key, decision in draft.decided for each in decision.groups))
-        decision = Decision(root, operations, group in fanning, groups=shown)
+        decision = Decision(root, operations, group in fanning, sorted(fanning.get(group, ())), groups=shown)
         used = self._used_by(draft, group, root, takes)
         return Ready(
             draft.seen, decision, used, draft.markers, draft.sums, GroupPart(children, pointers, draft.numbers)
@@ -505,6 +506,15 @@ def _first_of_each(changes: Iterable[Change]) -> list[Change]:
     return [*numbered, *first.values()]
 
 
+def _fanning(decided: Iterable[tuple[bytes, Decision]]) -> dict[bytes, set[bytes]]:
+    """The entities whose holders follow, with the selections that none of their decisions has changed."""
+    fanning: dict[bytes, set[bytes]] = {}
+    for key, decision in decided:
+        if decision.fans_out:
+            fanning[key] = fanning.get(key, {*decision.unchanged}).intersection(decision.unchanged)
+    return fanning
+
+
 def _is_own(pointer: bytes, group: bytes) -> bool:
     """Whether a back-reference or hold is one to the root of the group."""
     return pointer.startswith((outbox.holders_of(group).start, outbox.holds_on(group).start))
@@ -526,5 +536,8 @@ def _intents(ready: Ready, added: dict[bytes, bytes], groups: list[bytes]) -> In
     operations = decision.operations
     puts = {key: value for key, value in operations.puts.items() if pointer_part(key) not in _POINTERS}
     puts.update(group.pointers)
-    children, version = list(group.children), decision.root.version
-    return Intents(version, puts, operations.deletes, added, decision.fans_out, children=children, groups=groups)
+    children, version, left_out = list(group.children), decision.root.version, decision.unchanged
+    return Intents(
+        version, puts, operations.deletes, added, decision.fans_out, children=children, groups=groups,
+        unchanged=left_out,
+    )  # fmt: skip

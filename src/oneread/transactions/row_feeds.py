@@ -68,7 +68,7 @@ def noted(intents: Intents, feeds: FollowRows) -> Intents:
 
 def follow_feeds(feeds: FollowRows, done: Committed, most: int) -> Plan[list[bytes]]:
     """Lets the entries of rows with at most so many partners follow; returns the tasks of the others."""
-    found = done.intents.tasks(done.key).items()
+    found = [(key, task.source) for key, task in done.intents.tasks(done.key).items()]
     tasks = {key: outbox.feed_row(source) for key, source in found if outbox.kind_of(source) == outbox.FEED}
     if not tasks:
         return []

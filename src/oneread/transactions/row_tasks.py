@@ -10,21 +10,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-import msgspec
-
-from oneread.errors import StaleCopies
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
-from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
-from oneread.store.rows import UNDECODABLE, VALUE, Cell, Row, RowMutation, RowRange, later
+from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate, Read, Scan
+from oneread.store.rows import VALUE, Cell, Row, RowMutation, RowRange, later
 from oneread.transactions import outbox
 from oneread.transactions.intents import read_pending
-from oneread.transactions.leases import LEASE, Lease, LeaseHolder
+from oneread.transactions.leases import LEASE, Lease, LeaseHolder, TaskLease, encode_lease, task_lease_in
 from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
-from oneread.transactions.outbox import group_root
+from oneread.transactions.outbox import AsideEntry, Task, group_root
 from oneread.transactions.refusals import PartRefused, tell_apart
 from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.tasks import Draining, TaskStepResult
+from oneread.transactions.tasks import Draining, FoundTask, OutboxRunner, TaskStepResult
 from oneread.transactions.total_follower import AskAlone
 
 LOOK_SECONDS: Final = 1.0
@@ -47,27 +44,19 @@ class PageSizes(NamedTuple):
 SIZES: Final = PageSizes()
 
 
-class TaskLease(Lease, frozen=True, array_like=True):
-    """The lease of a task, with the last back-reference that is done."""
-
-    cursor: bytes = b""
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(TaskLease).decode
-
-
 def _never_alone() -> Plan[bool]:
     """Of a worker that knows no schema."""
     yield from ()
     return False
 
 
-class RowTaskRunner:
-    """Does the tasks of one open database. `batches` counts what was done.
+class RowTaskRunner(OutboxRunner):
+    """Does the tasks row by row.
 
     `standing` asks for feeds of other programs, `writes_alone` whether tasks of other programs' groups may be ended.
     """
+
+    retry_seconds = RETRY_SECONDS
 
     def __init__(
         self,
@@ -77,57 +66,26 @@ class RowTaskRunner:
         writes_alone: AskAlone = _never_alone,
         sizes: PageSizes = SIZES,
     ) -> None:
-        self.leases = LeaseHolder() if leases is None else leases
+        journal = committer.journal
+
+        def clock() -> float:
+            return journal.clock()
+
+        super().__init__(journal.name_of, OtherFeeds(committer.views.feeds.prefixes, standing), leases, clock)
         self._writes_alone = writes_alone
-        self.batches = 0
         self._sizes = sizes
         self._committer = committer
         self._looked = -LOOK_SECONDS
-        self._retried: float | None = None
-        self._failing: set[bytes] = set()  # tasks that the store failed in this turn of all tasks
-        self._other_feeds = OtherFeeds(committer.views.feeds.prefixes, standing)
+        self._looks = False
+        self._failing: set[bytes] = set()  # tasks of groups that the store failed in this turn
 
-    def step(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:
-        """One batch of the first task that no other worker has; now and then, recovers what other programs left."""
+    def _begin(self, draining: Draining | None) -> Plan[TaskStepResult]:
+        """Applies what was acknowledged; now and then, recovers what other programs left."""
         if (yield from self._apply_waiting(draining)):
             return TaskStepResult.DONE
         yield from self._committer.journal.renew_lease()
-        looks = yield from self._look(draining)
-        held = self._waits(draining)  # before the tasks are read: what it is about may end with one
-        while True:
-            result = yield from self._next(batch, looks=looks)
-            if result is TaskStepResult.DONE:
-                return self._done(draining)
-            if not self._failing:
-                break
-            self._failing.clear()  # every other one had its turn
-        if self._may_retry(draining) and (yield from self._retry_changed()):
-            return self._done(draining)
-        return TaskStepResult.HELD if held or result is TaskStepResult.HELD else TaskStepResult.IDLE
-
-    def _next(self, batch: int, *, looks: bool) -> Plan[TaskStepResult]:
-        """One batch of the first task that no other worker has and that has not failed in this turn."""
-        within, held = outbox.TASKS, False
-        while found := (yield from Scan("system", within, 1, families="dm")):
-            key, row = found[0]
-            newest = yield from self._newest(key)
-            place = key if newest is None else newest[0]
-            within = within.behind(place)
-            if newest is None:
-                yield from self._drop(key, row)
-            elif place in self._failing or (yield from self._other_feeds.is_newer(place)):
-                continue
-            else:
-                self._failing.add(place)  # which it is if this raises
-                done = yield from self._advance(newest, batch)
-                self._failing.discard(place)
-                if done:
-                    return TaskStepResult.DONE
-                held = True
-        result = TaskStepResult.IDLE
-        if looks or self._committer.totals.shows_groups:
-            result = yield from self._committer.totals.next_group(self.leases, self._writes_alone, self._failing)
-        return result or (TaskStepResult.HELD if held else result)
+        self._looks = yield from self._look(draining)
+        return TaskStepResult.HELD if self._waits(draining) else TaskStepResult.IDLE
 
     def _apply_waiting(self, draining: Draining | None) -> Plan[bool]:
         """Applies what was acknowledged; whether that was a batch of its own, which a drain has once."""
@@ -157,10 +115,9 @@ class RowTaskRunner:
 
     def _done(self, draining: Draining | None) -> TaskStepResult:
         """What a batch answers; what it has committed may be applied by another call."""
-        self.batches += 1
         if draining is not None:
             draining.appliers = None
-        return TaskStepResult.DONE
+        return super()._done(draining)
 
     def _waits(self, draining: Draining | None) -> bool:
         """Whether commits are under way that a drain waits for; without one, whether there are any."""
@@ -169,77 +126,95 @@ class RowTaskRunner:
             return bool(self._committer.recovery.waiting_markers or appliers)
         return bool(draining.markers or not appliers.isdisjoint(draining.appliers or ()))
 
-    def _newest(self, key: bytes) -> Plan[tuple[bytes, Row] | None]:
-        """The newest task of the source of a task; the older ones are removed."""
+    def _do_other(self) -> Plan[TaskStepResult]:
+        """The first task of a group that no other worker has and that has not failed in this turn."""
+        totals = self._committer.totals
+        if not (self._looks or totals.shows_groups):
+            return TaskStepResult.IDLE
+        result = yield from totals.next_group(self.leases, self._writes_alone, self._failing)
+        if not result and self._failing:  # every other one had its turn
+            self._failing.clear()
+            result = yield from totals.next_group(self.leases, self._writes_alone, self._failing)
+        return result
+
+    def _newest(self, key: bytes, row: Row) -> Plan[FoundTask | None]:
+        """The newest task of the source of a task, which stands for the older ones."""
         rows = yield from Scan("system", RowRange.under(outbox.unversioned(key)), outbox.BATCH, families="dm")
-        tasks = [(place, row) for place, row in rows if VALUE in row]
-        older = [RowMutation(place, deletes=_stamps(row)) for place, row in tasks[:-1]]
-        if older:
-            yield from Mutate("system", older)
-        return tasks[-1] if tasks else None
+        tasks = [each for each in rows if VALUE in each[1]]
+        if not tasks:
+            yield from self._drop(key, row)
+            return None
+        return FoundTask(*tasks[-1], tasks[:-1])
 
     def _drop(self, key: bytes, row: Row) -> Plan[None]:
         """Removes a lease without a task, once it is over (rule L3)."""
-        held = _held(row)
+        held = task_lease_in(row)
         if held is None or held.until <= (yield from Now()):
             yield from Mutate("system", [RowMutation(key, deletes={VALUE: outbox.version_of(key), **_stamps(row)})])
 
-    def _advance(self, task: tuple[bytes, Row], batch: int) -> Plan[bool]:
-        """One batch of a task, or none where another worker takes it at the same time; False when one has it."""
-        key, row = task
-        held, now = _held(row), (yield from Now())
-        if not self.leases.may_take(key, held, now):
-            return False
-        cursor = b"" if held is None else held.cursor
-        mine = _with_cursor(self.leases.renew(key, held, now), cursor)
+    def _advance(self, task: FoundTask, batch: int, now: int) -> Plan[None]:
+        """One batch, or none where another worker takes the task at the same time."""
+        key, row, older = task
+        held = task_lease_in(row)
+        left_out = _left_out_by_all(row, older)
+        is_wider = len(left_out) < len(outbox.selections_left_out(row))
+        before = None if is_wider else held  # an older task has holders that this one has passed over
+        lease = self.leases.renew(key, held, now)
+        mine = _with_cursor(lease, b"" if before is None else before.cursor, 0 if before is None else before.done)
         if not (yield from _swap(key, row.get(LEASE), mine, now)):
-            return True
+            return
+        if is_wider:
+            row = row | {VALUE: _wider(row, left_out)}
+            yield from Mutate("system", [RowMutation(key, {VALUE: row[VALUE]})])
+        if older:
+            yield from Mutate("system", [RowMutation(place, deletes=_stamps(each)) for place, each in older])
         source = outbox.unversioned(outbox.source_of(key))
         try:
-            last = yield from tell_apart(partial(self._follow, row, cursor, batch))
+            moved = yield from tell_apart(partial(self._follow, row, mine, batch))
         except PartRefused as refused:
             yield from self._committer.copies.set_aside(source, b"", refused.error)
-            last = None
-        stamp = _stamp(row.get(LEASE), now)
-        cell = Cell(_encode(mine), stamp)
-        if last is not None:
-            moved = _with_cursor(self.leases.renew(key, mine, now), last)
-            yield from _swap(key, cell, moved, now)
+            moved = None
+        cell = Cell(encode_lease(mine), _stamp(row.get(LEASE), now))
+        if moved is not None:
+            yield from _swap(key, cell, _with_cursor(self._next_lease(key, mine, now), *moved), now)
         else:
             self.leases.forget(key)
-            gone = RowMutation(key, deletes={VALUE: row[VALUE].stamp, LEASE: stamp})
+            gone = RowMutation(key, deletes={VALUE: row[VALUE].stamp, LEASE: cell.stamp})
             yield from CheckAndMutate("system", LEASE, cell.value, gone)
-        return True
 
-    def _follow(self, task: Row, cursor: bytes, batch: int) -> Plan[bytes | None]:
-        """Lets the next holders of a source, or entries of a feed's row, follow; the last one, None at the end."""
-        copies, source = self._committer.copies, outbox.read_task(task).source
+    def _follow(self, row: Row, lease: TaskLease, batch: int) -> Plan[tuple[bytes, int] | None]:
+        """Lets the next holders of a source, or entries of a feed's row, follow.
+
+        Returns the last one, and how many there were until it; None at the end.
+        """
+        copies, task = self._committer.copies, outbox.read_task(row)
+        source, cursor, done = task.source, lease.cursor, lease.done
         if outbox.kind_of(source) == outbox.FEED:
             if (yield from self._other_feeds.is_over(outbox.task_key(source))):
                 return None
-            return (yield from self._give(outbox.feed_row(source), cursor, batch))
-        within = outbox.holders_of(source)
+            return (yield from self._give(outbox.feed_row(source), cursor, done, batch))
         for size in (batch, *(self._sizes.batches * batch for _ in range(self._sizes.pages - 1))):
-            rest = within.behind(cursor) if cursor >= within.start else within
-            found = yield from Scan("views", rest, size)
+            found = yield from outbox.scan_holders(source, task.unchanged, cursor, size)
             has_all, is_plain = len(found) < size, len(copies.leaves_of(source, found)) == len(found)
             if not is_plain and len(found) > batch:  # a commit for each holder: those of a batch are enough
                 found, has_all = found[:batch], False
             yield from copies.follow_page(source, found)
             if has_all:
                 return None
-            cursor = found[-1][0]
+            cursor, done = found[-1][0], done + len(found)
             if not is_plain:
                 break
-        return cursor
+        return cursor, done
 
-    def _give(self, row: bytes, cursor: bytes, batch: int) -> Plan[bytes | None]:
+    def _give(self, row: bytes, cursor: bytes, done: int, batch: int) -> Plan[tuple[bytes, int] | None]:
         """Makes several pages of a row's entries right under one lease."""
-        given: bytes | None = cursor
+        size = self._sizes.batches * batch
         for _ in range(self._sizes.pages):
-            if given is not None:
-                given = yield from self._committer.views.feeds.follow(row, given, self._sizes.batches * batch)
-        return given
+            given = yield from self._committer.views.feeds.follow(row, cursor, size)
+            if given is None:
+                return None
+            cursor, done = given, done + size
+        return cursor, done
 
     def finish_waiting(self) -> Plan[None]:
         """Finishes what is in the journal, and does tasks until none is left; waits for those of other workers."""
@@ -249,92 +224,62 @@ class RowTaskRunner:
             if result is TaskStepResult.HELD:
                 yield from Sleep(LOOK_SECONDS)
 
-    def retry(self) -> Plan[int]:
-        """Retries everything that is set aside; returns how much that was."""
-        within: RowRange | None = outbox.SET_ASIDE
-        tried = 0
-        while within is not None:
-            entries, within = yield from outbox.some_aside(within)
-            for _key, shown in entries:
-                if shown is not None:
-                    yield from self._committer.retry_aside(shown.source, shown.holder)
-            tried += len(entries)
-        return tried
+    def _retry(self, entries: Sequence[AsideEntry]) -> Plan[None]:
+        """One after the other."""
+        for _key, shown in entries:
+            assert shown is not None, "an unreadable one is not tried"
+            yield from self._committer.retry_aside(shown.source, shown.holder)
 
-    def _may_retry(self, draining: Draining | None) -> bool:
-        """Whether it is time to look at what is set aside: at the end of a drain, and now and then."""
-        now = self._committer.journal.clock()
-        if self._retried is None:
-            self._retried = now
-        if draining is None and now - self._retried < RETRY_SECONDS:
-            return False
-        self._retried = now
-        return True
-
-    def _retry_changed(self) -> Plan[bool]:
-        """Retries the first entries whose source or holder has changed since; False when there is none."""
-        within: RowRange | None = outbox.SET_ASIDE
-        while within is not None:
-            entries, within = yield from outbox.some_aside(within)
-            changed = yield from outbox.changed(entries)
-            for _key, shown in changed:
-                assert shown is not None, "an unreadable one has not changed"
-                yield from self._committer.retry_aside(shown.source, shown.holder)
-            if changed:
-                return True
-        return False
-
-    def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
-        """Whether these tasks are done.
-
-        Raises:
-            StaleCopies: the tasks have ended, and holders are set aside.
-        """
+    def _wait(self, tasks: Sequence[bytes]) -> Plan[bool]:
         if not (yield from self._committer.completion.has_applied(tasks)):
-            return False
+            return True
         for task in tasks:
             if read_pending(task) is not None:
                 continue
             if outbox.is_group_task(task):
                 if outbox.waiting_cells((yield from Read("system", [task]))[0]):
-                    return False
-                source = group_root(outbox.group_of_task(task))
-            else:
-                # A newer task of the same source takes the place of an older one: copies are right when none is left.
-                if (yield from Scan("system", RowRange.under(outbox.unversioned(task)), 1)):
-                    return False
-                source = outbox.unversioned(outbox.source_of(task))
-            found = yield from Scan("system", outbox.aside_of(source), 1)
-            entries = [outbox.read_aside(row).shown for row in found]
-            for each in entries:
-                if each is not None:
-                    raise StaleCopies(
-                        "copies could not be updated from their source; their holders are set aside: db.set_aside()",
-                        holders=[self._committer.journal.name_of(each.holder or each.source)],
-                        reason=f"{each.error}: {each.message}",
-                    )
-        return True
+                    return True
+            # A newer task of the same source takes the place of an older one: copies are right when none is left.
+            elif (yield from Scan("system", RowRange.under(outbox.unversioned(task)), 1)):
+                return True
+        return False
+
+    def _source_of(self, task: bytes) -> bytes:
+        if read_pending(task) is not None:
+            return b""
+        if outbox.is_group_task(task):
+            return group_root(outbox.group_of_task(task))
+        return outbox.unversioned(outbox.source_of(task))
 
     def include(self, tasks: Sequence[bytes]) -> Plan[None]:
         """One request for each commit, and what applying it needs."""
         return self._committer.completion.include(tasks)
 
     def free(self) -> Plan[None]:
-        """Applies what was acknowledged; leases end by themselves."""
+        """Applies what was acknowledged; a read and a compare-and-set for each task that this worker has begun."""
         yield from self._committer.completion.apply_waiting()
+        for key in self._held():
+            (row,) = yield from Read("system", [key], "dm")
+            held = None if row is None else task_lease_in(row)
+            freed = self.leases.freed(key, held)
+            if row is not None and held is not None and freed is not None:
+                yield from _swap(key, row[LEASE], _with_cursor(freed, held.cursor, held.done), (yield from Now()))
 
 
-def _held(row: Row) -> TaskLease | None:
-    """The lease of a task; None for none, and for one that cannot be read, which the next worker replaces."""
-    cell = row.get(LEASE)
-    try:
-        return None if cell is None else _decode(cell.value)
-    except UNDECODABLE:
-        return None
+def _left_out_by_all(row: Row, older: Sequence[Found]) -> set[bytes]:
+    """The selections that a task and all older ones of its source leave out."""
+    left_out = set(outbox.selections_left_out(row))
+    return left_out.intersection(*[outbox.selections_left_out(each) for _key, each in older])
 
 
-def _with_cursor(lease: Lease, cursor: bytes) -> TaskLease:
-    return TaskLease(lease.owner, lease.until, lease.count, cursor)
+def _wider(row: Row, left_out: set[bytes]) -> Cell:
+    """A task that takes the place of older ones, which leave out less: newer than what its commit may still put."""
+    task = Task(outbox.read_task(row).source, unchanged=tuple(sorted(left_out)))
+    return Cell(outbox.encode_task(task), row[VALUE].stamp + 1)
+
+
+def _with_cursor(lease: Lease, cursor: bytes, done: int) -> TaskLease:
+    return TaskLease(lease.owner, lease.until, lease.count, cursor, done)
 
 
 def _stamps(row: Row) -> dict[bytes, int]:
@@ -348,5 +293,5 @@ def _stamp(lease: Cell | None, now: int) -> int:
 def _swap(key: bytes, lease: Cell | None, wanted: TaskLease, now: int) -> Plan[bool]:
     """Takes or moves the lease of a task."""
     expected = ABSENT if lease is None else lease.value
-    mutation = RowMutation(key, {LEASE: Cell(_encode(wanted), _stamp(lease, now))})
+    mutation = RowMutation(key, {LEASE: Cell(encode_lease(wanted), _stamp(lease, now))})
     return (yield from CheckAndMutate("system", LEASE, expected, mutation))

@@ -1,36 +1,35 @@
 """Tasks: the work that commits leave in the outbox, done in batches and in turn.
 
-Each kind of task has a handler. An error of one holder is stored with the holder and never ends a task; only an error
-of the store ends a step. A worker has a lease on each task that it has begun, which is renewed in the transaction of
-each batch: so several workers share the tasks. See "Tasks" of the commit protocol,
-docs/decisions/0030-holders-are-set-aside.md and docs/decisions/0056-leases.md.
+Each kind of task does something for each row of a range of `views`. An error of one holder is stored with the holder
+and never ends a task; only an error of the store ends a step. A worker has a lease on each task that it has begun,
+which is renewed with each batch: so several workers share the tasks. The stores differ in how a batch is done, see
+`task_batches` and `row_tasks`. See "Tasks" of the commit protocol, docs/decisions/0030-holders-are-set-aside.md and
+docs/decisions/0056-leases.md.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from oneread.errors import Corrupt, LimitExceeded, OnereadError, StaleCopies
-from oneread.plans.effects import Now, Sleep
+from oneread.errors import Corrupt, StaleCopies
+from oneread.plans.effects import Now
+from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
-from oneread.store.keys import holder_part
-from oneread.store.requests import Found, Read, Scan
+from oneread.store.requests import Found, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.leases import ANY_LEASE, Lease, LeaseHolder, lease_in
-from oneread.transactions.native import NativeCommitter, TaskStep
-from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
-from oneread.transactions.outbox import AsideEntry, SetAside, Task
-from oneread.transactions.refusals import ENDING
-from oneread.transactions.root import NO_ROOT, Root
-from oneread.transactions.system_rows import FENCE_ROW
-from oneread.transactions.unit_of_work import UnitOfWork
+from oneread.transactions.leases import Lease, LeaseHolder, lease_in
+from oneread.transactions.other_feeds import OtherFeeds
+from oneread.transactions.outbox import AsideEntry, SetAside
 
 MOST_HELD: Final = 4
 """Tasks that one worker keeps for itself; of others it does a batch in turn and leaves the rest to all."""
+
+_END: Final = outbox.TASKS.stop
+"""Stands for the last of all tasks, behind which no look is needed."""
 
 _NAMED: Final = 20
 """Holders of one source that an error names at most."""
@@ -64,260 +63,117 @@ class Draining:
         """Seconds until it looks again while it waits: most commits that are under way end soon."""
 
 
-class TaskRows(NamedTuple):
-    """The next rows of `views` that a task goes through, and whether there are more."""
+class FoundTask(NamedTuple):
+    """A task as it was read. `older` are the tasks of the same source that it takes the place of."""
 
-    found: Sequence[Found]
-    more: bool
-
-
-_NO_ROWS: Final = TaskRows((), more=False)
+    key: bytes
+    row: Row
+    older: Sequence[Found] = ()
 
 
-class TaskHandler(Protocol):
-    """Does the tasks of one kind: something for each row of a range of `views`, one after the other.
+class OutboxRunner:
+    """The tasks of one open database. `batches` counts what was done, `leases` says what this worker has.
 
-    `views` are the prefixes of the rows that it knows of those that tasks are about; empty for tasks of root rows.
+    Each step is of another task, so that a large task does not delay small ones. The stores differ in how a batch is
+    done, and in what else a worker does.
     """
 
-    @property
-    def views(self) -> Collection[bytes]: ...
-
-    def next_rows(self, step: TaskStep, task: Task, size: int) -> TaskRows:
-        """The rows behind a task's cursor, about as many as `size`."""
-        ...
-
-    def check_source(self, unit: UnitOfWork, source: bytes, rows: TaskRows | None = None) -> bool:
-        """Whether there is something to do for a source; raises Corrupt when no row can be done.
-
-        May load what `do` needs for these rows.
-        """
-        ...
-
-    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> None:
-        """Does rows of a task on a unit of work; what it cannot do it sets aside."""
-        ...
-
-    def parts_of(self, source: bytes, rows: TaskRows) -> list[bytes]:
-        """What these rows are about, each once: it is set aside when a step with one row cannot be written."""
-        ...
-
-    def retry(self, step: TaskStep, source: bytes, part: bytes) -> bool:
-        """Does a part that was set aside; whether that is done."""
-        ...
-
-
-class OutboxRunner(Protocol):
-    """The tasks of one open database. `batches` counts what was done, `leases` says what this worker has."""
-
-    leases: LeaseHolder
-    batches: int
-
-    def step(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:
-        """One batch of the next task that no other worker has."""
-        ...
-
-    def finish_waiting(self) -> Plan[None]:
-        """Does the tasks that are there now to their end."""
-        ...
-
-    def retry(self) -> Plan[int]:
-        """Retries everything that is set aside; returns how much that was."""
-        ...
-
-    def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
-        """Whether these tasks are done; raises StaleCopies where holders are set aside."""
-        ...
-
-    def include(self, tasks: Sequence[bytes]) -> Plan[None]:
-        """Applies the commits among these tasks that are not applied yet, whichever program made them."""
-        ...
-
-    def free(self) -> Plan[None]:
-        """Frees the tasks that this worker has begun."""
-        ...
-
-
-class FollowHandler:
-    """The handler of the task that a changed source leaves: the holders of its copies follow it (rules 13 and 14)."""
-
-    views: Collection[bytes] = ()
-
-    def __init__(self, read_source: Callable[[bytes, Root], object]) -> None:
-        self._read_source = read_source  # raises Corrupt for an unreadable one
-
-    def next_rows(self, step: TaskStep, task: Task, size: int) -> TaskRows:
-        """One scan, and at most one more for each selection that the task leaves out."""
-        found: list[Found] = []
-        for within in outbox.without_selections(outbox.holders_of(task.source), task.unchanged):
-            rest = within.behind(task.cursor) if task.cursor >= within.start else within
-            if len(found) < size and not rest.is_empty:
-                found.extend(step.unit.scan("views", rest, size - len(found)))
-        return TaskRows(found, len(found) == size)
-
-    def check_source(self, unit: UnitOfWork, source: bytes, rows: TaskRows | None = None) -> bool:
-        holders = [] if rows is None else self.parts_of(source, rows)
-        try:
-            unit.load("roots", [source, *holders])
-        except Corrupt:  # perhaps of a holder
-            unit.load("roots", [source])
-        found = unit.roots.root(source)
-        self._read_source(source, found)
-        return found is not NO_ROOT
-
-    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> None:
-        step.follow(source, self.parts_of(source, rows))
-
-    def parts_of(self, source: bytes, rows: TaskRows) -> list[bytes]:
-        """The holders; one may take several selections of one source."""
-        start = len(outbox.holders_of(source).start)
-        return list(dict.fromkeys([holder_part(key[start:]) for key, _row in rows.found]))
-
-    def retry(self, step: TaskStep, source: bytes, part: bytes) -> bool:
-        return not step.follow(source, [part])
-
-
-class TaskRunner:
-    """Does the tasks of one open database, with a handler for each kind; `standing` asks for feeds of other programs.
-
-    Each step is of another task, so that a large task does not delay small ones. `batches` counts what was done.
-    """
+    retry_seconds = 0.0
+    """How long between two looks at what is set aside, 0 for one in each turn; at the end of a drain there is one."""
 
     def __init__(
         self,
-        committer: NativeCommitter,
-        handlers: Mapping[str, TaskHandler],
+        name_of: Callable[[bytes], object],
+        other_feeds: OtherFeeds,
         leases: LeaseHolder | None = None,
-        standing: AskStanding = unknown_standing,
+        clock: Callable[[], float] = elapsed,
     ) -> None:
         self.leases = LeaseHolder() if leases is None else leases
         self.batches = 0
-        self._committer = committer
-        self._handlers = handlers
-        self._other_feeds = OtherFeeds({each for one in handlers.values() for each in one.views}, standing)
+        self._name_of = name_of
+        self._other_feeds = other_feeds
+        self._clock = clock
         self._last = b""
+        self._retried: float | None = None
         self._moved: set[bytes] = set()  # in this turn of all tasks
 
-    def _handler(self, key: bytes) -> TaskHandler:
-        return self._handlers[outbox.kind_of(outbox.source_of(key))]
-
-    def step(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:  # noqa: ARG002 - see there
+    def step(self, batch: int, draining: Draining | None = None) -> Plan[TaskStepResult]:
         """One batch of the next task in turn that no other worker has, or of what was set aside and has changed since.
 
         Raises:
             StoreError: the store failed. The next step begins with another task.
         """
+        before = yield from self._begin(draining)
+        if before is TaskStepResult.DONE:
+            return before
+        held = before is TaskStepResult.HELD
+        for part in self._parts_of_turn(batch, draining):
+            result = yield from part
+            if result is TaskStepResult.DONE:
+                return self._done(draining)
+            held |= result is TaskStepResult.HELD
+        return TaskStepResult.HELD if held else TaskStepResult.IDLE
+
+    def _parts_of_turn(self, batch: int, draining: Draining | None) -> Iterator[Plan[TaskStepResult]]:
+        """What a step looks for, one after the other: the tasks behind the last one, other work, and all tasks."""
         last = self._last
-        found, held = yield from self._next_task(outbox.TASKS.behind(last) if last else outbox.TASKS)
-        if found is None:  # every task had its turn
-            self._last = b""
-            self._forget_lost()
-            if (yield from self._retry_changed()):
-                self.batches += 1
+        if last != _END:
+            yield self._do_task(outbox.TASKS.behind(last) if last else outbox.TASKS, batch)
+        yield self._end_turn()
+        if last:
+            yield self._do_task(outbox.TASKS, batch)
+        if draining is not None and self.retry_seconds:
+            yield self._retry_changed()
+
+    def _do_task(self, within: RowRange, batch: int) -> Plan[TaskStepResult]:
+        """One batch of the first task that this worker may do; HELD where others have all that there are.
+
+        One request and two rows to find it; a request more for each `outbox.BATCH` tasks of others.
+        """
+        now: int | None = None
+        size, held = 2, False
+        while True:
+            rows, unreadable = yield from _tasks(within, size)
+            has_all, done = len(rows) < size, b""
+            for key, row in rows:
+                if key <= done:
+                    continue
+                task = yield from self._newest(key, row)
+                done = key if task is None else task.key
+                if task is None or (yield from self._other_feeds.is_newer(done)):
+                    continue
+                now = (yield from Now()) if now is None else now
+                if self.leases.may_take(done, lease_in(task.row), now):
+                    # Set before the batch, so that a task that fails lets the others go first.
+                    self._last = _END if has_all and done >= rows[-1][0] else done
+                    yield from self._advance(task, batch, now)
+                    return TaskStepResult.DONE
+                held = True
+            if unreadable is not None:
+                self._last = unreadable
+                yield from self._advance(FoundTask(unreadable, {}), batch, 0)
                 return TaskStepResult.DONE
-            if last:
-                found, held = yield from self._next_task(outbox.TASKS)
-        if found is None:
-            return TaskStepResult.HELD if held else TaskStepResult.IDLE
-        key, seen = found
-        self._last = key  # set before the batch, so that a task that fails lets the others go first
-        yield from self._advance(key, batch, seen)
+            if has_all:
+                return TaskStepResult.HELD if held else TaskStepResult.IDLE
+            within, size = within.behind(max(done, rows[-1][0])), outbox.BATCH
+
+    def _end_turn(self) -> Plan[TaskStepResult]:
+        """What comes when every task had its turn: other work, and what was set aside and has changed."""
+        self._last = b""
+        self._forget_lost()
+        result = yield from self._do_other()
+        if result is not TaskStepResult.DONE and self._may_retry():
+            result = (yield from self._retry_changed()) or result
+        return result
+
+    def _done(self, draining: Draining | None) -> TaskStepResult:  # noqa: ARG002 - for stores whose commits wait
+        """What a batch answers."""
         self.batches += 1
         return TaskStepResult.DONE
 
-    def _next_task(self, within: RowRange) -> Plan[tuple[tuple[bytes, Lease | None] | None, bool]]:
-        """The first task that this worker may do, with its lease; and whether others have tasks before it.
-
-        One request, one row; a request more for each `outbox.BATCH` tasks of others.
-        """
-        now = yield from Now()
-        size, held = 1, False
-        while True:
-            rows, unreadable = yield from _tasks(within, size)
-            for key, row in rows:
-                if (yield from self._other_feeds.is_newer(key)):
-                    continue
-                lease = lease_in(row)
-                if self.leases.may_take(key, lease, now):
-                    return (key, lease), held
-                held = True
-            if unreadable is not None:
-                return (unreadable, ANY_LEASE), held
-            if len(rows) < size:
-                return None, held
-            within, size = within.behind(rows[-1][0]), outbox.BATCH
-
-    def _advance(self, key: bytes, batch: int, seen: Lease | None) -> Plan[None]:
-        """One batch of a task; of one part where it cannot be written in one transaction."""
-        if (yield from self._other_feeds.is_over(key)):
-            yield from self._committer.step(lambda step: self._remove(step, key))
-            return
-        error = yield from _refusal(lambda: self.task_batch(key, batch, seen))
-        if error is None:
-            return
-        if batch > 1:
-            yield from self._advance(key, 1, seen)
-        elif isinstance(error, LimitExceeded):  # of the store: a full map or disk
-            raise error
-        else:
-            yield from self._committer.step(lambda step: self._skip(step, key, error, seen))
-
-    def _remove(self, step: TaskStep, key: bytes) -> None:
-        step.begin()
-        step.unit.remove("system", key)
-
-    def task_batch(self, key: bytes, batch: int, seen: Lease | None) -> Plan[None]:
-        """One batch of a task, in one transaction; nothing when the task has another lease than was seen."""
-        return self._committer.step(lambda step: self._batch(step, key, batch, seen))
-
-    def _batch(self, step: TaskStep, key: bytes, batch: int, seen: Lease | None) -> None:
-        unit, handler = step.unit, self._handler(key)
-        try:
-            unit.load("system", [key, FENCE_ROW])
-            step.begin()
-            row = unit.get("system", key)
-            if row is None or not _has_lease(row, seen):
-                self.leases.forget(key)
-                return
-            task = outbox.read_task(row)
-            rows = handler.next_rows(step, task, batch)
-            if rows.found:
-                handler.check_source(unit, task.source, rows)
-        except Corrupt as unreadable:
-            step.begin()
-            unit.remove("system", key)
-            outbox.set_aside(unit, outbox.source_of(key), b"", unreadable, step.now)
-            return
-        handler.do(step, task.source, rows)
-        if key not in unit.tasks:  # else the source changed again, and the task starts again
-            self._move(step, key, task, rows if rows.more else _NO_ROWS)
-
-    def _skip(self, step: TaskStep, key: bytes, error: Exception, seen: Lease | None) -> None:
-        """Sets the next part of a task aside, with which the task could not be written."""
-        step.begin()
-        step.unit.load("system", [key])
-        row = step.unit.get("system", key)
-        if row is None or not _has_lease(row, seen):
-            return
-        task = outbox.read_task(row)
-        rows = self._handler(key).next_rows(step, task, 1)
-        for part in self._handler(key).parts_of(task.source, rows):
-            outbox.set_aside(step.unit, task.source, part, error, step.now)
-        self._move(step, key, task, rows)
-
-    def _move(self, step: TaskStep, key: bytes, task: Task, rows: TaskRows) -> None:
-        """Stores a task as it is behind these rows; without rows it is done."""
-        if rows.found:
-            moved = Task(task.source, rows.found[-1][0], task.done + len(rows.found), task.unchanged, task.again)
-            lease = self._next_lease(key, lease_in(step.unit.get("system", key)), step.now)
-            outbox.move_task(step.unit, key, moved, lease, step.now)
-            self._moved.add(key)
-        else:
-            self.leases.forget(key)
-            step.unit.remove("system", key)
-
     def _next_lease(self, key: bytes, lease: Lease | None, now: int) -> Lease:
         """The own lease of a task; one without an owner where this worker has enough, so that others find work."""
+        self._moved.add(key)
         held = self._held()
         keeps = key in held or len(held) < MOST_HELD
         return self.leases.renew(key, lease, now) if keeps else self.leases.left(key, lease)
@@ -332,55 +188,75 @@ class TaskRunner:
                 self.leases.forget(key)
         self._moved.clear()
 
-    def free(self) -> Plan[None]:
-        """Frees the tasks that this worker has begun: others continue with them at once. One transaction, or none.
+    # What the stores do in their own ways.
 
-        Raises:
-            SchemaMismatch: a newer program has upgraded the store; the leases end by themselves.
-        """
-        held = self._held()
-        if held:
-            yield from self._committer.step(lambda step: self._free(step, held))
+    def _begin(self, draining: Draining | None) -> Plan[TaskStepResult]:  # noqa: ARG002 - for stores whose commits wait
+        """What comes before the tasks: DONE in place of a batch, HELD while something is under way."""
+        yield from ()
+        return TaskStepResult.IDLE
 
-    def _free(self, step: TaskStep, keys: Sequence[bytes]) -> None:
-        unit = step.unit
-        unit.load("system", [*keys, FENCE_ROW])
-        step.begin()
-        for key in keys:
-            freed = self.leases.freed(key, lease_in(unit.get("system", key)))
-            if freed is not None:
-                outbox.put_lease(unit, key, freed, step.now)
+    def _newest(self, key: bytes, row: Row) -> Plan[FoundTask | None]:
+        """The task that stands for the source of a row of tasks; None for a row without a task."""
+        yield from ()
+        return FoundTask(key, row)
+
+    def _advance(self, task: FoundTask, batch: int, now: int) -> Plan[None]:
+        """One batch of a task that was found at the time `now`."""
+        raise NotImplementedError
+
+    def _do_other(self) -> Plan[TaskStepResult]:
+        """What is done when every task of `outbox.TASKS` had its turn."""
+        yield from ()
+        return TaskStepResult.IDLE
+
+    def _retry(self, entries: Sequence[AsideEntry]) -> Plan[None]:
+        """Retries what is set aside."""
+        raise NotImplementedError
+
+    def _wait(self, tasks: Sequence[bytes]) -> Plan[bool]:
+        """Whether one of these tasks is not done."""
+        raise NotImplementedError
+
+    def _source_of(self, task: bytes) -> bytes:
+        """What the holders follow that a task has set aside; empty for a task that sets none aside."""
+        return outbox.source_of(task)
 
     def finish_waiting(self) -> Plan[None]:
-        """Does the tasks that are in the outbox now to their end, those added meanwhile not.
+        """Does the tasks that are there now to their end."""
+        raise NotImplementedError
 
-        Takes them from the workers that have them, which lose their leases.
-        """
-        within = outbox.TASKS
-        while tasks := (yield from Scan("system", within, outbox.BATCH)):
-            for key, row in tasks:
-                done = _progress(row)
-                while True:
-                    yield from self.task_batch(key, outbox.BATCH, ANY_LEASE)
-                    (after,) = yield from Read("system", [key])
-                    if after is None or _progress(after) <= done:  # or started again, by a later change
-                        break
-                    done = _progress(after)
-                    yield from Sleep(0.0)
-            within = within.behind(tasks[-1][0])
+    def include(self, tasks: Sequence[bytes]) -> Plan[None]:  # noqa: ARG002 - for stores whose commits wait
+        """Applies the commits among these tasks that are not applied yet, whichever program made them."""
+        yield from ()
+
+    def free(self) -> Plan[None]:
+        """Frees the tasks that this worker has begun: others continue with them at once."""
+        raise NotImplementedError
 
     # What was set aside.
 
-    def _retry_changed(self) -> Plan[bool]:
-        """Retries the first entries whose source or holder has changed since; False when there is none."""
+    def _may_retry(self) -> bool:
+        """Whether it is time to look at what is set aside."""
+        if not self.retry_seconds:
+            return True
+        now = self._clock()
+        if self._retried is None:
+            self._retried = now
+        if now - self._retried < self.retry_seconds:
+            return False
+        self._retried = now
+        return True
+
+    def _retry_changed(self) -> Plan[TaskStepResult]:
+        """Retries the first entries whose source or holder has changed since; IDLE when there is none."""
         within: RowRange | None = outbox.SET_ASIDE
         while within is not None:
             entries, within = yield from outbox.some_aside(within)
             changed = yield from outbox.changed(entries)
             if changed:
                 yield from self._retry(changed)
-                return True
-        return False
+                return TaskStepResult.DONE
+        return TaskStepResult.IDLE
 
     def retry(self) -> Plan[int]:
         """Retries everything that is set aside; returns how much that was."""
@@ -394,99 +270,27 @@ class TaskRunner:
             done += len(readable)
         return done
 
-    def _retry(self, entries: Sequence[AsideEntry]) -> Plan[None]:
-        """Several in one transaction; when that cannot be written, each by itself."""
-        error = yield from _refusal(lambda: self._committer.step(lambda step: self._retry_in(step, entries)))
-        if error is None:
-            return
-        if len(entries) > 1:
-            for entry in entries:
-                yield from self._retry([entry])
-        elif isinstance(error, LimitExceeded):
-            raise error
-        else:
-            yield from self._committer.step(lambda step: self._count_failure(step, entries[0], error))
-
-    def _retry_in(self, step: TaskStep, entries: Sequence[AsideEntry]) -> None:
-        step.begin()
-        step.unit.load("system", [key for key, _shown in entries])
-        for key, shown in entries:
-            row = step.unit.get("system", key)
-            if shown is None or row is None or outbox.read_aside((key, row)).shown != shown:  # another worker has tried
-                continue
-            if not shown.holder:
-                self._restart(step, key, shown)
-            elif self._handlers[outbox.kind_of(shown.source)].retry(step, shown.source, shown.holder):
-                step.unit.remove("system", key)
-
-    def _restart(self, step: TaskStep, key: bytes, shown: SetAside) -> None:
-        """Puts a whole task into the outbox again, unless its source is unreadable, or never was written."""
-        try:
-            has_work = shown.source and (
-                self._handlers[outbox.kind_of(shown.source)].check_source(step.unit, shown.source)
-            )
-        except Corrupt as unreadable:
-            outbox.set_aside(step.unit, shown.source, b"", unreadable, step.now)
-            return
-        if has_work:
-            outbox.add_task(step.unit, shown.source, step.now, again=outbox.kind_of(shown.source) == outbox.FEED)
-        step.unit.remove("system", key)
-
-    def _count_failure(self, step: TaskStep, entry: AsideEntry, error: Exception) -> None:
-        """Stores one more failed try with an entry."""
-        step.begin()
-        if entry.shown is not None:
-            keys = [key for key in (entry.shown.source, entry.shown.holder) if key]
-            try:
-                step.unit.load("roots", keys)
-            except Corrupt as unreadable:
-                error = unreadable
-            outbox.set_aside(step.unit, entry.shown.source, entry.shown.holder, error, step.now)
-
-    def include(self, tasks: Sequence[bytes]) -> Plan[None]:  # noqa: ARG002 - of the contract
-        """Nothing: a commit that spans rows is applied."""
-        yield from ()
-
     def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
         """Whether these tasks are done; False while some part will be tried again.
 
         Raises:
             StaleCopies: the tasks have ended, and holders are set aside.
         """
-        rows = yield from Read("system", list(tasks))
-        if any(row is not None for row in rows):
+        if (yield from self._wait(tasks)):
             return False
         stuck: list[SetAside] = []
-        for task in tasks:
-            found = yield from Scan("system", outbox.aside_of(outbox.source_of(task)), _NAMED)
-            entries = [outbox.read_aside(row) for row in found]
+        for source in filter(None, dict.fromkeys(map(self._source_of, tasks))):
+            entries = [outbox.read_aside(row) for row in (yield from Scan("system", outbox.aside_of(source), _NAMED))]
             if (yield from outbox.changed(entries)):
                 return False
             stuck.extend([shown for _key, shown in entries if shown is not None])
         if stuck:
-            name = self._committer.name_of
             raise StaleCopies(
-                "copies could not be updated from their source; their holders are set aside, see db.set_aside()",
-                holders=[name(each.holder or each.source) for each in stuck],
+                "copies could not be updated from their source; their holders are set aside: see db.set_aside()",
+                holders=[self._name_of(each.holder or each.source) for each in stuck],
                 reason=f"{stuck[0].error}: {stuck[0].message}",
             )
         return True
-
-
-def _refusal(step: Callable[[], Plan[None]]) -> Plan[OnereadError | None]:
-    """Runs a step; returns the error for which a smaller step is worth a try."""
-    try:
-        yield from step()
-    except ENDING:
-        raise
-    except OnereadError as error:
-        return error
-    return None
-
-
-def _has_lease(row: Row, seen: Lease | None) -> bool:
-    """Whether a task's row has the lease that was seen before the transaction: the compare of rule 16."""
-    return seen is ANY_LEASE or lease_in(row) == seen
 
 
 def _tasks(within: RowRange, size: int) -> Plan[tuple[Sequence[Found], bytes | None]]:
@@ -500,11 +304,3 @@ def _tasks(within: RowRange, size: int) -> Plan[tuple[Sequence[Found], bytes | N
             raise
         return (), key
     return rows, None
-
-
-def _progress(row: Row) -> int:
-    """How far a task is; -1 for an unreadable one, which its next batch sets aside."""
-    try:
-        return outbox.read_task(row).done
-    except Corrupt:
-        return -1

@@ -32,8 +32,10 @@ from oneread.transactions.root import BODY, EMITTED, VERSION, Root
 from oneread.transactions.sequences import SEQUENCE
 
 KEY = b"\x00\x01key"
-CHILD = ChildRow(b"\x00\x02child", b"body", b"record", 7, {b"s": 5}, fans_out=True)
-INTENDED = Intents(7, {b"v": b"1"}, [b"w"], {b"c": b"2"}, task=True, children=[CHILD], groups=[b"g"])
+CHILD = ChildRow(b"\x00\x02child", b"body", b"record", 7, {b"s": 5}, fans_out=True, unchanged=[])
+INTENDED = Intents(
+    7, {b"v": b"1"}, [b"w"], {b"c": b"2"}, task=True, children=[CHILD], groups=[b"g"], unchanged=[b"abcd"]
+)
 
 
 UNSEEN, ROOT = SeenRow(KEY), Root(7, b"body", b"record", 7)
@@ -123,8 +125,8 @@ def test_intents_are_true_when_anything_follows(field):
 
 
 def test_the_sources_of_a_commit_are_its_root_and_children_that_others_follow():
-    assert INTENDED.sources(KEY) == [KEY, CHILD.key]
-    assert Intents(7, children=[ChildRow(b"k", None, b"", 0)]).sources(KEY) == []
+    assert INTENDED.sources(KEY) == {KEY: [b"abcd"], CHILD.key: []}
+    assert Intents(7, children=[ChildRow(b"k", None, b"", 0)]).sources(KEY) == {}
 
 
 def test_every_cell_of_a_child_has_the_version_of_its_root():

@@ -7,9 +7,11 @@ from oneread.database.open import opened
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.requests import CheckAndMutate, Scan
+from oneread.store.keys import SELECTION_BYTES
+from oneread.store.requests import CheckAndMutate, Mutate, Scan
+from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.transactions import outbox
-from oneread.transactions.leases import LEASE, LeaseHolder
+from oneread.transactions.leases import LEASE, LeaseHolder, TaskLease, encode_lease, task_lease_in
 from oneread.transactions.outbox import TASKS
 from oneread.transactions.row_system import RowSystem
 from oneread.transactions.row_tasks import RowTaskRunner
@@ -72,6 +74,15 @@ class Store:
 
     def tasks(self):
         return self.engine.answer(Scan("system", TASKS, 99, families="dm"))
+
+    def seen_selection(self, source):
+        """The selection that the holders of a source take."""
+        ((key, _row), *_others) = self.engine.answer(Scan("views", outbox.holders_of(source), 9))
+        return key[len(outbox.holders_of(source).start) :][:SELECTION_BYTES]
+
+    def lease(self, key, owner, cursor, done):
+        lease = TaskLease(owner, self.now + 1_000, 1, cursor, done)
+        self.engine.answer(Mutate("system", [RowMutation(key, {LEASE: Cell(encode_lease(lease), self.now)})]))
 
     def names(self):
         found = [self.run(self.operations.find(Thing, (number,)))[0] for number in range(HOLDERS)]
@@ -194,12 +205,39 @@ def test_tasks_have_ended_when_their_rows_are_gone(store):
     assert store.run(worker.have_ended(tasks))
 
 
-def test_leases_end_by_themselves(store):
+def test_a_worker_that_stops_frees_its_tasks_as_far_as_they_are(store):
     store.rename("new")
     worker = store.worker("one")
     store.step(worker)
     store.run(worker.free())
-    assert store.step(store.worker("other")) is HELD
+    (task,) = [task_lease_in(row) for _key, row in store.tasks()]
+    assert (task.owner, task.done, bool(task.cursor)) == ("", 2, True)
+    assert store.step(store.worker("other")) is DONE
+    assert store.names() == ["new"] * 4 + ["old"]
+    store.run(worker.free())
+    assert [task_lease_in(row).owner for _key, row in store.tasks()] == ["other"], "it is another's"
+
+
+def test_an_older_task_that_comes_late_has_its_holders_visited(store):
+    """Its writer died behind the commit point, and was recovered when the newest task had passed over them."""
+    store.rename("new")
+    ((key, row),) = store.tasks()
+    source = outbox.read_task(row).source
+    selection = store.seen_selection(source)
+    newest = outbox.task_row(key, outbox.Task(source, unchanged=(selection,)), row[VALUE].stamp)
+    store.engine.answer(Mutate("system", [newest]))
+    worker = store.worker("one")
+    store.lease(key, "one", cursor=outbox.holders_of(source).stop, done=9)
+    older = outbox.version_key(source, 1)
+    store.engine.answer(Mutate("system", [outbox.task_row(older, outbox.Task(source), 1)]))
+    assert store.step(worker) is DONE
+    ((left, after),) = store.tasks()
+    assert left == key, "the older one is gone"
+    assert outbox.read_task(after).unchanged == ()
+    assert task_lease_in(after).done == 2, "from the first holder on"
+    store.run(worker.finish_waiting())
+    assert store.names() == ["new"] * HOLDERS
+    assert store.tasks() == []
 
 
 def test_a_worker_finishes_what_a_writer_left(store):
