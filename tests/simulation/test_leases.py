@@ -146,10 +146,10 @@ def finding(seed):
 MUTATIONS = {
     a_batch_does_not_compare_the_lease: ("took the task of", 0),
     a_lease_never_ends: ("tasks are left", 0),
-    a_lease_ends_by_the_clock_alone: ("tasks are left", 49),
+    a_lease_ends_by_the_clock_alone: ("tasks are left", 67),
     a_lease_binds_nobody: ("took the task of", 0),
-    a_batch_keeps_the_lease_of_another: ("took the task of", 0),
-    a_lease_seen_is_forgotten_at_each_look: ("tasks are left", 49),
+    a_batch_keeps_the_lease_of_another: ("left a lease of", 0),
+    a_lease_seen_is_forgotten_at_each_look: ("tasks are left", 67),
 }
 """Each with what must be found, and a seed that is likely to find it."""
 
