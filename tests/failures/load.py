@@ -7,7 +7,6 @@ from oneread import Aggregate, Copy, Index, Key, Model, Schema, add, ascending, 
 from oneread.errors import NotFound, OutcomeUnknown, StoreError
 from oneread.store.requests import Scan
 from oneread.testing.audit import Audit
-from oneread.testing.row_simulator import LogicalRows
 from oneread.transactions.intents import JOURNAL
 
 
@@ -126,7 +125,7 @@ def check(load, db):
     for key, possible in load.possible.items():
         found = db.find(Note, key)
         assert (None if found is None else (found.text, found.likes)) in possible, key
-    audit = Audit(LogicalRows(engine, operations.catalog), operations)
+    audit = Audit(engine, operations)
     audit.check()
     audit.check_totals()
     assert not audit.pending

@@ -4,7 +4,6 @@ from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, shown
 from oneread.database.unfinished_commits import unfinished_commits
 from oneread.store.requests import Scan
 from oneread.testing.audit import Audit
-from oneread.testing.row_simulator import LogicalRows
 from oneread.transactions import outbox
 
 
@@ -55,7 +54,7 @@ def settle(db):
 def check_derived(db):
     """Compares everything derived with what the entities say."""
     engine = db._driver.engine
-    audit = Audit(LogicalRows(engine, db.operations.catalog), db.operations)
+    audit = Audit(engine, db.operations)
     audit.check()
     audit.check_totals()
     books = [book for page in db.scan(Book) for book in page]

@@ -13,7 +13,7 @@ from oneread.testing.proof import Disagreement
 from oneread.transfer.dump import Dump
 from tests.properties.leaf_copies import PROGRAMS, Declared, Programs
 from tests.simulation import row_cells
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 
 SCHEMAS = 30
 FEW = settings(max_examples=max(10, settings().max_examples // 5), deadline=None)

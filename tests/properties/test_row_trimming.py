@@ -11,8 +11,8 @@ from oneread.errors import NotFound
 from oneread.feeds import row_entries
 from oneread.testing.clock import START, Clock
 from oneread.transactions import copy_follower, row_feeds
+from tests.simulation.breaking import edit
 from tests.simulation.feed_models import Membership, Post
-from tests.simulation.row_mutations import edit
 from tests.simulation.row_trimming import the_item_alone_is_marked
 
 FEW = settings(deadline=None, max_examples=max(20, settings().max_examples // 2))

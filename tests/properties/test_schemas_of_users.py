@@ -13,8 +13,9 @@ from oneread.testing import strategies
 from oneread.testing.audit import Offence
 from oneread.testing.crashes import survive
 from oneread.testing.machine import database_machine
+from oneread.testing.processes import JUMPS
 from oneread.testing.proof import Disagreement, prove, with_inline
-from oneread.testing.simulator import JUMPS, Simulation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DrainStep, SaveAllStep, SaveStep
 from tests.properties.forum import FORUM
 from tests.properties.pages_and_views import PAGES

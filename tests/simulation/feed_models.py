@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from oneread import Key, Model
-from oneread.testing.simulator import START
+from oneread.testing.processes import START
 
 BEGINNING = datetime.fromtimestamp(START / 1000, UTC)
 

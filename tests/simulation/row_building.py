@@ -24,8 +24,8 @@ from oneread.transactions import outbox
 from oneread.transactions.commit_pages import CommitPages
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.other_feeds import OtherFeeds
+from tests.simulation.breaking import edit
 from tests.simulation.row_fence import RowFence
-from tests.simulation.row_mutations import edit
 from tests.simulation.schema import Compiled
 
 BEGINNING = datetime(2023, 11, 14, tzinfo=UTC)

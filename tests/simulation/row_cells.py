@@ -14,8 +14,8 @@ from oneread.database.pages import Query, page
 from oneread.derivations import copy_cells
 from oneread.derivations.copy_cells import LaidCopies
 from oneread.plans.trace import Trace
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import CIPHER, DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep
 from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.intents import USED_BY_CELLS
@@ -23,8 +23,8 @@ from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.root import BODY, parse_root
 from oneread.transactions.row_pointers import TakenValues
 from oneread.transactions.row_tasks import RowTaskRunner
-from tests.simulation.row_mutations import edit
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, is_calm, work_of
+from tests.simulation.breaking import edit
+from tests.simulation.row_world import CALM, RecoverStep, is_calm, pair, turns, work_of
 from tests.simulation.schema import Compiled
 
 WRITERS, ACTS, STEPS = 3, 7, 8
@@ -200,7 +200,7 @@ HOLDS = {
 }  # fmt: skip
 
 
-class CellSimulation(RowSimulation):
+class CellSimulation(Simulation):
     """Compares what readers show with what the audit has found right, whenever nothing is left to do."""
 
     def _rest(self):
@@ -238,7 +238,7 @@ def cells(seed, **options):
     """The simulation of one seed: two who change makers, one who changes things, two workers, a recoverer."""
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = CellSimulation(seed, CELLS, **options)
+    simulation = CellSimulation(seed, CELLS, span="row", **options)
     simulation.prepare(*beginning())
     chance = Random(f"cells {seed}")
     for number in range(WRITERS):
@@ -272,14 +272,8 @@ PAIRS = {
 
 def switched(name, first, lengths):
     """Two processes, of which one runs at a time; the bound of the schema lets them put cells themselves."""
-    simulation = CellSimulation(1, CELLS, fates=Harmless(), policy=Switching(first, lengths), deletes="hide")
-    simulation._ticks = (1,)
-    simulation.prepare(*beginning(), PatchStep(Maker, (1,), {"name": "new"}), DrainStep(200))
-    for process, steps in zip("ab", PAIRS[name], strict=True):
-        simulation.process(process, steps)
-    for process in simulation._processes:
-        process.skew = 0
-    return simulation
+    before = [*beginning(), PatchStep(Maker, (1,), {"name": "new"}), DrainStep(200)]
+    return pair(CellSimulation(1, CELLS, **turns(first, lengths)), before, PAIRS[name])
 
 
 # The rules of cells, broken.

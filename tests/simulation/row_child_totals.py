@@ -25,7 +25,15 @@ from oneread import (
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, TransactStep
 from tests.simulation.row_totals import TotalsWorld
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, apply_later, is_calm, work_of
+from tests.simulation.row_world import (
+    CALM,
+    RecoverStep,
+    apply_later,
+    is_calm,
+    pair,
+    turns,
+    work_of,
+)
 from tests.simulation.schema import Compiled
 
 
@@ -168,7 +176,7 @@ def threads_world(seed, *, later=False, **options):
     chance = Random(f"threads {seed}")
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = ThreadsSimulation(seed, THREADS, **options)
+    simulation = ThreadsSimulation(seed, THREADS, span="row", **options)
     simulation.prepare(*beginning()[: 1 + seed % 4], *[DrainStep(50)] * 20)
     for number in range(chance.randrange(2, 4)):
         simulation.process(f"writer {number}", [step(chance) for _ in range(3)])
@@ -195,13 +203,5 @@ PAIRS = {
 
 def switched(name, first, lengths, fates=None, seed=1):
     """Two processes, of which one runs at a time, in turn for so many requests."""
-    policy = Switching(first, lengths)
-    simulation = ThreadsSimulation(seed, THREADS, fates=fates or Harmless(), policy=policy, deletes="hide")
-    simulation._ticks = (1,)
-    again = [SaveStep(comment(1, 4)), DeleteStep(Comment, (1, 4))]
-    simulation.prepare(*beginning(), *again, *[DrainStep(50)] * 20)
-    for process, steps in zip("ab", PAIRS[name], strict=True):
-        simulation.process(process, steps)
-    for process in simulation._processes:
-        process.skew = 0
-    return simulation
+    before = [*beginning(), SaveStep(comment(1, 4)), DeleteStep(Comment, (1, 4)), *[DrainStep(50)] * 20]
+    return pair(ThreadsSimulation(seed, THREADS, **turns(first, lengths, fates)), before, PAIRS[name])

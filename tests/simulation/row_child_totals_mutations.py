@@ -4,7 +4,7 @@ from oneread.transactions.intents import SeenRow
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.row_shown_groups import RowsAndGroups
 from oneread.transactions.total_follower import TotalFollower
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 
 ABSENT = "fenced - {seen.version} or (yield from self._journal.fence(seen, 0))"
 

@@ -17,11 +17,19 @@ from oneread.plans.effects import Sleep
 from oneread.store.keys import entity_part
 from oneread.store.requests import CheckAndMutate, Mutate, Scan
 from oneread.store.rows import RowRange
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, Step
 from oneread.transactions.intents import read_root
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, apply_later, is_calm, work_of
+from tests.simulation.row_world import (
+    CALM,
+    RecoverStep,
+    apply_later,
+    is_calm,
+    pair,
+    turns,
+    work_of,
+)
 from tests.simulation.schema import Compiled
 
 WINDOW = 3600.0
@@ -84,7 +92,7 @@ SHOWN = Compiled(
 )  # fmt: skip
 
 
-class ShownSimulation(RowSimulation):
+class ShownSimulation(Simulation):
     """After each change of a row every counter is marked or shown."""
 
     schema = SHOWN
@@ -249,7 +257,7 @@ def shown_world(seed, *, later=False, **options):
     chance = Random(f"shown {seed}")
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = ShownSimulation(seed, SHOWN, **options)
+    simulation = ShownSimulation(seed, SHOWN, span="row", **options)
     simulation.prepare(*beginning()[: chance.randrange(5)], *[DrainStep(50)] * 5)
     for number in range(3):
         counters = counters_of(simulation)
@@ -287,16 +295,10 @@ def pairs(simulation):
     }
 
 
-PAIRS = tuple(pairs(ShownSimulation(0, SHOWN)))
+PAIRS = tuple(pairs(ShownSimulation(0, SHOWN, span="row")))
 
 
 def switched(name, first, lengths, fates=None, seed=1):
     """Two processes, of which one runs at a time, in turn for so many requests."""
-    policy = Switching(first, lengths)
-    simulation = ShownSimulation(seed, SHOWN, fates=fates or Harmless(), policy=policy, deletes="hide")
-    simulation._ticks = (1,)
-    for process, steps in zip("ab", pairs(simulation)[name], strict=True):
-        simulation.process(process, steps)
-    for process in simulation._processes:
-        process.skew = 0
-    return simulation
+    simulation = ShownSimulation(seed, SHOWN, **turns(first, lengths, fates))
+    return pair(simulation, [], pairs(simulation)[name])

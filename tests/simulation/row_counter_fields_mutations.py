@@ -1,15 +1,14 @@
 """Rules of counters that entities show broken on purpose, on one row: what the simulator must find, and by what."""
 
-from oneread.counters import row_copying, row_counters, row_marks
+from oneread.counters import row_copying, row_marks
 from oneread.counters.row_copying import RowCounterCopier
 from oneread.counters.row_counters import RowCounters
-from oneread.database import row_parts
 from oneread.store.rows import RowMutation
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.row_shown_groups import RowsAndGroups, read_groups
 from oneread.transactions.total_follower import TotalFollower
+from tests.simulation.breaking import edit
 from tests.simulation.row_counter_mutations import a_new_row_relies_on_old_settings
-from tests.simulation.row_mutations import edit
 from tests.simulation.row_totals_mutations import (
     LOADED,
     WHOLE,
@@ -21,29 +20,17 @@ MARKED = "yield from mark_before(change, shown=ready[1].is_shown)\n"
 SWAPPED = "if (yield from self._swap(ready[0], change, commit, wanted)):\n"
 
 
-def functions(patch, module, name, *changes):
-    """As `edit`, of a function of a module."""
-    holder = type("Holder", (), {name: getattr(module, name)})
-    holder.__module__ = module.__name__
-    edit(patch, holder, name, *changes)
-    for each in (module, row_copying, row_counters, row_parts):
-        if hasattr(each, name):
-            patch.setattr(each, name, getattr(holder, name))
-
-
 def the_mark_is_put_after_the_add(patch):
     edit(patch, RowCounters, "_add_plainly", (MARKED, "pass\n"), (SWAPPED, SWAPPED + " " * 16 + MARKED))
 
 
 def an_attempt_that_may_be_under_way_is_not_ended(patch):
     """One that has put its mark, and has not changed its row yet."""
-    functions(
-        patch, row_copying, "unmark", ("if row.marked or row.writes is None or row.writes < stamp:", "if row.marked:")
-    )
+    edit(patch, row_copying, "unmark", ("if row.marked or row.writes is None or row.writes < stamp:", "if row.marked:"))
 
 
 def attempts_are_ended_by_the_clock_alone(patch):
-    functions(patch, row_copying, "_set_unmarked", ("max(least, (yield from Now()))", "(yield from Now())"))
+    edit(patch, row_copying, "_set_unmarked", ("max(least, (yield from Now()))", "(yield from Now())"))
 
 
 def rows_may_mark_again_after_the_copy(patch):
@@ -64,21 +51,21 @@ def a_mark_is_removed_before_the_copy(patch):
 
 
 def all_rows_have_one_mark(patch):
-    functions(patch, row_marks, "mark_before", ("_CHANGED + key[-1:]", "_CHANGED + bytes(1)"))
+    edit(patch, row_marks, "mark_before", ("_CHANGED + key[-1:]", "_CHANGED + bytes(1)"))
 
 
 def rows_are_not_changed_when_a_counter_is_first_shown(patch):
-    functions(patch, row_copying, "show_counter", ("if row.marked is None:", "if False:"))
+    edit(patch, row_copying, "show_counter", ("if row.marked is None:", "if False:"))
 
 
 def rows_are_read_before_the_settings_say_that_they_are_shown(patch):
     settings = "    yield from change_settings(name, lambda row: row if row.is_shown else row.shown())\n"
     sums = "    sums, state = NOTHING, blake2b(digest_size=_STATE_BYTES)\n"
-    functions(patch, row_copying, "show_counter", (settings, ""), (sums, settings + sums))
+    edit(patch, row_copying, "show_counter", (settings, ""), (sums, settings + sums))
 
 
 def the_row_does_not_say_that_it_is_shown(patch):
-    functions(patch, row_marks, "mark_before", ("not (shown or before.marked is False)", "not shown"))
+    edit(patch, row_marks, "mark_before", ("not (shown or before.marked is False)", "not shown"))
 
 
 def a_delete_does_not_mark(patch):

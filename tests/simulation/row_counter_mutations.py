@@ -9,7 +9,7 @@ from oneread.counters.shard_rows import SEALED, ShardChange, TokenPlaces, slot_r
 from oneread.plans.effects import Now
 from oneread.store.requests import Mutate, Read
 from oneread.store.rows import RowMutation
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 
 
 def a_token_is_looked_for_in_the_row_of_the_current_epoch(patch):

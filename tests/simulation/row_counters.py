@@ -18,8 +18,8 @@ from oneread.counters.wanted import Add
 from oneread.errors import Conflict, OutcomeUnknown, StoreError, Unavailable
 from oneread.plans.effects import Sleep
 from oneread.store.requests import Read, Scan
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import Step
 from tests.simulation.row_world import CALM
 from tests.simulation.schema import Compiled
@@ -61,7 +61,7 @@ class CounterWorld:
     """One simulation, and what its callers know."""
 
     def __init__(self, seed, fates=None, policy=None, deletes=None, shards=1):
-        self.simulation = RowSimulation(seed, SCHEMA, policy=policy, deletes=deletes)
+        self.simulation = Simulation(seed, SCHEMA, span="row", policy=policy, deletes=deletes)
         self.simulation._fates = Noting(self, fates or self.simulation._fates)
         self.declared = CounterSettings(0, shards)
         self.tried, self.told, self.refused, self.first = set(), set(), set(), {}

@@ -8,7 +8,6 @@ from contextlib import suppress
 from datetime import timedelta
 from random import Random
 
-from oneread.database import purge
 from oneread.errors import Unavailable
 from oneread.feeds import row_ending, row_following
 from oneread.feeds.entries import Entries
@@ -17,13 +16,13 @@ from oneread.feeds.row_entries import ITEM, MEMBERSHIP, NONE_HIDDEN, entry_row
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
-from oneread.testing.row_groups_audit import hidden_of
+from oneread.testing.logical_rows import hidden_of
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
 from oneread.transactions.row_time import CLOCK_ERROR, LEAST_GRACE, OPERATION
+from tests.simulation.breaking import edit
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.row_feeds import Home
 from tests.simulation.row_large_groups import Busy
-from tests.simulation.row_mutations import edit
 from tests.simulation.row_purging import (
     Halting,
     PurgeSimulation,
@@ -150,7 +149,6 @@ def cells_that_end_are_stamped_by_the_clock(patch):
 
 def a_put_does_not_say_when_it_was(patch):
     edit(patch, row_ending, "put_entries", ('Cell(now.to_bytes(8, "big"), now)', 'Cell(bytes(7) + b"1", 1)'))
-    patch.setattr(row_following, "put_entries", row_ending.put_entries)
 
 
 def one_side_alone_ends(patch, column):
@@ -170,7 +168,6 @@ def memberships_of_a_removed_item_stay(patch):
 
 def entries_of_merged_groups_stay(patch):
     edit(patch, row_ending, "end_entries", ("hidden.get(feed.member_in(key), NONE_HIDDEN)", "NONE_HIDDEN"))
-    patch.setattr(purge, "end_entries", row_ending.end_entries)
 
 
 def a_page_of_a_feed_never_gives_up(patch):

@@ -9,15 +9,15 @@ from oneread.feeds.row_following import RowFeeds
 from oneread.plans.effects import Now
 from oneread.store.requests import Read
 from oneread.store.rows import REMOVED
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
 from oneread.transactions.intents import Intents
 from oneread.transactions.journal import Journal
 from oneread.transactions.row_tasks import RowTaskRunner
+from tests.simulation.breaking import edit
 from tests.simulation.feed_models import BEGINNING, Membership, Post
-from tests.simulation.row_mutations import edit
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, work_of
+from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, pair, work_of
 from tests.simulation.schema import compiled
 
 WRITERS, ACTS, WORKS = 3, 7, 12
@@ -81,7 +81,7 @@ def world(seed, **options):
     if seed % 4 > 1:
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
     feeds = (Home, Recent) if seed % 3 == 0 else (Home,)
-    simulation = RowSimulation(seed, compiled(Membership, Post, *feeds, inline=seed % 3), **options)
+    simulation = Simulation(seed, compiled(Membership, Post, *feeds, inline=seed % 3), span="row", **options)
     simulation.prepare(
         *[SaveStep(Membership(number=number, member=number % 2, group="a")) for number in range(3)],
         *[SaveStep(Post(number=number, groups=["a"], text="0")) for number in range(2)],
@@ -120,15 +120,8 @@ PAIRS = {
 
 def two_processes(schema, steps, **options):
     """What was before, and what each of the two does, under clocks that agree."""
-    before, first, second = steps
-    simulation = RowSimulation(1, schema, deletes="hide", **options)
-    simulation._ticks = (1,)
-    simulation.prepare(*before)
-    simulation.process("a", first)
-    simulation.process("b", second)
-    for process in simulation._processes:
-        process.skew = 0
-    return simulation
+    before, *both = steps
+    return pair(Simulation(1, schema, span="row", deletes="hide", **options), before, both)
 
 
 def two(name, inline=100, **options):
@@ -237,8 +230,7 @@ def a_worker_remembers_its_own_row(patch):
         (row,) = yield from Read(table, keys, families)
         return [known.setdefault(keys[0], row)]
 
-    edit(patch, RowFeeds, "_give", ('yield from Read("views"', 'yield from first("views"'))
-    patch.setattr(row_following, "first", first, raising=False)
+    edit(patch, RowFeeds, "_give", ('yield from Read("views"', 'yield from first("views"'), first=first)
 
 
 def what_is_too_old_by_a_worker_is_left_out(patch):
@@ -251,8 +243,8 @@ def what_is_too_old_by_a_worker_is_left_out(patch):
             "feed.items) + group)\n",
             "feed.items) + group)\n    if view_part(key) == feed.members:\n        every = feed.items_of(group, now)\n",
         ),
+        Now=Now,
     )
-    patch.setattr(row_following, "Now", Now, raising=False)
 
 
 def one_sided(patch, name):

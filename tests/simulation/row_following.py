@@ -2,21 +2,21 @@
 
 from random import Random
 
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, PatchStep, SaveAllStep, SaveStep
 from oneread.transactions import journal, page_drafts
 from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.intents import root_row
 from oneread.transactions.pipeline import Pipeline
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 from tests.simulation.row_world import (
     CALM,
-    Harmless,
     RecoverStep,
-    Switching,
     is_calm,
+    pair,
     small_beginning,
+    turns,
     work_of,
 )
 from tests.simulation.schema import WORLD, Buyer, Customer, Home, Purchase
@@ -61,7 +61,7 @@ def following(seed, **options):
     """The simulation of one seed: who renames a source, who changes its holders, two workers, a recoverer."""
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = RowSimulation(seed, WORLD, **options)
+    simulation = Simulation(seed, WORLD, span="row", **options)
     simulation.prepare(*small_beginning(), *many())
     chance = Random(f"following {seed}")
     for number in range(3):
@@ -90,14 +90,8 @@ PAIRS = {
 
 def switched(name, first, lengths):
     """Two processes, of which one runs at a time; up to the bound of the schema they let holders follow themselves."""
-    simulation = RowSimulation(1, WORLD, fates=Harmless(), policy=Switching(first, lengths), deletes="hide")
-    simulation._ticks = (1,)
-    simulation.prepare(*small_beginning(), SaveAllStep([bought(2, 1, 1, 1, 1)]))
-    for process, steps in zip("ab", PAIRS[name], strict=True):
-        simulation.process(process, steps)
-    for process in simulation._processes:
-        process.skew = 0
-    return simulation
+    before = [*small_beginning(), SaveAllStep([bought(2, 1, 1, 1, 1)])]
+    return pair(Simulation(1, WORLD, **turns(first, lengths)), before, PAIRS[name])
 
 
 # The rules of pages, broken.

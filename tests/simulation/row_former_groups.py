@@ -17,7 +17,6 @@ from oneread.evolution.migrate import apply_migration
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import RowRange
 from oneread.testing.audit import Audit, Offence
-from oneread.testing.row_simulator import LogicalRows
 from oneread.testing.steps import SaveStep
 from oneread.transactions import outbox
 from oneread.transactions.journal import Journal
@@ -26,7 +25,7 @@ from oneread.transactions.row_system import RowSystem
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.total_follower import TotalFollower
 from tests.properties.test_one_row_backfill import Driver
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 
 
 def release(*, shows="", counts=True):
@@ -115,7 +114,7 @@ class FormerGroups:
         self.work(operations)
         if self.tasks:
             raise Offence("tasks of groups are left")
-        audit = Audit(LogicalRows(self.engine, operations.catalog), operations)
+        audit = Audit(self.engine, operations)
         audit.check()
         audit.check_totals()
 

@@ -11,7 +11,7 @@ from oneread.transactions.journal import Journal
 from oneread.transactions.pipeline import GroupDraft, Pipeline
 from oneread.transactions.root import VERSION
 from oneread.transactions.sequences import last_number
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 
 
 def children_are_read_before_their_root(patch):

@@ -4,11 +4,11 @@ from random import Random
 
 from oneread import GENERATED, Aggregate, Copy, Index, Key, Model, add, by, count, newest, shown, total, within
 from oneread.errors import Conflict, LimitExceeded
-from oneread.testing.row_simulator import RowSimulation
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import ByChance
-from oneread.testing.simulator import Violation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, PatchStep, ReadStep, SaveAllStep, SaveStep, Step, TransactStep, UpsertStep
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, is_calm, work_of
+from tests.simulation.row_world import CALM, RecoverStep, is_calm, pair, turns, work_of
 from tests.simulation.schema import Compiled
 
 WRITERS, ACTS, STEPS = 3, 3, 6
@@ -186,7 +186,7 @@ def beginning():
     ]
 
 
-class GroupSimulation(RowSimulation):
+class GroupSimulation(Simulation):
     """One history of groups."""
 
     def _rest(self):
@@ -203,7 +203,7 @@ def group_world(seed, **options):
     """The simulation of one seed: writers, two workers, a recoverer, a reader; half of the seeds are calm."""
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = GroupSimulation(seed, GROUPS, **options)
+    simulation = GroupSimulation(seed, GROUPS, span="row", **options)
     simulation.prepare(*beginning())
     chance = Random(f"groups {seed}")
     for number in range(WRITERS):
@@ -253,13 +253,4 @@ def switched(name, first, lengths, fates=None, seed=1, *, beside=None):
     With steps `beside`, these are the first one, and the second one does what the first of the pair does.
     """
     both = PAIRS[name] if beside is None else (beside, PAIRS[name][0])
-    simulation = GroupSimulation(
-        seed, GROUPS, fates=fates or Harmless(), policy=Switching(first, lengths), deletes="hide"
-    )
-    simulation._ticks = (1,)
-    simulation.prepare(*beginning())
-    for process, steps in zip("ab", both, strict=True):
-        simulation.process(process, steps)
-    for process in simulation._processes:
-        process.skew = 0
-    return simulation
+    return pair(GroupSimulation(seed, GROUPS, **turns(first, lengths, fates)), beginning(), both)

@@ -12,12 +12,12 @@ from oneread.plans.effects import Together
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
-from oneread.testing.row_simulator import RowSimulation
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import ByChance
-from oneread.testing.simulator import Violation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import CIPHER, DeleteStep, PatchStep, SaveStep, Step
 from tests.simulation.feed_models import BEGINNING, Membership, Post
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, apply_later, work_of
+from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, apply_later, pair, work_of
 from tests.simulation.schema import compiled
 
 WRITERS, ACTS, WORKS, MEMBERS = 3, 3, 20, 3
@@ -131,7 +131,7 @@ def check_walk(found):
             raise Violation(f"an item is shown as it never was: {found}")
 
 
-class LargeSimulation(RowSimulation):
+class LargeSimulation(Simulation):
     """Looks at the pages of all members at the end, when everything is done: each is the naive join."""
 
     views = (Busy,)
@@ -164,7 +164,7 @@ class LargeSimulation(RowSimulation):
 
 
 def prepared(seed, views, inline, **options):
-    simulation = LargeSimulation(seed, compiled(Membership, Post, *views, inline=inline), **options)
+    simulation = LargeSimulation(seed, compiled(Membership, Post, *views, inline=inline), span="row", **options)
     simulation.views = views
     return simulation
 
@@ -261,17 +261,17 @@ PAIRS = {
 """What was before, and what each of the two does."""
 
 
+def with_work(simulation, process, steps):
+    """The steps of a process, with batches of a worker in place of their names."""
+    work = {WORK: work_of(simulation, process, batch=20), SMALL_WORK: work_of(simulation, process, batch=1)}
+    return [work[each] if isinstance(each, str) else each for each in steps]
+
+
 def two(name, inline=100, ahead=0, seed=1, **options):
     """Two processes; the clock of the first one is ahead by so many milliseconds."""
     before, *both = PAIRS[name]
     simulation = prepared(seed, (Busy,), inline, deletes="hide", **options)
-    simulation._ticks = (1,)
-    simulation.prepare(*before)
-    for process, steps in zip("ab", both, strict=True):
-        work = {WORK: work_of(simulation, process, batch=20), SMALL_WORK: work_of(simulation, process, batch=1)}
-        simulation.process(process, [work[each] if isinstance(each, str) else each for each in steps])
-    for process in simulation._processes:
-        process.skew = 0
+    pair(simulation, before, [with_work(simulation, *each) for each in zip("ab", both, strict=True)])
     simulation._processes[0].skew = ahead
     return simulation
 

@@ -7,7 +7,7 @@ from oneread.feeds.row_large_groups import GroupMode, RowsOfLargeGroups
 from oneread.plans.effects import Now
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import VALUE, RowMutation
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 
 
 def entries_are_read_before_the_places(patch):

@@ -1,11 +1,4 @@
-"""Rules of commits of one row broken on purpose: what the simulator must find, and by which schedule it does.
-
-A rule that is one function is substituted; one that is a line of a longer plan is edited in its source, which must
-contain that line.
-"""
-
-import inspect
-import textwrap
+"""Rules of commits of one row broken on purpose: what the simulator must find, and by which schedule it does."""
 
 from oneread.plans.effects import Now
 from oneread.store.keys import pointer_part
@@ -19,23 +12,7 @@ from oneread.transactions.journal_recovery import Recovery
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.row_pointers import TakenValues
 from oneread.transactions.row_tasks import RowTaskRunner
-
-
-def edit(patch, cls, name, *changes, **names):
-    """Substitutes a method by one whose source is changed: each pair is what is there, and what stands for it.
-
-    `names` are given to its module, for what stands there.
-    """
-    source = textwrap.dedent(inspect.getsource(getattr(cls, name)))
-    for before, after in changes:
-        assert source.count(before) == 1, f"{name} has not exactly one {before!r}"
-        source = source.replace(before, after)
-    module = inspect.getmodule(getattr(cls, name))
-    for each, value in names.items():
-        patch.setattr(module, each, value, raising=False)
-    made = {}
-    exec(compile("from __future__ import annotations\n" + source, module.__file__, "exec"), vars(module), made)
-    patch.setattr(cls, name, made[name])
+from tests.simulation.breaking import edit
 
 
 def tombstones_are_left_out(patch):

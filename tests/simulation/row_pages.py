@@ -2,14 +2,14 @@
 
 from random import Random
 
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep, Step
 from oneread.transactions import commit_pages, page_drafts
 from oneread.transactions.commit_pages import CommitPages
 from tests.simulation import row_groups
+from tests.simulation.breaking import edit
 from tests.simulation.row_following import ACTS, many
-from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import CALM, RecoverStep, is_calm, small_beginning, work_of
 from tests.simulation.schema import WORLD
 from tests.simulation.world import bought
@@ -64,7 +64,7 @@ def batches(seed, **options):
     """The simulation of one seed: two that write batches, one that changes the same entities, a worker, a recoverer."""
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = RowSimulation(seed, WORLD, **options)
+    simulation = Simulation(seed, WORLD, span="row", **options)
     simulation.prepare(*small_beginning(), *many())
     chance = Random(f"batches {seed}")
     for number in range(2):
@@ -94,7 +94,7 @@ def batches_of_children(seed, **options):
     """Batches of children of few entity groups, while their roots are changed."""
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = RowSimulation(seed, row_groups.GROUPS, **options)
+    simulation = Simulation(seed, row_groups.GROUPS, span="row", **options)
     simulation.prepare(*(SaveStep(row_groups.User(number=number, name="a")) for number in (1, 2)))
     simulation.prepare(SaveStep(row_groups.Tag(code=0, label="new")))
     chance = Random(f"children {seed}")

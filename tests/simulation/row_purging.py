@@ -9,14 +9,14 @@ from oneread.plans.effects import Now, Random, Reserve, Sleep, Together
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance, Fate
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import Step
 from oneread.transactions import copy_follower, journal_recovery, row_commits
 from oneread.transactions.journal import Journal
 from oneread.transactions.row_time import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
+from tests.simulation.breaking import edit
 from tests.simulation.row_following import ACTS, many
-from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import Harmless, RecoverStep, small_beginning, work_of
 from tests.simulation.schema import WORLD, Purchase
 
@@ -62,14 +62,14 @@ def _purged(purge):
         pass
 
 
-class PurgeSimulation(RowSimulation):
+class PurgeSimulation(Simulation):
     """Clocks are wrong by `CLOCK_ERROR` at most, and the server refuses a write that is under way for longer than
     `LATE`: else a write may be as late as it likes.
     """
 
     def __init__(self, seed, schema=WORLD, **options):
         fates = ByChance(Chance(f"fates {seed}"), FATES)
-        super().__init__(seed, schema, **{"fates": fates, **options})
+        super().__init__(seed, schema, span="row", **{"fates": fates, **options})
         self._ticks = SLOW
         self._committer.journal.most_tokens = 0
         self._sent = {}

@@ -17,7 +17,7 @@ from functools import partial
 
 import pytest
 
-from oneread.testing.simulator import Violation
+from oneread.testing.processes import Violation
 from tests.simulation import (
     row_cells,
     row_child_totals_mutations,

@@ -10,14 +10,15 @@ from oneread.database.lists import listed
 from oneread.database.pages import Query, page
 from oneread.plans.trace import Trace
 from oneread.store.rows import Cell
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import Step
 from oneread.transactions import group_shards, journal
 from oneread.transactions.deltas import add_to_row
 from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.pipeline import Pipeline
-from tests.simulation.row_mutations import COMMITTED, edit
+from tests.simulation.breaking import edit
+from tests.simulation.row_mutations import COMMITTED
 from tests.simulation.row_world import CALM, RecoverStep, is_calm, of_one_row, work_of
 from tests.simulation.schema import WORLD, SalesOfProduct, SalesOfTown
 from tests.simulation.world import ACTS, STEPS, WRITERS, WRITES, beginning
@@ -42,7 +43,7 @@ class DeclareStep(Step, frozen=True):
         yield from ()
 
 
-class SpreadSimulation(RowSimulation):
+class SpreadSimulation(Simulation):
     """At the end every group is read by its key and in a page."""
 
     def settle(self):
@@ -77,7 +78,7 @@ class SpreadSimulation(RowSimulation):
 def spread_world(seed):
     """Writers, a worker and a recoverer, while the number of shards changes."""
     options = {"fates": ByChance(Random(f"fates {seed}"), CALM)} if is_calm(seed) else {}
-    simulation = SpreadSimulation(seed, WORLD, **options)
+    simulation = SpreadSimulation(seed, WORLD, span="row", **options)
     simulation.prepare(*beginning())
     chance = Random(f"shards {seed}")
     weights, made = zip(*of_one_row(WRITES), strict=True)

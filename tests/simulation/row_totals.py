@@ -26,11 +26,19 @@ from oneread.testing.comparison import read_all
 from oneread.testing.naive import look
 from oneread.testing.naive_entities import Held, place_of, totals_of
 from oneread.testing.oracle import Oracle
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep
 from tests.simulation.row_shards import DeclareStep
-from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, apply_later, is_calm, work_of
+from tests.simulation.row_world import (
+    CALM,
+    RecoverStep,
+    apply_later,
+    is_calm,
+    pair,
+    turns,
+    work_of,
+)
 from tests.simulation.schema import Compiled
 
 
@@ -141,7 +149,7 @@ TOTALS = Compiled(
 )  # fmt: skip
 
 
-class TotalsWorld(RowSimulation):
+class TotalsWorld(Simulation):
     """At the end, what entities and `listed` show is compared with a naive recomputation as well."""
 
     def _rest(self):
@@ -217,7 +225,7 @@ def totals_world(seed, *, later=False, spread=False, **options):
     chance = Random(f"totals {seed}")
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = TotalsSimulation(seed, TOTALS, **options)
+    simulation = TotalsSimulation(seed, TOTALS, span="row", **options)
     simulation.prepare(*beginning()[: seed % 4], *[DrainStep(50)] * 20)
     for number in range(chance.randrange(2, 4)):
         simulation.process(f"writer {number}", [step(chance) for _ in range(3)])
@@ -249,12 +257,5 @@ PAIRS = {
 
 def switched(name, first, lengths, fates=None, seed=1):
     """Two processes, of which one runs at a time, in turn for so many requests."""
-    policy = Switching(first, lengths)
-    simulation = TotalsSimulation(seed, TOTALS, fates=fates or Harmless(), policy=policy, deletes="hide")
-    simulation._ticks = (1,)
-    simulation.prepare(*beginning(), SaveStep(answer(4, 1)), DeleteStep(Answer, (4,)), *[DrainStep(50)] * 20)
-    for process, steps in zip("ab", PAIRS[name], strict=True):
-        simulation.process(process, steps)
-    for process in simulation._processes:
-        process.skew = 0
-    return simulation
+    before = [*beginning(), SaveStep(answer(4, 1)), DeleteStep(Answer, (4,)), *[DrainStep(50)] * 20]
+    return pair(TotalsSimulation(seed, TOTALS, **turns(first, lengths, fates)), before, PAIRS[name])

@@ -8,7 +8,7 @@ from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.row_shown_groups import RowsAndGroups
 from oneread.transactions.total_follower import TotalFollower
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 
 DECIDED = "draft.decide(change)"
 WHOLE = "seen, row = yield from self._pipeline.read_whole(self._pipeline.group(change))\n"

@@ -6,12 +6,12 @@ from random import Random
 from oneread import Feed, by, each, newest, on, shown
 from oneread.feeds import row_following
 from oneread.feeds.row_following import RowFeeds
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
+from tests.simulation.breaking import edit
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.row_feeds import begin_processes, membership, two_processes
-from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import CALM, Harmless, Switching
 from tests.simulation.schema import compiled
 
@@ -50,7 +50,7 @@ def world(seed, **options):
     chance = Random(f"trimming {seed}")
     if seed % 4 > 1:
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = RowSimulation(seed, compiled(Membership, Post, Few, inline=seed % 3), **options)
+    simulation = Simulation(seed, compiled(Membership, Post, Few, inline=seed % 3), span="row", **options)
     simulation.prepare(
         *[SaveStep(Membership(number=number, member=number % 2, group="a")) for number in range(3)],
         *[SaveStep(post(chance, number)) for number in range(2)],

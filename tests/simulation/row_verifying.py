@@ -10,8 +10,8 @@ from oneread.plans.trace import Trace
 from oneread.store.keys import view_part
 from oneread.store.requests import Scan
 from oneread.store.rows import REMOVED, TABLES, VALUE, WRITES, Cell, RowRange
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import ByChance, Fate
-from oneread.testing.simulator import Violation
 from oneread.testing.steps import Step
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.verify import row_followed_sums, row_looks, row_scanner, row_sums
@@ -22,7 +22,7 @@ from oneread.verify.row_looks import Looker, Looks
 from oneread.verify.row_scanner import LogicalScanner
 from oneread.verify.verify import VerifyOptions
 from tests.simulation import row_cells, row_groups, row_world
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 from tests.simulation.row_world import CALM, is_calm
 
 WORLDS = (row_groups.group_world, row_world.row_world, row_cells.cells, row_groups.group_world)

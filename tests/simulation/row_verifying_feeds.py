@@ -13,8 +13,8 @@ from oneread.feeds.row_large_groups import rows_of_large_groups
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
 from oneread.store.rows import REMOVED, Cell, RowRange
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import ByChance
-from oneread.testing.simulator import Violation
 from oneread.testing.steps import SweepStep
 from oneread.transactions.tasks import TaskStepResult
 from oneread.verify import feed_entries, row_feed_looks, row_feeds, row_scanner
@@ -24,7 +24,7 @@ from oneread.verify.row_feed_mend import RowFeedMender
 from oneread.verify.verify import VerifyOptions
 from tests.simulation import row_ending, row_large_groups, row_trimming, row_verifying
 from tests.simulation import row_feeds as feeds
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 from tests.simulation.row_purging import FATES
 from tests.simulation.row_verifying import Repaired, Verified, _nothing
 

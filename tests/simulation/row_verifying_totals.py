@@ -14,8 +14,8 @@ from oneread.plans.trace import Trace
 from oneread.store.keys import row_part
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import VALUE, Cell, RowRange
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import ByChance
-from oneread.testing.simulator import Violation
 from oneread.testing.steps import DrainStep, SaveAllStep, Step
 from oneread.transactions import outbox
 from oneread.transactions.intents import read_root
@@ -27,9 +27,9 @@ from oneread.verify.expected import StaleTotal
 from oneread.verify.row_mend_groups import GroupMender
 from oneread.verify.row_waiting import each_intents
 from oneread.verify.verify import VerifyOptions
+from tests.simulation.breaking import edit
 from tests.simulation.row_child_totals import threads_world
 from tests.simulation.row_counter_fields import shown_world
-from tests.simulation.row_mutations import edit
 from tests.simulation.row_totals import (
     Answer,
     AnswersByVotes,

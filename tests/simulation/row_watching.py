@@ -10,16 +10,16 @@ from oneread.feeds.row_following import RowFeeds
 from oneread.plans.trace import Trace
 from oneread.store.requests import Mutate
 from oneread.store.rows import Cell, RowMutation
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import CIPHER, DeleteStep, PatchStep, SaveStep
 from oneread.transactions import row_log
 from oneread.transactions.change_log import COLUMN
 from oneread.transactions.intents import Intents
 from oneread.transactions.journal import Journal
 from tests.simulation import row_feeds
+from tests.simulation.breaking import edit
 from tests.simulation.feed_models import Membership, Post
-from tests.simulation.row_mutations import edit
 from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, work_of
 from tests.simulation.schema import compiled
 from tests.simulation.test_watching import Client, FollowStep, SweepLogs
@@ -86,7 +86,7 @@ def world(seed):
     chance = Random(f"row watching {seed}")
     options = {"fates": ByChance(Random(f"fates {seed}"), CALM)} if seed % 4 > 1 else {}
     schema = compiled(User, Message, MessagesIn, Membership, Post, Home, inline=seed % 3)
-    simulation = RowSimulation(seed, schema, **options)
+    simulation = Simulation(seed, schema, span="row", **options)
     simulation.prepare(
         *[SaveStep(User(number=number)) for number in range(2)],
         *[SaveStep(Membership(number=number, member=number % 2, group="a")) for number in range(3)],
@@ -129,7 +129,7 @@ def catch_up(simulation, readers):
 def switched(requests):
     """A writer that stops after so many requests while a reader follows."""
     schema = Schema(User, Message, MessagesIn)
-    simulation = RowSimulation(1, schema, fates=Harmless(), policy=Switching("a", (requests,)), deletes="hide")
+    simulation = Simulation(1, schema, span="row", fates=Harmless(), policy=Switching("a", (requests,)), deletes="hide")
     simulation.prepare(SaveStep(User(number=1)))
     reader = Reader(MessagesIn, (), 100)
     simulation._driver.run(reader.read(simulation.operations), Trace())

@@ -5,8 +5,8 @@ from itertools import product
 from random import Random
 
 from oneread import add
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.schedules import ByChance, Fate
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, PatchStep, SaveAllStep, SaveStep, Step, TransactStep, UpsertStep
 from oneread.transactions.journal import left_tasks
 from oneread.transactions.leases import LeaseHolder
@@ -94,7 +94,7 @@ def row_world(seed, *, later=False, schema=WORLD, **options):
     """
     if is_calm(seed):
         options.setdefault("fates", ByChance(Random(f"fates {seed}"), CALM))
-    simulation = RowSimulation(seed, schema, **options)
+    simulation = Simulation(seed, schema, span="row", **options)
     simulation.prepare(*beginning(), *PENDING[: seed % 3])
     chance = Random(f"world {seed}")
     weights, made = zip(*of_one_row(WRITES + KEPT if seed % 2 else WRITES), strict=True)
@@ -136,6 +136,21 @@ class Switching:
             self._running, self._made = names[0], 0
         self._made += 1
         return names.index(self._running)
+
+
+def turns(first, lengths, fates=None):
+    """Options of a simulation of two processes, of which one runs at a time, in turn for so many requests."""
+    return {"span": "row", "fates": fates or Harmless(), "policy": Switching(first, lengths), "deletes": "hide"}
+
+
+def pair(simulation, before, both):
+    """Adds what was before and two processes, whose clocks agree; time passes at each request."""
+    simulation._ticks = (1,)
+    simulation.prepare(*before)
+    for name, steps in zip("ab", both, strict=True):
+        simulation.process(name, steps)
+        simulation._processes[-1].skew = 0
+    return simulation
 
 
 def small_beginning():
@@ -192,14 +207,7 @@ PAIRS = {
 
 def switched(name, first: str, lengths: Sequence[int], fates=None, seed=1):
     """Two processes, of which one runs at a time, in turn for so many requests."""
-    simulation = RowSimulation(seed, WORLD, fates=fates or Harmless(), policy=Switching(first, lengths), deletes="hide")
-    simulation._ticks = (1,)
-    simulation.prepare(*small_beginning())
-    for process, steps in zip("ab", PAIRS[name], strict=True):
-        simulation.process(process, steps)
-    for process in simulation._processes:
-        process.skew = 0
-    return simulation
+    return pair(Simulation(seed, WORLD, **turns(first, lengths, fates)), small_beginning(), PAIRS[name])
 
 
 def switches(most, longest=14):

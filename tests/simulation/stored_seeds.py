@@ -7,7 +7,7 @@ time after minutes, and hide that the stored seed means nothing.
 import pytest
 
 from oneread.errors import Corrupt
-from oneread.testing.simulator import Violation
+from oneread.testing.processes import Violation
 
 WRONG = (Violation, Corrupt)
 STALE = "stale seed: {}: {} -> {}"

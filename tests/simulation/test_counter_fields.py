@@ -14,7 +14,8 @@ from oneread.counters.rows import MARKS, mark_key, name_key
 from oneread.derivations.counter_fields import ShownCounters
 from oneread.evolution.schema import Schema
 from oneread.plans.effects import Sleep
-from oneread.testing.simulator import Simulation, Violation
+from oneread.testing.processes import Violation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import (
     CountStep,
     DeleteCounterStep,

@@ -25,8 +25,9 @@ from oneread import (
 from oneread.derivations.changes import Save
 from oneread.plans.trace import Trace
 from oneread.testing.comparison import run_tasks
+from oneread.testing.processes import JUMPS, START, Violation
 from oneread.testing.schedules import USUAL, ByChance, Fate
-from oneread.testing.simulator import JUMPS, START, Simulation, Violation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, Step, SweepStep, UpsertStep
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 10)

@@ -15,8 +15,9 @@ import pytest
 from oneread import Feed, Schema, by, each, newest, on, shown
 from oneread.feeds import following
 from oneread.feeds.following import FeedFollower, FeedHandler
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import Fate
-from oneread.testing.simulator import Simulation, Violation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, DrainStep, PageStep, PatchStep, SaveAllStep, SaveStep, TransactStep
 from oneread.transactions import outbox
 from oneread.transactions.task_batches import TaskRows

@@ -1,7 +1,7 @@
 """Feeds with large groups, and of few entries, while writers and workers crash, lose answers, sleep and lie about time.
 
 Groups cross the threshold both ways. After every commit each item and each membership without a task is where its group
-says, as `oneread.testing.feed_audit` and `feed_rows_audit` check; at the end every feed is the naive join and nothing
+says, as `oneread.testing.feed_audit` checks; at the end every feed is the naive join and nothing
 waits. Every rule that is broken on purpose is found.
 """
 
@@ -21,7 +21,7 @@ from oneread.feeds.large_groups import Delivery, large_groups_of
 from oneread.feeds.merging import LargeGroupReader, MergedGroups
 from oneread.feeds.placing import Placing
 from oneread.store.keys import view_part
-from oneread.testing.simulator import Violation
+from oneread.testing.processes import Violation
 from oneread.testing.steps import DeleteStep, PageStep, PatchStep, SaveAllStep, SaveStep, TransactStep
 from oneread.transactions.task_batches import TaskRows
 from tests.properties.test_large_groups import MUTATIONS as BROKEN_GROUPS

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, newest, shown
-from oneread.testing.simulator import Violation
+from oneread.testing.processes import Violation
 from oneread.testing.steps import DeleteStep, PatchStep, SaveAllStep, SaveStep
 from oneread.transactions import leases, task_batches
 from oneread.transactions.leases import LeaseHolder, lease_in

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from oneread.testing.row_simulator import RowSimulation
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import Fate
-from oneread.testing.simulator import Violation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import SaveAllStep, TransactStep
 from tests.simulation.row_mutations import BY_LOSS, BY_SEED, BY_SWITCHES, EQUAL
 from tests.simulation.row_world import PAIRS, Harmless, is_calm, row_world, small_beginning, switched, switches
@@ -106,7 +106,7 @@ WRITES = {name: steps for name, steps in ACTS.items() if of_one_entity(steps) an
 
 
 def after(steps, fates, seed, deletes):
-    simulation = RowSimulation(seed, WORLD, fates=fates, deletes=deletes)
+    simulation = Simulation(seed, WORLD, span="row", fates=fates, deletes=deletes)
     simulation.prepare(*beginning())
     simulation.process("subject", steps)
     simulation.run()
@@ -152,7 +152,7 @@ class Stopping:
 
 def stopped(name, sleeper, request, deletes):
     policy = Stopping("ab"[sleeper], request)
-    simulation = policy.simulation = RowSimulation(0, WORLD, fates=Harmless(), policy=policy, deletes=deletes)
+    simulation = policy.simulation = Simulation(0, WORLD, span="row", fates=Harmless(), policy=policy, deletes=deletes)
     simulation.prepare(*small_beginning())
     for process, steps in zip("ab", PAIRS[name], strict=True):
         simulation.process(process, steps)

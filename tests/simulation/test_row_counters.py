@@ -19,8 +19,8 @@ from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import OutcomeUnknown
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.store.requests import CheckAndMutate, Read, Scan
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import Fate
-from oneread.testing.simulator import Violation
 from tests.simulation.row_counter_mutations import BY_SCHEDULE, BY_SEED, EQUAL
 from tests.simulation.row_counters import NAME, AddOnceStep, AddStep, CounterWorld, counter_world
 from tests.simulation.stored_seeds import check_stored_seed

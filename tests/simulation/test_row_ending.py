@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from oneread.testing.simulator import Violation
+from oneread.testing.processes import Violation
 from tests.simulation import row_ending
 from tests.simulation.row_ending import BY_SCHEDULE, BY_SEED, world
 from tests.simulation.stored_seeds import check_stored_seed

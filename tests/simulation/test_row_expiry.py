@@ -10,18 +10,18 @@ import pytest
 
 from oneread.derivations.changes import Expire
 from oneread.plans.trace import Trace
-from oneread.testing.row_simulator import RowSimulation
-from oneread.testing.simulator import JUMPS, START, Violation
+from oneread.testing.processes import JUMPS, START, Violation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import PatchStep, SaveAllStep, SaveStep, SweepStep
 from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.holds import Holds
-from tests.simulation.row_world import Harmless, RecoverStep, Switching, switches, work_of
+from tests.simulation.row_world import RecoverStep, pair, switches, turns, work_of
 from tests.simulation.test_expiry import SCHEMA, Lock, Session, User, Who, programs
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "120")) // 4)
 
 
-class Expiring(RowSimulation):
+class Expiring(Simulation):
     """Sweeps at the end, when the clocks are right again."""
 
     def settle(self):
@@ -43,7 +43,7 @@ class Expiring(RowSimulation):
 
 
 def prepared(seed, *steps, **options):
-    simulation = Expiring(seed, SCHEMA, **options)
+    simulation = Expiring(seed, SCHEMA, **{"span": "row", **options})
     simulation.prepare(*[SaveAllStep([User(number=number)]) for number in range(2)], *steps)
     return simulation
 
@@ -75,14 +75,9 @@ PAIRS = {
 
 
 def switched(name, first, lengths):
-    simulation = prepared(1, SaveStep(OLD), fates=Harmless(), policy=Switching(first, lengths), deletes="hide")
+    simulation = prepared(1, SaveStep(OLD), **turns(first, lengths))
     simulation.now += 1000
-    simulation._ticks = (1,)
-    for process, steps in zip("ab", PAIRS[name], strict=True):
-        simulation.process(process, steps)
-    for process in simulation._processes:
-        process.skew = 0
-    simulation.run()
+    pair(simulation, [], PAIRS[name]).run()
     return simulation
 
 

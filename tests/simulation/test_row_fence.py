@@ -17,8 +17,8 @@ from oneread.transactions.journal import Journal
 from oneread.transactions.journal_recovery import PATIENCE, Recovery
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.root import BODY
+from tests.simulation.breaking import edit
 from tests.simulation.row_fence import RowFence, Wrong
-from tests.simulation.row_mutations import edit
 from tests.simulation.stored_seeds import check_stored_seed
 
 SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "100"))

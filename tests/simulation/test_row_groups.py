@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import Fate
-from oneread.testing.simulator import Violation
 from tests.simulation.row_group_mutations import BY_SEED, BY_SWITCHES
 from tests.simulation.row_groups import GROUPS, PAIRS, GroupSimulation, beginning, group_world, switched
 from tests.simulation.row_world import Harmless
@@ -57,7 +57,7 @@ WRITES = {name: steps for name, (steps, _others) in PAIRS.items() if len(steps) 
 
 
 def after(steps, fates, seed, deletes):
-    simulation = GroupSimulation(seed, GROUPS, fates=fates, deletes=deletes)
+    simulation = GroupSimulation(seed, GROUPS, span="row", fates=fates, deletes=deletes)
     simulation.prepare(*beginning())
     simulation.process("subject", steps)
     simulation.run()
@@ -77,7 +77,9 @@ def test_a_fault_at_any_request_leaves_all_or_nothing(name):
 
 def stopped(name, sleeper, request, deletes):
     policy = Stopping("ab"[sleeper], request)
-    simulation = policy.simulation = GroupSimulation(0, GROUPS, fates=Harmless(), policy=policy, deletes=deletes)
+    simulation = policy.simulation = GroupSimulation(
+        0, GROUPS, span="row", fates=Harmless(), policy=policy, deletes=deletes
+    )
     simulation.prepare(*beginning())
     for process, steps in zip("ab", PAIRS[name], strict=True):
         simulation.process(process, steps)

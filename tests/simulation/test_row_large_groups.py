@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 
 from oneread.feeds.row_crossing import LargeFeed
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import Fate
-from oneread.testing.simulator import Violation
 from tests.simulation import row_large_groups_mutations as broken
 from tests.simulation.row_large_groups import (
     PAIRS,

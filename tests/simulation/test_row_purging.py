@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from oneread.testing.simulator import Violation
+from oneread.testing.processes import Violation
 from oneread.transactions.row_time import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
 from tests.simulation.row_purging import (
     BY_SEED,

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from oneread.errors import Corrupt
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import Fate
-from oneread.testing.simulator import Violation
 from tests.simulation.row_totals import PAIRS, switched, totals_world
 from tests.simulation.row_totals_mutations import BY_SEED, BY_SPREAD, BY_SWITCHES
 from tests.simulation.row_world import switches

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from oneread.testing.simulator import Violation
+from oneread.testing.processes import Violation
 from tests.simulation import row_watching as broken
 from tests.simulation.row_watching import run, switched
 from tests.simulation.stored_seeds import check_stored_seed

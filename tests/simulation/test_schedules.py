@@ -13,9 +13,10 @@ from oneread.engines.lmdb import LmdbEngine
 from oneread.errors import Unavailable
 from oneread.plans.effects import Now, Sleep, Together
 from oneread.store.requests import Read
-from oneread.testing import simulator
+from oneread.testing import processes
+from oneread.testing.processes import APART, Violation
 from oneread.testing.schedules import ByChance, Fate, Parking, Priorities, Uniform
-from oneread.testing.simulator import APART, Simulation, Violation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DrainStep, PatchStep, Step
 from tests.simulation.schema import WORLD, City, Customer, Purchase
 from tests.simulation.world import beginning, world
@@ -245,7 +246,7 @@ def do_with_faults(simulation, step):
 
 @pytest.mark.parametrize("do", [do_with_faults, Simulation.prepare])
 def test_what_never_ends_is_a_violation(do, monkeypatch):
-    monkeypatch.setattr(simulator, "_MOST_REQUESTS", 1000)
+    monkeypatch.setattr(processes, "_MOST_REQUESTS", 1000)
     simulation = small(fates=harmless(small()))
     with pytest.raises(Violation, match="no end after 1000 requests"):
         do(simulation, PlanStep("read", read_for_ever))

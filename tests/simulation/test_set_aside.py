@@ -9,7 +9,8 @@ from oneread.derivations.changes import FollowSource
 from oneread.errors import InvalidValue
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.testing.simulator import Simulation, Violation
+from oneread.testing.processes import Violation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep
 from oneread.transactions import native, outbox
 from oneread.transactions.task_batches import TaskRunner

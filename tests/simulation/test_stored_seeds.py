@@ -2,7 +2,7 @@
 
 import pytest
 
-from oneread.testing.simulator import Violation
+from oneread.testing.processes import Violation
 from tests.simulation import seeds
 from tests.simulation.stored_seeds import check_stored_seed
 

@@ -9,7 +9,7 @@ import pytest
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.testing.audit import Audit, Offence
-from oneread.testing.simulator import Violation
+from oneread.testing.processes import Violation
 from oneread.verify.verify import NativeVerifier, VerifyOptions
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.test_mutations import SEEDS

@@ -4,8 +4,9 @@ from typing import Any
 
 from oneread.feeds.following import FeedHandler, follower_of
 from oneread.plans.effects import Sleep
+from oneread.testing.processes import Violation
 from oneread.testing.schedules import USUAL, ByChance, Fate
-from oneread.testing.simulator import Simulation, Violation
+from oneread.testing.simulator import Simulation
 from oneread.testing.steps import Step
 from oneread.transactions import outbox
 from oneread.transactions.leases import LeaseHolder, lease_in

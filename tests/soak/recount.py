@@ -7,7 +7,6 @@ from typing import NamedTuple
 from oneread.errors import StoreError
 from oneread.store.requests import Scan
 from oneread.testing.audit import Audit, Offence
-from oneread.testing.row_simulator import LogicalRows
 from oneread.transactions import outbox
 from oneread.transactions.intents import JOURNAL
 from tests.soak.acts import MODELS, perform, values_of
@@ -163,7 +162,7 @@ class Rows:
     """The rows themselves, compared with those that follow from the root rows: nothing missing, nothing left over."""
 
     def __init__(self, db):
-        self._audit = Audit(LogicalRows(db._driver.engine, db.operations.catalog), db.operations)
+        self._audit = Audit(db._driver.engine, db.operations)
 
     def faults(self):
         try:

@@ -11,7 +11,7 @@ from oneread.counters.rows import SETTINGS
 from oneread.errors import StoreError
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import RowMutation, RowRange
-from oneread.testing.row_simulator import LogicalRows
+from oneread.testing.logical_rows import LogicalRows
 from oneread.transactions.root import BODY
 from tests.soak.acts import draw, perform
 from tests.soak.ledger import Ledger

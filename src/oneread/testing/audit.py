@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -20,34 +20,27 @@ from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.copies import NO_SOURCE, Reference, Source
 from oneread.derivations.entity_state import EntityState, FillInputs
 from oneread.derivations.group_indexes import indexed_groups
-from oneread.feeds.entries import Entries
-from oneread.feeds.feed_view import FeedView
 from oneread.models.references import Copy
 from oneread.store.keys import VIEW_BYTES, entity_part, view_part
-from oneread.store.requests import Found, Scan
+from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, VALUE, Row, RowRange, Table
-from oneread.testing.feed_audit import check_entries
-from oneread.testing.feed_rows_audit import FeedOffence, check_rows, keyspaces_of
-from oneread.testing.row_groups_audit import check_large_groups
+from oneread.testing.feed_audit import check_feed, keyspaces_of
+from oneread.testing.large_groups_audit import FeedOffence
+from oneread.testing.logical_rows import LogicalRows, TableReads, feeds_of
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
 from oneread.transactions.derived_writes import DerivedWrites as Derived
 from oneread.transactions.first_rows import FirstRows
 from oneread.transactions.group_shards import add_up
 from oneread.transactions.outbox import group_root
-from oneread.transactions.root import BODY, Root, parse_root
+from oneread.transactions.root import BODY, VERSION, Root, parse_root
 from oneread.transactions.root_rows import GroupNumbers, counter_numbers
+from oneread.transactions.sequences import NumberSequence, last_number
 
 Stored: TypeAlias = dict[Table, dict[bytes, Row]]
 
 _EVERYTHING: Final = 1 << 30
 _WHOLE: Final = RowRange(b"", b"")
-
-
-class TableReads(Protocol):
-    """What an audit needs of an engine."""
-
-    def answer(self, request: Scan, /) -> list[Found]: ...
 
 
 class Offence(Exception):
@@ -71,16 +64,17 @@ class _NoSources(dict[bytes, Source]):
 class Audit:
     """Checks one store repeatedly, and computes only what has changed since the last check.
 
-    It reads the rows from the engine, past everything that is under test.
+    It reads the rows from the engine, past everything that is under test; those of a store that changes one row at a
+    time as one that spans rows would hold them.
     """
 
     def __init__(self, engine: TableReads, operations: Operations) -> None:
-        self._engine = engine
         self._catalog = operations.catalog
         self._spans_rows = operations.spans_rows
+        self._rows = engine if self._spans_rows else LogicalRows(engine, self._catalog)
         self._known: dict[tuple[bytes, Root], _Entity] = {}
         self._indexed = indexed_groups(self._catalog.views.values())
-        self._feeds = [Entries(view) for view in self._catalog.views.values() if isinstance(view, FeedView)]
+        self._feeds = feeds_of(self._catalog)
         self._now = 0
         """The latest version: no row that expires later may be gone."""
         self.clock = 0
@@ -130,6 +124,34 @@ class Audit:
                 if getattr(entity, each.field) != value:
                     raise Offence(f"{self._catalog.name_of(key)}.{each.field} is not the group's {value}")
 
+    def check_at_rest(self) -> None:
+        """Checks what holds when no task is left and no request is late; raises Offence for the first difference."""
+        self.check_totals()
+        self._check_holds()
+        self._check_numbers()
+
+    def _check_holds(self) -> None:
+        """What entities refer to with `on_delete="refuse"` exists."""
+        for key, entity in self.entities().items():
+            for each in self._catalog.type_of(entity).holding:
+                for source in each.keys(entity):
+                    if not self.is_stored(source):
+                        name = self._catalog.name_of
+                        raise Offence(f"{name(key)} refers to {name(source)}, deleted")
+
+    def _check_numbers(self) -> None:
+        """Every number of a sequence was given to one child, and no child is newer than its root."""
+        rows, given = self.stored["roots"], dict[NumberSequence, set[int]]()
+        for key, row in rows.items():
+            taken, root = self._catalog.taken_number(key), self._catalog.group_of(key)
+            if taken is not None:
+                given.setdefault(taken.sequence, set()).add(taken.number)
+            if not self._spans_rows and row[VERSION].stamp > rows[root][VERSION].stamp:
+                raise Offence(f"{self._catalog.name_of(key)} is newer than its root")
+        for sequence, numbers in given.items():
+            if numbers != set(range(1, 1 + last_number(rows[sequence.root], sequence))):
+                raise Offence(f"the numbers of {self._catalog.name_of(sequence.root)} are {sorted(numbers)}")
+
     def entities(self) -> dict[bytes, Any]:
         """Every living entity of the last check, by the key of its root row."""
         states = ((key, self._catalog.state(key, parse_root(row))) for key, row in self.stored["roots"].items())
@@ -141,7 +163,7 @@ class Audit:
         return row is not None and BODY in row
 
     def _read_tables(self) -> Stored:
-        answer = self._engine.answer
+        answer = self._rows.answer
         found: Stored = {table: dict(answer(Scan(table, _WHOLE, _EVERYTHING, families="dm"))) for table in TABLES}
         if not self._spans_rows:
             found["counts"] = self._added_up(found["counts"])
@@ -226,8 +248,8 @@ class Audit:
         rows = {outbox.feed_row(each) for each in sources if outbox.kind_of(each) == outbox.FEED}
         for feed in self._feeds:
             try:
-                check_entries(feed, self.stored["views"], rows, max(self._now, self.clock))
-                (check_rows if self._spans_rows else check_large_groups)(feed, self.stored["views"], rows)
+                now = max(self._now, self.clock)
+                check_feed(feed, self.stored["views"], rows, now, spans_rows=self._spans_rows)
             except FeedOffence as offence:
                 raise Offence(str(offence)) from offence
 

@@ -13,7 +13,6 @@ import msgspec
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
 from oneread.testing.proof import INLINE, with_inline
-from oneread.testing.row_simulator import RowSimulation
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DrainStep, SaveStep, WriteStep
 
@@ -47,7 +46,7 @@ def survive(schema: Schema, crash: Crash, *, span: Literal["row", "rows"] = "row
         Unsupported: such a store cannot keep the schema.
     """
     made = with_inline(schema, INLINE)
-    simulation = Simulation(crash.seed, made) if span == "rows" else RowSimulation(crash.seed, made)
+    simulation = Simulation(crash.seed, made, span=span)
     for step in crash.first:
         with suppress(UsageError):
             simulation.prepare(step)

@@ -1,25 +1,26 @@
-"""What must hold of the entries of a feed after every transaction, with tasks in the outbox or without.
+"""What must hold of the rows of a feed after every transaction, with tasks in the outbox or without.
 
 For each pair of a row of the items and a row of the memberships, neither of which has a task, nor has expired:
 
 - both are there and lie in one group: the member has the entry, the pair is among those that show it, and the entry
   shows the item as it is;
-- one of them is not there, or the membership is of a large group and read: the pair shows no entry.
+- one of them is not there, or pages of the member merge the items of the group: the pair shows no entry.
 
-So a page can show too much, too little or former values only of items and memberships that have a task. See rule 15 of
-the commit protocol.
+So a page can show too much, too little or former values only of items and memberships that have a task. And each member
+has as many entries as its row says, and no more than declared. See rule 15 of the commit protocol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from oneread.errors import Corrupt
 from oneread.feeds.entries import Entries, ItemRow, MemberRow, read_kept, shown_by
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.rows import VALUE, Row
-from oneread.testing.feed_rows_audit import FeedOffence, read_memberships
+from oneread.testing.large_groups_audit import FeedOffence, large_groups_audit
 
 
 class _Pair(NamedTuple):
@@ -29,13 +30,48 @@ class _Pair(NamedTuple):
     member: MemberRow
 
 
-def check_entries(feed: Entries, views: Mapping[bytes, Row], tasks: Collection[bytes], now: int) -> None:
-    """Checks all entries of a feed; `tasks` are the rows that have one, `now` the latest clock of any process.
+def keyspaces_of(feed: Entries) -> Iterable[bytes]:
+    """The prefixes of the rows that no entity emits: they are checked here."""
+    large = feed.view.large
+    further = () if large is None else (large.groups, large.read, large.written)
+    return [each for each in (feed.prefix, feed.view.kept, *further) if each is not None]
+
+
+def check_feed(
+    feed: Entries, views: Mapping[bytes, Row], tasks: Collection[bytes], now: int, *, spans_rows: bool
+) -> None:
+    """Checks all rows of a feed; `tasks` are the rows that have one, `now` the latest clock of any process.
 
     Raises:
         FeedOffence: the first thing that does not hold.
     """
-    pairs = _pairs_of(feed, views)
+    large = large_groups_audit(feed, views, spans_rows=spans_rows)
+    _check_entries(feed, views, tasks, _Limits(feed, views, now), large.is_merged if large else lambda _key: False)
+    if feed.view.kept is not None:
+        _check_numbers(feed, feed.view.kept, views)
+    if large is not None:
+        large.check(tasks)
+
+
+def _check_numbers(feed: Entries, kept: bytes, views: Mapping[bytes, Row]) -> None:
+    entries = Counter(kept + feed.member_in(key) for key in views if view_part(key) == feed.prefix)
+    rows = {key: read_kept(row) for key, row in views.items() if view_part(key) == kept}
+    for place in entries.keys() | rows.keys():
+        said = rows[place].entries if place in rows else 0
+        if said != entries[place]:
+            raise FeedOffence(f"{feed.name}: the member has {entries[place]} entries, and not {said}: {place!r}")
+        if feed.view.at_most is not None and said > feed.view.at_most:
+            raise FeedOffence(f"{feed.name}: {said} entries are more than declared: {place!r}")
+
+
+def _check_entries(
+    feed: Entries,
+    views: Mapping[bytes, Row],
+    tasks: Collection[bytes],
+    limits: _Limits,
+    is_merged: Callable[[bytes], bool],
+) -> None:
+    pairs = _pairs_of(feed, views, is_merged)
     stored = {key: row for key, row in views.items() if view_part(key) == feed.prefix}
 
     def has_task(item: bytes, membership: bytes) -> bool:
@@ -43,7 +79,6 @@ def check_entries(feed: Entries, views: Mapping[bytes, Row], tasks: Collection[b
 
     for key, row in stored.items():
         _check_named(feed, key, row, pairs.get(key, {}), has_task)
-    limits = _Limits(feed, views, now)
     for key, known in pairs.items():
         if limits.has_left(key):
             continue
@@ -52,13 +87,14 @@ def check_entries(feed: Entries, views: Mapping[bytes, Row], tasks: Collection[b
             _check_entry(feed, key, stored.get(key), at_rest)
 
 
-def _pairs_of(feed: Entries, views: Mapping[bytes, Row]) -> dict[bytes, dict[bytes, _Pair]]:
+def _pairs_of(
+    feed: Entries, views: Mapping[bytes, Row], is_merged: Callable[[bytes], bool]
+) -> dict[bytes, dict[bytes, _Pair]]:
     """The naive join of what is written to members, by key of the entry, and by group and membership."""
     found: dict[bytes, dict[bytes, _Pair]] = {}
     items = [each for each in views.items() if view_part(each[0]) == feed.items]
-    read = read_memberships(feed, views)
     for key, row in views.items():
-        if view_part(key) == feed.members and key not in read:
+        if view_part(key) == feed.members and not is_merged(key):
             group = feed.group_of(key)
             member = feed.split_member(key, row, group, 0)
             for item, body in items:

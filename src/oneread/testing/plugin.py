@@ -25,7 +25,6 @@ from oneread.evolution.schema import Schema
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.clock import Clock
 from oneread.testing.meter import Meter
-from oneread.testing.row_simulator import meant_rows
 
 T = TypeVar("T")
 
@@ -186,7 +185,7 @@ def _audit(database: Database | AsyncDatabase) -> None:
     __tracebackhide__ = True
     engine = database._driver.engine  # noqa: SLF001 - the audit reads past everything that is under test
     try:
-        Audit(meant_rows(engine, database.operations.catalog), database.operations).check()
+        Audit(engine, database.operations).check()
     except Closed:  # the test closed its store, so there is nothing to audit
         return
     except Offence as offence:

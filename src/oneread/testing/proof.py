@@ -28,7 +28,6 @@ from oneread.testing.comparison import Disagreement, check_same, check_waiting, 
 from oneread.testing.naive import look
 from oneread.testing.naive_entities import Place, written_at
 from oneread.testing.oracle import Oracle
-from oneread.testing.row_simulator import meant_rows
 from oneread.testing.steps import (
     BATCH,
     NOT_TAKEN,
@@ -75,7 +74,7 @@ class Proof:
         self.refused: Counter[str] = Counter()
         """How often a step was refused, by the name of the error."""
         engine = self.database._driver.engine  # noqa: SLF001 - reads past everything that is under test
-        self._audit = Audit(meant_rows(engine, self.database.operations.catalog), self.database.operations)
+        self._audit = Audit(engine, self.database.operations)
 
     def do(self, step: HistoryStep) -> StepOutcome:
         """Does a step to both. Returns what the database returned, or the error by which it refused the step.

@@ -1,34 +1,35 @@
-"""The simulator: several processes over one engine; a seed decides the order and the fate of every request.
-
-It is the third driver: it answers `Now`, `Random`, `Sleep`, `Together` and `Atomically` as the others do, but one
-request at a time, in an order drawn from the seed; and it delays, loses, fails, crashes, pauses and skews. One seed is
-one history, to the last request. See "The simulator" of the commit protocol.
+"""The simulator: several processes over one engine, under every fault; what they leave is compared with an oracle.
 
     simulation = Simulation(17, schema)
     simulation.process("writer", [SaveStep(customer), PatchStep(Customer, (1,), {"name": "Bea"})])
     simulation.process("worker", [DrainStep(2)] * 10)
     simulation.run()  # raises Violation with the seed and the last requests
+
+One seed is one history, to the last request. A store whose transactions span rows is audited after each of them, and an
+oracle does the same steps. On one that changes one row at a time derived rows follow after the commit: each change of a
+root row is looked at, and the audit comes when everything is recovered and done, before late requests and after. See
+"The simulator" of the commit protocol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from random import Random as Chance
-from typing import Any, Final
+from typing import Any, Literal
 
 from oneread.database.open import opened
 from oneread.database.operations import Operations
 from oneread.engines.memory import MemoryEngine
+from oneread.engines.one_row_memory import Deletes, OneRowMemoryEngine
 from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, UsageError
 from oneread.evolution.schema import Schema
-from oneread.plans.counted import CountedStore
-from oneread.plans.effects import Atomically, Now, Random, Reserve, Sleep, Snapshot, Together
-from oneread.plans.plan import Plan, drive
-from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.effects import Atomically
 from oneread.plans.trace import Trace
-from oneread.store.engine import Engine, RowReads, RowTransaction, Snapshots, read_by
-from oneread.store.requests import Read, Scan
+from oneread.store.engine import Engine
+from oneread.store.requests import CheckAndMutate, Read, Request, Scan
+from oneread.store.rows import Row
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.comparison import (
     Disagreement,
@@ -43,93 +44,33 @@ from oneread.testing.comparison import (
 from oneread.testing.naive import look
 from oneread.testing.naive_entities import Place, written_at
 from oneread.testing.oracle import Oracle
-from oneread.testing.rows_with_faults import RowsWithFaults
-from oneread.testing.schedules import ByChance, Fate, Fates, Policy, draw_policy
-from oneread.testing.stepping import with_steps
-from oneread.testing.steps import DeleteStep, Step
-from oneread.transactions.root import NO_ROOT, parse_root
+from oneread.testing.processes import Crashed, Process, Processes, Strand, Undone
+from oneread.testing.processes import Violation as Violation  # noqa: PLC0414 - programs import it from here
+from oneread.testing.schedules import Fates, Policy
+from oneread.testing.steps import DeleteStep, SaveStep, Step, UpsertStep
+from oneread.transactions import outbox
+from oneread.transactions.intents import JOURNAL, ChildRow, read_root, root_of_marker
+from oneread.transactions.leases import LeaseHolder
+from oneread.transactions.root import BODY, NO_ROOT, VERSION, parse_root
+from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.row_system import RowSystem
+from oneread.transactions.sequences import last_number
+from oneread.transactions.tasks import TaskStepResult
 
-START: Final = 1_700_000_000_000
-APART: Final = 2_500
-"""Milliseconds that a clock may be off, either way."""
-JUMPS: Final = tuple(sign * hours * 3_600_000 for hours in (1, 30, 8_766, 87_660) for sign in (1, -1))
-"""Milliseconds that a clock may be off after a jump: an hour, a day, a year, ten years."""
-PATIENCE: Final = 30.0
-
-_TICKS: Final = (0, 0, 0, 1, 1, 3, 40)
-_SHOWN: Final = 40
-_MOST_REQUESTS: Final = 100_000
-"""Of one history, with faults and without; above, something never ends."""
+_ROUNDS = 200
 
 
-class Violation(AssertionError):
-    """The store is wrong; with the seed and the last requests."""
-
-
-class _Crashed(Exception):
-    """The process dies inside a transaction."""
-
-
-class _Bounded(SyncDriver):
-    """Runs plans without faults, each to its end, which comes."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        super().__init__(simulation.engine, lambda: simulation.now, simulation.chance.random)
-        self._simulation = simulation
-
-    def _perform(self, asked: Any, trace: Trace) -> Any:
-        self._simulation.count_request()
-        return super()._perform(asked, trace)
-
-
-class _Undone(Exception):
-    """A transaction is rolled back and run again."""
-
-
-class _Process:
-    """One process: its steps, its clock, and the step that it is doing."""
-
-    def __init__(self, name: str, steps: Iterable[Step], skew: int) -> None:
-        self.name = name
-        self.steps = iter(steps)
-        self.step: Step | None = None
-        self.strands: list[_Strand] = []
-        self.skew = skew
-        self.wake = 0
-        self.requests = 0
-        self.commits = 0
-        self.begun = 0
-        self.is_over = False
-        self.moments: list[Any] = []
-
-
-class _Strand:
-    """One plan of a process; `Together` makes several, for which the plan that yields it waits."""
-
-    def __init__(self, process: _Process, plan: Plan[Any], parent: _Strand | None = None, place: int = 0) -> None:
-        self.process = process
-        self.plan = with_steps(plan)
-        self.parent = parent
-        self.place = place
-        self.asked: Any = None
-        self.wake = 0
-        self.waiting = 0
-        self.answers: list[Any] = []
-
-    def belongs_to(self, other: _Strand) -> bool:
-        """Whether the other strand waits for this one, directly or not."""
-        return self.parent is not None and (self.parent is other or self.parent.belongs_to(other))
-
-
-class Simulation:
+class Simulation(Processes):
     """One history.
 
     Arguments:
         seed: of every random decision.
         schema: compiled for the engine; a small `inline` makes tasks arise.
+        span: of a commit: all rows, or one row, as on HBase and Bigtable.
         engine: an empty store whose transactions span rows; memory by default.
         fates: of requests; drawn by chance otherwise.
         policy: which process is next; drawn among the policies otherwise.
+        deletes: what a store of one row does with older puts that come after a delete; drawn by chance otherwise.
     """
 
     def __init__(
@@ -139,63 +80,77 @@ class Simulation:
         engine: Engine | None = None,
         fates: Fates | None = None,
         policy: Policy | None = None,
+        *,
+        span: Literal["rows", "row"] = "rows",
+        deletes: Deletes | None = None,
     ) -> None:
-        self.seed = seed
-        self.chance = Chance(seed)
-        self.engine: Engine = MemoryEngine() if engine is None else engine
-        self.now = START
-        self._requests = 0
-        self._driver = _Bounded(self)
-        self.operations = self._open(schema)
+        self._lateness = Chance(f"row {seed}")
+        if span == "row":
+            hides: Deletes = "hide" if self._lateness.randrange(2) else "remove"
+            engine = OneRowMemoryEngine(deletes or hides)
+        super().__init__(seed, schema, engine or MemoryEngine(), fates, policy)
         self.oracle = Oracle(*schema.models, *schema.views)
         self.oracle.clock_of = self._clock_of
         self.oracle.waits = self._is_stored
-        self.audit = self._audit()
-        self.lines: list[str] = []
-        self.outcomes: list[tuple[str, str]] = []
+        self.audit = Audit(self.engine, self.operations)
         self.blurred = False
-        self._fates: Fates = ByChance(self.chance) if fates is None else fates
-        self._policy = policy
-        self._processes: list[_Process] = []
-        self._ticks = self.chance.choice((_TICKS, (0,)))
-        self._steps = 0
+        self._changes: Counter[str] = Counter()
+        """How many entities each step has changed, on a store that changes one row at a time."""
+        self._changed: set[tuple[str, bytes]] = set()
 
     def _open(self, schema: Schema) -> Operations:
-        return self._driver.run(opened(schema, read_only=False), Trace())
+        if self.engine.capabilities.spans_rows:
+            return self._driver.run(opened(schema, read_only=False), Trace())
+        operations = self._driver.run(opened(schema, read_only=False, committer=RowSystem()), Trace())
+        operations.outbox.leases = LeaseHolder(clock=lambda: self.now / 1000, new_owner=lambda: "the last worker")
+        assert isinstance(operations.committer, RowCommitter)
+        journal = operations.committer.journal
+        journal.clock, journal.kept_tokens = lambda: self.now / 1000, 0
+        return operations
 
-    def _audit(self) -> Audit:
-        return Audit(self.engine, self.operations)
+    @property
+    def _spans_rows(self) -> bool:
+        return self.operations.spans_rows
 
-    def process(self, name: str, steps: Iterable[Step]) -> None:
-        """Adds a process that does these steps one after the other, whether each succeeds or not."""
-        skew = self.chance.randint(-APART, APART)
-        self._processes.append(_Process(name, steps, skew))
+    @property
+    def _committer(self) -> RowCommitter:
+        assert isinstance(self.operations.committer, RowCommitter)
+        return self.operations.committer
 
     def prepare(self, *steps: Step) -> None:
         """Does steps at once and without any fault, before the processes start."""
         for step in steps:
             self._driver.run(step.plan(self.operations), Trace())
+            if self._spans_rows:
+                self._check(self.audit.check)
+                step.expect(self.oracle)
+        if not self._spans_rows and not self._has_group_tasks():
             self._check(self.audit.check)
-            step.expect(self.oracle)
 
-    def run(self) -> None:
-        """Runs all processes to their ends under faults, then checks the store without faults (`settle`)."""
-        if self._policy is None:
-            self._policy = draw_policy(self.chance, [process.name for process in self._processes])
-        while (strand := self._next()) is not None:
-            self._steps += 1
-            self.count_request()
-            self.now += self.chance.choice(self._ticks)
-            self._serve(strand)
-        self.settle()
+    def _has_group_tasks(self) -> bool:
+        """Whether what shows some groups is still to follow them."""
+        return bool(self.engine.answer(Scan("system", outbox.GROUP_TASKS, 1)))
+
+    # The end.
 
     def settle(self) -> None:
-        """Runs every task, compares everything with the oracle, and saves every entity once more."""
-        self._check_at_rest()
-        self._check(lambda: rewrite_all(self.oracle, self.audit, self._driver, self.operations))
-        self._check_at_rest()
+        """Ends and compares everything; saves every entity once more, or lets late requests land, and does it again."""
+        self._rest()
+        if self._spans_rows:
+            self._check(lambda: rewrite_all(self.oracle, self.audit, self._driver, self.operations))
+        while self._late:
+            self._land()
+        self._rest()
 
-    def _check_at_rest(self) -> None:
+    def _rest(self) -> None:
+        """Ends everything that is left, and compares the store with its entities, and these with the oracle."""
+        if self._spans_rows:
+            self._compare_with_oracle()
+        else:
+            self._recover()
+        self._check(self.audit.check_at_rest)
+
+    def _compare_with_oracle(self) -> None:
         # What has expired by any clock may be gone, so all clocks have got there.
         self.now = self.oracle.now = self.audit.clock = max(self.audit.clock, self.now)
         self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
@@ -207,11 +162,20 @@ class Simulation:
     def _rows(self, declaration: type, equal: tuple[Any, ...]) -> list[Any]:
         return read_all(self._driver, self.operations, declaration, equal)
 
-    def count_request(self) -> None:
-        """Raises Violation when so many were made that something must be waiting for what never comes."""
-        self._requests += 1
-        if self._requests > _MOST_REQUESTS:
-            self._raise_violation(f"no end after {_MOST_REQUESTS} requests")
+    def _recover(self) -> None:
+        self.now += 60_000
+        self._driver.run(self._committer.recovery.recover(patience=0.0), Trace())
+        for _ in range(_ROUNDS):
+            self.now += 20_000
+            if self._driver.run(self.operations.drain_step(50), Trace()) is TaskStepResult.IDLE:
+                break
+        else:
+            self._raise_violation(f"tasks are left after {_ROUNDS} batches")
+        if self.engine.answer(Scan("system", JOURNAL, 1)):
+            self._raise_violation("a marker is left after recovery")
+        self._check(self.audit.check)
+        if self.audit.pending or self._has_group_tasks():
+            self._raise_violation("tasks are left")
 
     @property
     def digest(self) -> str:
@@ -229,224 +193,62 @@ class Simulation:
         entity = self.operations.catalog.state(key, root).entity
         return root.version if entity is None else written_at(entity, root.version)
 
-    # Which process is next.
+    # Steps.
 
-    def _next(self) -> _Strand | None:
-        for process in self._processes:
-            if process.step is None and not process.is_over and process.wake <= self.now:
-                self._begin_step(process)
-        waiting = [strand for process in self._processes for strand in process.strands if not strand.waiting]
-        ready = [each for each in waiting if max(each.wake, each.process.wake) <= self.now]
-        if ready:
-            assert self._policy is not None
-            names = [(each.process.name, each.process.requests) for each in ready]
-            return ready[self._policy.choose(names, self._steps)]
-        sleeping = [max(each.wake, each.process.wake) for each in waiting]
-        sleeping += [each.wake for each in self._processes if each.step is None and each.wake > self.now]
-        if not sleeping:
-            return None
-        self.now = min(sleeping)
-        return self._next()
-
-    def _begin_step(self, process: _Process) -> None:
-        process.step = next(process.steps, None)
-        if process.step is None:
-            process.is_over = True
-            return
-        process.begun += 1
-        process.commits = 0
+    def _begin(self, process: Process) -> None:
+        assert process.step is not None
         process.moments = [self._moment(process.step)] if process.step.reads else []
-        strand = _Strand(process, process.step.plan(self.operations))
-        process.strands.append(strand)
-        self._resume(strand, None)
 
-    # One request.
+    def _moment(self, step: Step) -> object:
+        """What a reader would see now; of a store on which what follows from a commit may be half done, nothing."""
+        if not self._spans_rows:
+            return None
+        try:
+            return look(self._driver.run(step.plan(self.operations), Trace()))
+        except OnereadError as error:
+            return type(error)
 
-    def _serve(self, strand: _Strand) -> None:
-        asked = strand.asked
-        if type(asked) is Sleep:
-            self._resume(strand, None)
+    def _finish(self, process: Process, value: object, error: OnereadError | None) -> None:
+        step = process.step
+        assert step is not None
+        if error is not None:
+            if not isinstance(error, UsageError | Conflict | Unavailable | OutcomeUnknown):
+                raise error
+            self._end_step(process, type(error).__name__)
             return
-        fate = self._fates.outside(strand.process.name)
-        self._note(strand.process, f"{_describe(asked)}: {fate.value}")
-        if fate is not Fate.DELAY:
-            strand.process.requests += 1
-        _FATES[fate](self, strand)
+        if self._must_commit(step) and not process.commits and not self._changes[self._step_of(process)]:
+            self._raise_violation(f"{step} was acknowledged and nothing was committed")
+        if self._spans_rows and step.reads and not is_one_moment(look(value), process.moments):
+            self._raise_violation(f"{step} showed what the store held at no moment: {look(value)!r}")
+        self._end_step(process, "done")
 
-    def _run(self, strand: _Strand) -> None:
-        try:
-            answer = self._perform(strand)
-        except _Crashed:
-            self._crash(strand)
-        except OnereadError as failure:
-            self._resume(strand, None, failure)
-        else:
-            self._resume(strand, answer)
+    def _must_commit(self, step: Step) -> bool:
+        """Whether a step that succeeds has changed something: on one row a patch to equal values has not."""
+        if self._spans_rows:
+            return step.writes
+        return isinstance(step, UpsertStep) or (isinstance(step, SaveStep) and step.mode == "create")
 
-    def _delay(self, strand: _Strand) -> None:
-        strand.wake = self.now
+    # Transactions.
 
-    def _lose(self, strand: _Strand) -> None:
-        try:
-            self._perform(strand)
-        except _Crashed:
-            self._crash(strand)
-            return
-        except OnereadError as failure:
-            self._note(strand.process, f"lost: {type(failure).__name__}")
-        if isinstance(strand.asked, Read | Scan | Snapshot):
-            self._resume(strand, None, Unavailable("simulated: no answer"))
-        else:
-            self._resume(strand, None, OutcomeUnknown("simulated: the answer was lost"))
-
-    def _fail(self, strand: _Strand) -> None:
-        self._resume(strand, None, Unavailable("simulated: not done"))
-
-    def _crash(self, strand: _Strand) -> None:
-        process = strand.process
-        for each in reversed(process.strands):
-            each.plan.close()
-        process.strands.clear()
-        self._end_step(process, "crashed")
-        process.wake = self.now + self.chance.randrange(200)
-
-    def _crash_after(self, strand: _Strand) -> None:
-        try:
-            self._perform(strand)
-        except (_Crashed, OnereadError) as failure:
-            self._note(strand.process, f"lost: {type(failure).__name__}")
-        self._crash(strand)
-
-    def _pause(self, strand: _Strand) -> None:
-        strand.process.wake = self.now + self.chance.choice((1, 20, 3_000))
-
-    def _skew(self, strand: _Strand) -> None:
-        strand.process.skew = self.chance.randint(-APART, APART)
-
-    def _jump(self, strand: _Strand) -> None:
-        strand.process.skew = self.chance.choice(JUMPS)
-
-    def _again(self, strand: _Strand) -> None:
-        if type(strand.asked) is Atomically:
-            try:
-                self._transaction(strand, strand.asked, undone=True)
-            except (_Undone, _Crashed, OnereadError) as failure:
-                self._note(strand.process, f"undone: {type(failure).__name__}")
-            self._check(self.audit.check_unchanged)
-        self._run(strand)
-
-    # Requests and transactions.
-
-    def _perform(self, strand: _Strand) -> object:
-        asked = strand.asked
-        if type(asked) is Snapshot:
-            return self._read_snapshot(strand, asked)
-        if type(asked) is not Atomically:
-            return self.engine.answer(asked)
+    def _commit(self, strand: Strand, asked: Atomically[Any]) -> object:
         lagging = self._leaves_copies_behind(strand.process.step)
         try:
             result = self._transaction(strand, asked)
-        except (_Crashed, OnereadError) as failure:
+        except (Crashed, OnereadError) as failure:
             self._check(self.audit.check_unchanged)
             self._check_refusal(strand.process, failure)
             raise
         self._check_commit(strand.process, lagging=lagging)
         return result
 
-    def _read_snapshot(self, strand: _Strand, effect: Snapshot[Any]) -> object:
-        """A snapshot: no other process runs meanwhile, so it needs no isolation."""
+    def _undo(self, strand: Strand, asked: Atomically[Any]) -> None:
+        try:
+            self._transaction(strand, asked, undone=True)
+        except (Undone, Crashed, OnereadError) as failure:
+            self._note(strand.process, f"undone: {type(failure).__name__}")
+        self._check(self.audit.check_unchanged)
 
-        def attempt(rows: RowReads) -> object:
-            def perform(asked: Any) -> object:
-                if type(asked) is Now:
-                    return self._clock(strand.process)
-                return None if type(asked) is Sleep else read_by(rows, asked)
-
-            return drive(effect.plan(), perform)
-
-        assert isinstance(self.engine, Snapshots)
-        return self.engine.snapshot(attempt)
-
-    def _transaction(self, strand: _Strand, effect: Atomically[Any], *, undone: bool = False) -> object:
-        process = strand.process
-
-        def attempt(rows: RowTransaction) -> object:
-            faulty = RowsWithFaults(rows, lambda: self._inside(process))
-            store = CountedStore(faulty, lambda: self._clock(process), self.chance.random, Trace())
-            result = effect.run(store)
-            self._inside(process)
-            if undone:
-                raise _Undone
-            return result
-
-        return self.engine.transaction(attempt, PATIENCE)
-
-    def _inside(self, process: _Process) -> None:
-        fate = self._fates.inside(process.name)
-        if fate is not Fate.RUN:
-            self._note(process, f"inside: {fate.value}")
-            raise Unavailable("simulated: inside") if fate is Fate.FAIL else _Crashed
-
-    def _clock(self, process: _Process) -> int:
-        return self.now + process.skew
-
-    def _resume(self, strand: _Strand, answer: object, failure: OnereadError | None = None) -> None:
-        """Sends a plan its answer, and answers to `Now` and `Random`, until it asks the store or waits."""
-        while True:
-            try:
-                asked = strand.plan.send(answer) if failure is None else strand.plan.throw(failure)
-            except StopIteration as stop:
-                self._end_strand(strand, stop.value)
-                return
-            except OnereadError as error:
-                self._end_strand(strand, None, error)
-                return
-            failure = None
-            if type(asked) is Now:
-                answer = self._clock(strand.process)
-            elif type(asked) is Random:
-                answer = self.chance.random()
-            elif type(asked) is Reserve:
-                answer = None
-            else:
-                self._ask(strand, asked)
-                return
-
-    def _ask(self, strand: _Strand, asked: Any) -> None:
-        strand.asked = asked
-        if type(asked) is Sleep:
-            strand.wake = self.now + round(asked.seconds * 1000)
-        elif type(asked) is Together:
-            plans = list(asked.plans)
-            strand.waiting, strand.answers = len(plans), [None] * len(plans)
-            several = [_Strand(strand.process, plan, strand, place) for place, plan in enumerate(plans)]
-            strand.process.strands.extend(several)
-            for each in several:
-                if each in strand.process.strands:
-                    self._resume(each, None)
-            if not several:
-                self._resume(strand, [])
-
-    def _end_strand(self, strand: _Strand, value: object, error: OnereadError | None = None) -> None:
-        process, parent = strand.process, strand.parent
-        process.strands.remove(strand)
-        if parent is None:
-            self._finish(process, value, error)
-        elif error is not None:
-            for each in [each for each in process.strands if each.belongs_to(parent)]:
-                each.plan.close()
-                process.strands.remove(each)
-            parent.waiting = 0
-            self._resume(parent, None, error)
-        else:
-            parent.answers[strand.place] = value
-            parent.waiting -= 1
-            if not parent.waiting:
-                self._resume(parent, parent.answers)
-
-    # Checks.
-
-    def _check_commit(self, process: _Process, *, lagging: bool) -> None:
+    def _check_commit(self, process: Process, *, lagging: bool) -> None:
         """After a commit: audits the store, and does the step to the oracle."""
         self.audit.clock = max(self.audit.clock, self._clock(process))
         self._check(self.audit.check)
@@ -477,7 +279,7 @@ class Simulation:
             return False
         return has_stale_copy(self.oracle, self.audit, self.operations, step.model, step.key)
 
-    def _check_refusal(self, process: _Process, failure: Exception) -> None:
+    def _check_refusal(self, process: Process, failure: Exception) -> None:
         """Checks that the oracle refuses the step with the same error."""
         step = process.step
         if not isinstance(failure, UsageError) or step is None or not step.writes:
@@ -497,59 +299,58 @@ class Simulation:
             return refusal
         return None
 
-    def _finish(self, process: _Process, value: object, error: OnereadError | None) -> None:
-        step = process.step
-        assert step is not None
-        if error is not None:
-            if not isinstance(error, UsageError | Conflict | Unavailable | OutcomeUnknown):
-                raise error
-            self._end_step(process, type(error).__name__)
+    # Changes of one row.
+
+    def _apply(self, asked: Request[Any], step: str) -> Any:
+        if not isinstance(asked, CheckAndMutate) or asked.table != "roots":
+            return self.engine.answer(asked)
+        (before,) = self.engine.answer(Read("roots", [asked.mutation.key], "dm"))
+        answer = self.engine.answer(asked)
+        if answer:
+            self._check_root(asked.mutation.key, before)
+            self._check_once(asked, step)
+        return answer
+
+    def _check_once(self, asked: CheckAndMutate, step: str) -> None:
+        """A step changes the own fields of an entity once, however often its requests are made."""
+        cells = asked.mutation.puts
+        changed: list[bytes] = []
+        if outbox.is_group_root(asked.mutation.key):
             return
-        if step.writes and not process.commits:
-            self._raise_violation(f"{step} was acknowledged and nothing was committed")
-        if step.reads and not is_one_moment(look(value), process.moments):
-            self._raise_violation(f"{step} showed what the store held at no moment: {look(value)!r}")
-        self._end_step(process, "done")
+        if BODY in cells and cells[BODY].stamp == cells[VERSION].stamp:  # a copy that follows keeps the own version
+            changed.append(asked.mutation.key)
+        intents = read_root(asked.mutation.key, cells).intents if VERSION in cells else None
+        if intents is not None:
+            changed += [each.key for each in intents.children if each.own in (0, intents.version)]
+        for place in [(step, key) for key in changed]:
+            if place in self._changed:
+                self._raise_violation(f"{step} changed an entity twice")
+            self._changed.add(place)
+            self._changes[step] += 1
 
-    def _end_step(self, process: _Process, outcome: str) -> None:
-        assert process.step is not None
-        self._note(process, f"{process.step}: {outcome}")
-        self.outcomes.append((str(process.step), outcome))
-        process.step = None
-        process.wake = self.now
+    def _check_root(self, key: bytes, before: Row | None) -> None:
+        (row,) = self.engine.answer(Read("roots", [key], "dm"))
+        seen, then = read_root(key, row), read_root(key, before)
+        if seen.version < then.version:
+            self._raise_violation(f"a version went back: {then.version} to {seen.version}")
+        if seen.intents is not None:
+            markers = self.engine.answer(Scan("system", JOURNAL, 1 << 30))
+            if key not in {root_of_marker(each) for each, _row in markers}:
+                self._raise_violation("a row has intents and no marker")
+            self._check_numbers(seen.intents.children, before)
 
-    def _moment(self, step: Step) -> object:
-        try:
-            return look(self._driver.run(step.plan(self.operations), Trace()))
-        except OnereadError as error:
-            return type(error)
-
-    def _note(self, process: _Process, line: str) -> None:
-        self.lines.append(f"{self._steps} @{self._clock(process) - START} {process.name}: {line}")
+    def _check_numbers(self, children: Sequence[ChildRow], before: Row | None) -> None:
+        """A number that a commit gives was never given before."""
+        catalog = self.operations.catalog
+        for each in children:
+            taken = catalog.taken_number(each.key)
+            if taken is not None and taken.number > last_number(before, taken.sequence):
+                (row,) = self.engine.answer(Read("roots", [each.key], "dm"))
+                if row is not None:
+                    self._raise_violation(f"{catalog.name_of(each.key)} has a number that was given before")
 
     def _check(self, check: Callable[[], None]) -> None:
         try:
             check()
         except (Offence, Disagreement) as offence:
             self._raise_violation(str(offence))
-
-    def _raise_violation(self, what: str) -> None:
-        raise Violation("\n".join([f"seed {self.seed}, step {self._steps}: {what}", *self.lines[-_SHOWN:]]))
-
-
-def _describe(asked: object) -> str:
-    return f"{type(asked).__name__} {asked.table}" if isinstance(asked, Read | Scan) else type(asked).__name__
-
-
-_FATES: Final[dict[Fate, Callable[[Simulation, _Strand], None]]] = {
-    Fate.RUN: Simulation._run,  # noqa: SLF001 - the table of this class
-    Fate.DELAY: Simulation._delay,  # noqa: SLF001 - the table of this class
-    Fate.LOSE: lambda simulation, strand: simulation._lose(strand),  # noqa: SLF001 - a subclass may have its own
-    Fate.FAIL: Simulation._fail,  # noqa: SLF001 - the table of this class
-    Fate.CRASH_BEFORE: Simulation._crash,  # noqa: SLF001 - the table of this class
-    Fate.CRASH_AFTER: Simulation._crash_after,  # noqa: SLF001 - the table of this class
-    Fate.PAUSE: Simulation._pause,  # noqa: SLF001 - the table of this class
-    Fate.SKEW: Simulation._skew,  # noqa: SLF001 - the table of this class
-    Fate.JUMP: Simulation._jump,  # noqa: SLF001 - the table of this class
-    Fate.AGAIN: Simulation._again,  # noqa: SLF001 - the table of this class
-}

@@ -25,7 +25,6 @@ from oneread.store.keys import view_part
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import RowRange
 from oneread.testing.audit import Audit
-from oneread.testing.row_simulator import LogicalRows
 from oneread.transactions.intents import JOURNAL
 from oneread.transactions.journal import Journal
 from oneread.transactions.journal_recovery import END_SECONDS, LEASE_SECONDS
@@ -110,7 +109,7 @@ class Store:
         return sum(type(each) is Read and each.keys == [SCHEMA_ROW] for each in self.made)
 
     def audited(self, database):
-        Audit(LogicalRows(self.engine, database.operations.catalog), database.operations).check()
+        Audit(self.engine, database.operations).check()
 
     def prefixes(self):
         """Of all rows of views and groups, removed ones too."""

@@ -15,7 +15,6 @@ from oneread.store import keys
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.testing.audit import Audit
-from oneread.testing.row_simulator import LogicalRows
 from oneread.testing.steps import CIPHER
 from oneread.transactions import outbox
 from oneread.transactions.copy_cells import COPY_CELL
@@ -193,7 +192,7 @@ def test_a_row_that_only_has_cells_is_not_an_entity(store):
     assert store.find(Thing, 5) is None
     rows = store.run(page(listed(store.operations, Thing), Query(limit=3), CIPHER, Trace())).rows
     assert [each.number for each in rows] == [0, 1]
-    Audit(LogicalRows(store.engine, store.operations.catalog), store.operations).check()
+    Audit(store.engine, store.operations).check()
     store.save(Thing(number=5, maker=MadeBy.of(1)), "create")
     assert store.find(Thing, 5).maker.name == "new"
 
@@ -287,7 +286,7 @@ def test_programs_that_differ_in_what_follows_from_a_copy(programs, saved_by, re
     for model, number in ((new.Shop, 1), (new.Sale, 1), (new.Sale, 2)):
         key = new.store.seen(model, number).key
         new.store.run(new.store.operations.commit([Reemit(new.store.operations.catalog, key)]))
-    Audit(LogicalRows(new.store.engine, new.store.operations.catalog), new.store.operations).check()
+    Audit(new.store.engine, new.store.operations).check()
 
 
 def names_shown(programs):

@@ -9,7 +9,7 @@ from oneread.feeds.row_entries import ITEM, MEMBERSHIP, TRIMMED, entry_row, mark
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation
 from oneread.testing.clock import START
-from oneread.testing.row_groups_audit import hidden_of
+from oneread.testing.logical_rows import hidden_of
 from oneread.transactions import outbox
 from oneread.verify import feed_entries, row_feeds, row_looks
 from oneread.verify.row_feed_looks import FeedLooker, PartWatch
@@ -26,7 +26,7 @@ from tests.properties.schema_of_feeds import (
     Post,
     RecentFeed,
 )
-from tests.simulation.row_mutations import edit
+from tests.simulation.breaking import edit
 from tests.unit.verify.test_feed_entries import A, B, Store
 
 SCHEMA = feeds.FEED_SCHEMA
