@@ -8,6 +8,7 @@ from oneread.database.operations import Operations
 from oneread.derivations import changes, emitted_record
 from oneread.derivations.changes import Delete, FollowSource, Patch
 from oneread.derivations.copies import CopiedValues, Reference, keys_of
+from oneread.derivations.copy_filler import CopyFiller
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.plain_commits import PlainHolders
 from oneread.plans.effects import Atomically, Now, Separately
@@ -250,7 +251,7 @@ def claims_are_not_looked_at(patch):
 
 
 def a_copy_is_kept_although_its_reference_changed(patch):
-    filled = EntityType._fill_copy
+    filled = CopyFiller._fill_copy
 
     def keeping(self, reference, entity, key, inputs):
         old = getattr(inputs.before.entity, reference.name, None)
@@ -258,7 +259,7 @@ def a_copy_is_kept_although_its_reference_changed(patch):
             return replace(old, ref=getattr(entity, reference.name).ref)
         return filled(self, reference, entity, key, inputs)
 
-    patch.setattr(EntityType, "_fill_copy", keeping)
+    patch.setattr(CopyFiller, "_fill_copy", keeping)
 
 
 def a_holder_that_followed_has_no_fan_out(patch):

@@ -5,7 +5,6 @@ Each request of a verification is one row or two, so that as much as possible ha
 
 from random import Random
 
-from oneread.database.verifying import repair, verification
 from oneread.plans.trace import Trace
 from oneread.store.keys import view_part
 from oneread.store.requests import Scan
@@ -52,7 +51,7 @@ class VerifyStep(Step, frozen=True):
         return "verify"
 
     def plan(self, operations):
-        found = yield from verification(operations, VerifyOptions())
+        found = yield from operations.parts.inspector.verify(VerifyOptions())
         if found.found:
             raise Violation("a verification finds what is not wrong: " + "; ".join(each.text for each in found.faults))
 
@@ -106,7 +105,7 @@ class Verified:
 
     def run(self):
         self.simulation.run()
-        found = self.simulation._driver.run(verification(self.simulation.operations, VerifyOptions()), Trace())
+        found = self.simulation._driver.run(self.simulation.operations.parts.inspector.verify(VerifyOptions()), Trace())
         if not found.clean:
             raise Violation(f"not clean at the end: {found.skipped} " + "; ".join(each.text for each in found.faults))
 
@@ -121,7 +120,7 @@ class RepairStep(Step, frozen=True):
         return "repair"
 
     def plan(self, operations):
-        return repair(operations, VerifyOptions())
+        return operations.parts.inspector.repair(VerifyOptions())
 
 
 def spoil(simulation, chance):
@@ -166,7 +165,7 @@ class Repaired:
         simulation.now += 60_000
         simulation._driver.run(simulation._committer.recovery.recover(patience=0.0), Trace())
         self._before_the_last()
-        found = simulation._driver.run(repair(simulation.operations, VerifyOptions()), Trace())
+        found = simulation._driver.run(simulation.operations.parts.inspector.repair(VerifyOptions()), Trace())
         if not found.clean:
             raise Violation(f"{found.reasons} {found.verification.skipped} {[each.text for each in found.left]}")
         self._settle()

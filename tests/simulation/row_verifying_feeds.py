@@ -5,7 +5,6 @@ Members join, leave and walk, posts are published, edited, moved, trimmed and de
 
 from random import Random
 
-from oneread.database.verifying import verification
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.row_entries import ITEM, MEMBERSHIP, TRIMMED, entry_row, was_trimmed
@@ -125,7 +124,7 @@ class RepairedFeeds(Repaired):
 
 
 def check_clean(simulation):
-    found = simulation._driver.run(verification(simulation.operations, VerifyOptions()), Trace())
+    found = simulation._driver.run(simulation.operations.parts.inspector.verify(VerifyOptions()), Trace())
     if not found.clean:
         raise Violation(f"not clean at the end: {found.skipped} " + "; ".join(each.text for each in found.faults))
 

@@ -9,7 +9,6 @@ from random import Random
 
 import msgspec
 
-from oneread.database.verifying import repair, verification
 from oneread.plans.trace import Trace
 from oneread.store.keys import row_part
 from oneread.store.requests import Read, Scan
@@ -148,7 +147,7 @@ class FindStep(Step, frozen=True):
         return "verify"
 
     def plan(self, operations):
-        found = yield from verification(operations, VerifyOptions())
+        found = yield from operations.parts.inspector.verify(VerifyOptions())
         check_found(found, self.planted)
 
 
@@ -187,8 +186,8 @@ class Planted:
         run = simulation._driver.run
         run(simulation._committer.recovery.recover(patience=0.0), Trace())
         if not self._repairs:
-            check_found(run(verification(simulation.operations, VerifyOptions()), Trace()), self._planted)
-        found = run(repair(simulation.operations, VerifyOptions()), Trace())
+            check_found(run(simulation.operations.parts.inspector.verify(VerifyOptions()), Trace()), self._planted)
+        found = run(simulation.operations.parts.inspector.repair(VerifyOptions()), Trace())
         if not found.clean:
             raise Violation(f"{found.reasons} {found.verification.skipped} {[each.text for each in found.left]}")
         self._settle()
