@@ -3,8 +3,6 @@
 `ONEREAD_SIM_SEEDS` says how many seeds, `ONEREAD_SIM_SEED` replays one. See "The simulator" of the commit protocol.
 """
 
-import os
-
 import pytest
 
 from oneread.testing.processes import Violation
@@ -14,34 +12,10 @@ from oneread.testing.steps import SaveAllStep, TransactStep
 from tests.simulation.row_mutations import BY_LOSS, BY_SEED, BY_SWITCHES, EQUAL
 from tests.simulation.row_world import PAIRS, Harmless, is_calm, row_world, small_beginning, switched, switches
 from tests.simulation.schema import WORLD
-from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_every_request_crashes import ACTS, AtPoint
 from tests.simulation.world import beginning
 
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "150"))
-AT_A_TIME = 15
-ONLY = os.environ.get("ONEREAD_SIM_SEED")
-FIRSTS = [int(ONLY)] if ONLY else range(0, SEEDS, AT_A_TIME)
 DELETES = ("hide", "remove")
-SEARCHED = 200
-
-
-@pytest.mark.parametrize("first", FIRSTS)
-def test_derived_data_is_right_after_recovery_and_after_late_requests(first):
-    for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
-        row_world(seed).run()
-
-
-@pytest.mark.parametrize("deletes", DELETES)
-@pytest.mark.parametrize("seed", range(1000, 1008))
-def test_both_kinds_of_deletes(seed, deletes):
-    row_world(seed, deletes=deletes).run()
-
-
-@pytest.mark.parametrize("first", range(2000, 2030, 5))
-def test_commits_that_are_applied_later(first):
-    for seed in range(first, first + 5):
-        row_world(seed, later=True).run()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -191,11 +165,6 @@ def finding(mutation, simulations, patch):
 
 def test_the_list_is_long_enough_to_mean_something():
     assert len(BY_SEED) + len(BY_SWITCHES) >= 25
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    check_stored_seed(mutation, likely, lambda seed: row_world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SWITCHES.items(), ids=[each.__name__ for each in BY_SWITCHES])

@@ -3,8 +3,6 @@
 `ONEREAD_SIM_SEEDS` says how many seeds, `ONEREAD_SIM_SEED` replays one. See rule 17 of the commit protocol.
 """
 
-import os
-
 import pytest
 
 from oneread import Schema, connect
@@ -13,21 +11,7 @@ from oneread.store.rows import RowRange
 from oneread.testing.clock import Clock
 from tests.simulation import row_building as broken
 from tests.simulation.row_building import RowBuilding
-from tests.simulation.row_fence import Wrong
-from tests.simulation.stored_seeds import check_stored_seed
 from tests.unit.feeds.community import Group, Home, Member, Membership, Post, membership, post
-
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "100"))
-AT_A_TIME = 25
-ONLY = os.environ.get("ONEREAD_SIM_SEED")
-FIRSTS = [int(ONLY)] if ONLY else range(0, SEEDS, AT_A_TIME)
-SEARCHED = 4000
-
-
-@pytest.mark.parametrize("first", FIRSTS)
-def test_a_feed_is_whole_when_it_is_built_and_at_the_end(first):
-    for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
-        RowBuilding(seed).run()
 
 
 def test_every_release_and_every_kind_of_end_is_met():
@@ -52,13 +36,6 @@ BROKEN = {
     broken.nothing_follows_from_the_commits_of_a_backfill: 0,
 }
 """Rules broken on purpose, each with a seed that finds it."""
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BROKEN.items(), ids=[each.__name__ for each in BROKEN])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    check_stored_seed(
-        mutation, likely, lambda seed: RowBuilding(seed).run(), monkeypatch, searched=SEARCHED, wrong=Wrong
-    )
 
 
 BY_SCHEDULE = {

@@ -4,42 +4,14 @@
 protocol.
 """
 
-import os
-
 import pytest
 
 from oneread.testing.schedules import Fate
 from tests.simulation.row_child_totals import PAIRS, switched, threads_world
 from tests.simulation.row_child_totals_mutations import BY_SEED, BY_SWITCHES
 from tests.simulation.row_world import switches
-from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_every_request_crashes import AtPoint
 from tests.simulation.test_row_totals import check_every_fate_is_met, finding
-
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "20"))
-AT_A_TIME = 10
-ONLY = os.environ.get("ONEREAD_SIM_SEED")
-FIRSTS = [int(ONLY)] if ONLY else range(0, SEEDS, AT_A_TIME)
-SEARCHED = 150
-DELETES = ("hide", "remove")
-
-
-@pytest.mark.parametrize("first", FIRSTS)
-def test_totals_are_right_after_recovery_and_after_late_requests(first):
-    for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
-        threads_world(seed).run()
-
-
-@pytest.mark.parametrize("deletes", DELETES)
-@pytest.mark.parametrize("seed", range(1000, 1003))
-def test_both_kinds_of_deletes(seed, deletes):
-    threads_world(seed, deletes=deletes).run()
-
-
-@pytest.mark.parametrize("first", [2000, 2005])
-def test_commits_that_are_applied_later(first):
-    for seed in range(first, first + 5):
-        threads_world(seed, later=True).run()
 
 
 def test_every_fate_late_requests_and_tasks_of_groups_are_met():
@@ -67,12 +39,6 @@ def test_a_fault_at_any_request_is_mended(name, fate):
 
 def test_every_broken_rule_is_in_one_of_the_lists():
     assert len(BY_SEED | BY_SWITCHES) == len(BY_SEED) + len(BY_SWITCHES) >= 5
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    threads_world(likely).run()
-    check_stored_seed(mutation, likely, lambda seed: threads_world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SWITCHES.items(), ids=[each.__name__ for each in BY_SWITCHES])

@@ -3,40 +3,14 @@
 `ONEREAD_SIM_SEEDS` says how many seeds, `ONEREAD_SIM_SEED` replays one. See rules C1 to C4 of the commit protocol.
 """
 
-import os
-
 import pytest
 
 from oneread.testing.schedules import Fate
 from tests.simulation.row_counter_fields import PAIRS, shown_world, switched
 from tests.simulation.row_counter_fields_mutations import BY_SEED, BY_SWITCHES
 from tests.simulation.row_world import switches
-from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_every_request_crashes import AtPoint
 from tests.simulation.test_row_totals import check_every_fate_is_met, finding
-
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "60"))
-AT_A_TIME = 20
-ONLY = os.environ.get("ONEREAD_SIM_SEED")
-FIRSTS = [int(ONLY)] if ONLY else range(0, SEEDS, AT_A_TIME)
-SEARCHED = 100
-
-
-@pytest.mark.parametrize("first", FIRSTS)
-def test_a_counter_is_marked_or_shown(first):
-    for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
-        shown_world(seed).run()
-
-
-@pytest.mark.parametrize("deletes", ["hide", "remove"])
-@pytest.mark.parametrize("seed", range(1000, 1008))
-def test_both_kinds_of_deletes(seed, deletes):
-    shown_world(seed, deletes=deletes).run()
-
-
-def test_commits_that_are_applied_later():
-    for seed in range(2000, 2010):
-        shown_world(seed, later=True).run()
 
 
 def test_every_fate_and_late_requests_are_met():
@@ -64,12 +38,6 @@ def test_a_fault_at_any_request_is_mended(name, fate):
 
 def test_every_broken_rule_is_in_one_of_the_lists():
     assert len(BY_SEED | BY_SWITCHES) == len(BY_SEED) + len(BY_SWITCHES) >= 15
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    shown_world(likely).run()
-    check_stored_seed(mutation, likely, lambda seed: shown_world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SWITCHES.items(), ids=[each.__name__ for each in BY_SWITCHES])

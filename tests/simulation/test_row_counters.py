@@ -3,7 +3,6 @@
 `ONEREAD_SIM_SEEDS` says how many seeds. See "Named counters" of the commit protocol.
 """
 
-import os
 from contextlib import suppress
 from random import Random as Chance
 
@@ -23,23 +22,6 @@ from oneread.testing.processes import Violation
 from oneread.testing.schedules import Fate
 from tests.simulation.row_counter_mutations import BY_SCHEDULE, BY_SEED, EQUAL
 from tests.simulation.row_counters import NAME, AddOnceStep, AddStep, CounterWorld, counter_world
-from tests.simulation.stored_seeds import check_stored_seed
-
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "240"))
-SEARCHED = 200
-AT_A_TIME = 40
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_A_TIME))
-def test_every_add_counts_once(first):
-    for seed in range(first, min(first + AT_A_TIME, SEEDS)):
-        counter_world(seed).run()
-
-
-@pytest.mark.parametrize("deletes", ["hide", "remove"])
-@pytest.mark.parametrize("seed", range(1000, 1008))
-def test_both_kinds_of_deletes(seed, deletes):
-    counter_world(seed, deletes=deletes).run()
 
 
 def test_every_fate_and_every_kind_of_end_are_met():
@@ -311,12 +293,6 @@ def violation(seed):
     except Violation as found:
         return str(found)
     return None
-
-
-@pytest.mark.parametrize(("mutation", "seed"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, seed, monkeypatch):
-    assert violation(seed) is None
-    check_stored_seed(mutation, seed, lambda each: counter_world(each).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "name"), BY_SCHEDULE.items(), ids=[each.__name__ for each in BY_SCHEDULE])

@@ -3,25 +3,13 @@
 `ONEREAD_SIM_SEEDS` says how many seeds. See docs/decisions/0098-entries-that-end.md.
 """
 
-import os
-
 import pytest
 
 from oneread.testing.processes import Violation
 from tests.simulation import row_ending
-from tests.simulation.row_ending import BY_SCHEDULE, BY_SEED, world
-from tests.simulation.stored_seeds import check_stored_seed
+from tests.simulation.row_ending import BY_SCHEDULE, world
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "90")) // 2)
-AT_A_TIME = 15
-SEARCHED = 200
 SCHEDULES = sorted(set(BY_SCHEDULE.values()))
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_A_TIME))
-def test_what_nothing_shows_ends_and_what_comes_back_is_shown(first):
-    for seed in range(first, min(first + AT_A_TIME, SEEDS)):
-        world(seed).run()
 
 
 def test_entries_end_in_the_middle_of_histories():
@@ -36,11 +24,6 @@ def test_entries_end_in_the_middle_of_histories():
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_what_comes_back_while_it_ends_stays(name):
     getattr(row_ending, name)()
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    check_stored_seed(mutation, likely, lambda seed: world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "name"), BY_SCHEDULE.items(), ids=[each.__name__ for each in BY_SCHEDULE])

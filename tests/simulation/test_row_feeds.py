@@ -3,27 +3,14 @@
 Every rule that is broken on purpose is found: by a seed, or by two processes with one switch.
 """
 
-import os
-
 import pytest
 
 from oneread.testing.schedules import Fate
 from tests.simulation import row_feeds as broken
 from tests.simulation.row_feeds import PAIRS, switched, two, world
 from tests.simulation.row_world import Harmless, switches
-from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_every_request_crashes import AtPoint
 from tests.simulation.test_one_row import Stopping, finding
-
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "120")) // 2)
-AT_A_TIME = 15
-SEARCHED = 200
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_A_TIME))
-def test_feeds_come_to_the_naive_join_after_recovery_and_after_late_requests(first):
-    for seed in range(first, min(first + AT_A_TIME, SEEDS)):
-        world(seed).run()
 
 
 def test_work_is_done_inline_and_by_workers_and_late_requests_are_met():
@@ -91,11 +78,6 @@ BY_SEED = {
     broken.what_is_too_old_by_a_worker_is_left_out: 294,
 }
 """Each with a seed that finds it."""
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    check_stored_seed(mutation, likely, lambda seed: world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 def test_a_worker_that_reads_its_own_row_before_the_page_is_found(monkeypatch):

@@ -3,35 +3,18 @@
 `ONEREAD_SIM_SEEDS` says how many seeds. See rules G1 to G3 of the commit protocol.
 """
 
-import os
 from collections import Counter
 
 import pytest
 
-from oneread.testing.processes import Violation
 from oneread.testing.schedules import Fate
-from tests.simulation.row_group_mutations import BY_SEED, BY_SWITCHES
+from tests.simulation.row_group_mutations import BY_SWITCHES
 from tests.simulation.row_groups import GROUPS, PAIRS, GroupSimulation, beginning, group_world, switched
 from tests.simulation.row_world import Harmless
-from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_every_request_crashes import AtPoint
-from tests.simulation.test_one_row import Stopping
+from tests.simulation.test_one_row import Stopping, finding
 
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "30"))
-SEARCHED = 150
 DELETES = ("hide", "remove")
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS, 15))
-def test_groups_are_right_after_recovery_and_after_late_requests(first):
-    for seed in range(first, min(first + 15, SEEDS)):
-        group_world(seed).run()
-
-
-@pytest.mark.parametrize("deletes", DELETES)
-def test_both_kinds_of_deletes(deletes):
-    for seed in range(2000, 2006):
-        group_world(seed, deletes=deletes).run()
 
 
 def test_what_these_histories_do():
@@ -95,25 +78,8 @@ def test_a_process_that_wakes_after_a_recovery_does_no_harm(sleeper):
     assert requests > 3
 
 
-def finding(mutation, simulations, patch):
-    """The first simulation that finds something."""
-    with patch.context() as inside:
-        mutation(inside)
-        for name, simulation in simulations:
-            try:
-                simulation.run()
-            except Violation:
-                return name
-    return None
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    check_stored_seed(mutation, likely, lambda seed: group_world(seed).run(), monkeypatch, searched=SEARCHED)
-
-
 @pytest.mark.parametrize(("mutation", "likely"), BY_SWITCHES.items(), ids=[each.__name__ for each in BY_SWITCHES])
 def test_a_broken_rule_is_found_by_one_switch(mutation, likely, monkeypatch):
     name, *schedule = likely
     switched(name, *schedule).run()
-    assert finding(mutation, [(name, switched(name, *schedule))], monkeypatch) == name
+    assert finding(mutation, [(name, switched(name, *schedule))], monkeypatch) is not None

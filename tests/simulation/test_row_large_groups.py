@@ -4,7 +4,6 @@ Groups cross in both directions while members join, leave, publish and walk. Eve
 found: by a seed, by two processes with few switches, by one that sleeps, or by a schedule of its own.
 """
 
-import os
 from collections import Counter
 
 import pytest
@@ -22,26 +21,11 @@ from tests.simulation.row_large_groups import (
     world,
 )
 from tests.simulation.row_world import switches
-from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_one_row import finding
 from tests.simulation.test_row_feeds import meet_a_fault_at_each_request, stopped
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "120")) // 4)
-AT_A_TIME = 15
-SEARCHED = 200
 STRIDE = 9
 """Every so many requests a switch or a sleep is tried."""
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_A_TIME))
-def test_pages_come_to_the_naive_join(first):
-    for seed in range(first, min(first + AT_A_TIME, SEEDS)):
-        world(seed).run()
-
-
-def test_commits_that_are_applied_later():
-    for seed in range(1000, 1000 + SEEDS // 3):
-        world(seed, later=True).run()
 
 
 def test_groups_cross_and_members_find_no_place(monkeypatch):
@@ -138,11 +122,6 @@ BY_CLOCK = {broken.who_is_written_to_is_noted_by_the_clock: ("a place comes and 
 """Where the clock of the first process is an hour ahead."""
 
 NOT_BY_SEED = BY_SWITCHES | BY_SLEEP | BY_LATE | BY_CLOCK
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    check_stored_seed(mutation, likely, lambda seed: world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SWITCHES.items(), ids=[each.__name__ for each in BY_SWITCHES])

@@ -3,14 +3,11 @@
 `ONEREAD_SIM_SEEDS` says how many seeds, `ONEREAD_SIM_SEED` replays one. See rules P1 to P4 of the commit protocol.
 """
 
-import os
-
 import pytest
 
 from oneread.testing.processes import Violation
 from oneread.transactions.row_time import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
 from tests.simulation.row_purging import (
-    BY_SEED,
     EQUAL,
     a_row_comes_again_while_it_is_purged,
     no_operation_gives_up,
@@ -19,31 +16,14 @@ from tests.simulation.row_purging import (
     the_server_refuses_nothing,
     worst_case,
 )
-from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_one_row import finding
 
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "90"))
-AT_A_TIME = 15
-ONLY = os.environ.get("ONEREAD_SIM_SEED")
-FIRSTS = [int(ONLY)] if ONLY else range(0, SEEDS, AT_A_TIME)
-SEARCHED = 100
 ONE_READER = OPERATION + LATE + 2 * CLOCK_ERROR
 """Seconds of the worst case: one who read the state before a commit, and two clocks."""
 
 
-@pytest.mark.parametrize("first", FIRSTS)
-def test_nothing_comes_back_and_nothing_old_is_left(first):
-    for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
-        purging(seed).run()
-
-
 def worlds(seeds):
     return ((seed, purging(seed)) for seed in seeds)
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    check_stored_seed(mutation, likely, lambda seed: purging(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize("mutation", EQUAL, ids=[each.__name__ for each in EQUAL])

@@ -3,56 +3,15 @@
 `ONEREAD_SIM_SEEDS` says how many seeds, `ONEREAD_SIM_SEED` replays one. See rules R1 to R5 of the commit protocol.
 """
 
-import os
-
 import pytest
 
 from oneread.errors import Corrupt
 from oneread.testing.processes import Violation
 from oneread.testing.schedules import Fate
 from tests.simulation.row_totals import PAIRS, switched, totals_world
-from tests.simulation.row_totals_mutations import BY_SEED, BY_SPREAD, BY_SWITCHES
+from tests.simulation.row_totals_mutations import BY_SEED, BY_SWITCHES
 from tests.simulation.row_world import switches
-from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_every_request_crashes import AtPoint
-
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "20"))
-AT_A_TIME = 10
-ONLY = os.environ.get("ONEREAD_SIM_SEED")
-FIRSTS = [int(ONLY)] if ONLY else range(0, SEEDS, AT_A_TIME)
-SEARCHED = 150
-DELETES = ("hide", "remove")
-
-
-@pytest.mark.parametrize("first", FIRSTS)
-def test_totals_are_right_after_recovery_and_after_late_requests(first):
-    for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
-        totals_world(seed).run()
-
-
-@pytest.mark.parametrize("deletes", DELETES)
-@pytest.mark.parametrize("seed", range(1000, 1004))
-def test_both_kinds_of_deletes(seed, deletes):
-    totals_world(seed, deletes=deletes).run()
-
-
-@pytest.mark.parametrize("first", [2000, 2005])
-def test_commits_that_are_applied_later(first):
-    for seed in range(first, first + 5):
-        totals_world(seed, later=True).run()
-
-
-@pytest.mark.parametrize("first", [3000, 3010])
-def test_groups_of_several_rows(first):
-    for seed in range(first, first + 10):
-        totals_world(seed, spread=True).run()
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SPREAD.items(), ids=[each.__name__ for each in BY_SPREAD])
-def test_a_broken_rule_of_several_rows_is_found_by_a_seed(mutation, likely, monkeypatch):
-    check_stored_seed(
-        mutation, likely, lambda seed: totals_world(seed, spread=True).run(), monkeypatch, searched=SEARCHED
-    )
 
 
 def check_every_fate_is_met(simulations):
@@ -104,12 +63,6 @@ def finding(mutation, simulations, patch):
 
 def test_every_broken_rule_is_in_one_of_the_lists():
     assert len(BY_SEED | BY_SWITCHES) == len(BY_SEED) + len(BY_SWITCHES) >= 15
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    totals_world(likely).run()
-    check_stored_seed(mutation, likely, lambda seed: totals_world(seed).run(), monkeypatch, searched=SEARCHED)
 
 
 @pytest.mark.parametrize(("mutation", "likely"), BY_SWITCHES.items(), ids=[each.__name__ for each in BY_SWITCHES])

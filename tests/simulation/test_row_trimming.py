@@ -4,26 +4,13 @@ Every rule that is broken on purpose is found by a seed. What comes back, and in
 a store that spans rows.
 """
 
-import os
-
 import pytest
 
 from oneread.testing.schedules import Fate
 from tests.simulation import row_trimming as broken
-from tests.simulation.row_trimming import PAIRS, switched, two, world
+from tests.simulation.row_trimming import PAIRS, switched, two
 from tests.simulation.row_world import switches
-from tests.simulation.stored_seeds import check_stored_seed
 from tests.simulation.test_row_feeds import meet_a_fault_at_each_request, stopped
-
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "120")) // 2)
-AT_A_TIME = 15
-SEARCHED = 200
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_A_TIME))
-def test_members_keep_their_newest_entries(first):
-    for seed in range(first, min(first + AT_A_TIME, SEEDS)):
-        world(seed).run()
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -55,8 +42,3 @@ BY_SEED = {
     broken.the_item_alone_is_marked: 1,
 }
 """Each with a seed that finds it."""
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found_by_a_seed(mutation, likely, monkeypatch):
-    check_stored_seed(mutation, likely, lambda seed: world(seed).run(), monkeypatch, searched=SEARCHED)

@@ -3,24 +3,10 @@
 Requests are late or lost, processes die, workers recover what they left, and logs are swept meanwhile.
 """
 
-import os
-
 import pytest
 
-from oneread.testing.processes import Violation
 from tests.simulation import row_watching as broken
 from tests.simulation.row_watching import run, switched
-from tests.simulation.stored_seeds import check_stored_seed
-
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "120")) // 2)
-AT_A_TIME = 15
-SEARCHED = 150
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_A_TIME))
-def test_a_client_that_has_caught_up_has_the_page(first):
-    for seed in range(first, min(first + AT_A_TIME, SEEDS)):
-        run(seed)
 
 
 def test_some_clients_read_again_and_some_do_not():
@@ -37,19 +23,6 @@ BY_SEED = {
     broken.entries_of_a_feed_are_not_logged: 1,
 }
 """Each with a seed that finds it."""
-
-
-def finds(seed):
-    try:
-        run(seed)
-    except (AssertionError, Violation):
-        return True
-    return False
-
-
-@pytest.mark.parametrize(("mutation", "likely"), BY_SEED.items(), ids=[each.__name__ for each in BY_SEED])
-def test_a_broken_rule_is_found(mutation, likely, monkeypatch):
-    check_stored_seed(mutation, likely, run, monkeypatch, searched=SEARCHED, wrong=(AssertionError, Violation))
 
 
 def test_a_reader_between_two_requests_of_a_writer_misses_nothing():

@@ -3,7 +3,6 @@
 `ONEREAD_SIM_SEEDS` says how many seeds, `ONEREAD_SIM_SEED` replays one.
 """
 
-import os
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -20,17 +19,6 @@ from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DrainStep, PatchStep, Step
 from tests.simulation.schema import WORLD, City, Customer, Purchase
 from tests.simulation.world import beginning, world
-
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "200"))
-AT_A_TIME = 20
-ONLY = os.environ.get("ONEREAD_SIM_SEED")
-FIRSTS = [int(ONLY)] if ONLY else range(0, SEEDS, AT_A_TIME)
-
-
-@pytest.mark.parametrize("first", FIRSTS)
-def test_derived_data_is_right_after_every_commit_and_at_the_end(first):
-    for seed in [first] if ONLY else range(first, min(first + AT_A_TIME, SEEDS)):
-        world(seed).run()
 
 
 @pytest.mark.parametrize("seed", range(3))

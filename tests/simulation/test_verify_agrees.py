@@ -12,10 +12,9 @@ from oneread.testing.audit import Audit, Offence
 from oneread.testing.processes import Violation
 from oneread.verify.verify import NativeVerifier, VerifyOptions
 from tests.simulation.mutations import MUTATIONS
-from tests.simulation.test_mutations import SEEDS
 from tests.simulation.world import world
 
-HISTORIES = 24
+HISTORIES, SEEDS = 24, 300
 BEFORE = ("vanished", "without a new version", "own version")
 
 

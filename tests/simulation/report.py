@@ -1,4 +1,4 @@
-"""A long simulation of stores that change one row at a time: `python -m tests.simulation.row_report --seeds 100000`.
+"""A long simulation of stores of both kinds: `python -m tests.simulation.report --seeds 100000`.
 
 Prints how many histories, requests and faults of each kind there were, and the first seed that finds each rule that is
 broken on purpose. Ends with an error when a history that breaks no rule is wrong, or a broken rule is not found.
@@ -15,8 +15,6 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-import pytest
-
 from oneread.testing.processes import Violation
 from tests.simulation import (
     row_cells,
@@ -24,135 +22,17 @@ from tests.simulation import (
     row_counter_fields_mutations,
     row_counter_mutations,
     row_ending,
-    row_feeds,
-    row_fence,
     row_following,
     row_former_groups,
     row_group_mutations,
-    row_large_groups,
     row_mutations,
-    row_pages,
-    row_purging,
-    row_shards,
-    row_spread,
     row_totals_mutations,
-    row_trimming,
     row_verifying,
-    row_verifying_feeds,
-    row_verifying_totals,
     test_row_building,
-    test_row_feeds,
-    test_row_fence,
     test_row_large_groups,
-    test_row_trimming,
-    test_row_watching,
 )
-from tests.simulation.row_child_totals import threads_world
-from tests.simulation.row_counter_fields import shown_world
-from tests.simulation.row_counters import counter_world
-from tests.simulation.row_groups import group_world
-from tests.simulation.row_totals import totals_world
-from tests.simulation.row_world import row_world
 from tests.simulation.stored_seeds import first_finding
-
-
-class InSmallRequests:
-    """A history with verifications or repairs, each request of which is one row or two."""
-
-    def __init__(self, make, seed):
-        self._history = make(seed)
-        self.simulation = self._history.simulation
-
-    def run(self):
-        with pytest.MonkeyPatch.context() as patch:
-            row_verifying.small_requests(patch)
-            self._history.run()
-
-
-class OfTwoSchemas:
-    """A history of programs with an older and a newer schema, with backfills."""
-
-    outcomes = _processes = ()
-
-    def __init__(self, seed):
-        self._history = row_fence.RowFence(seed)
-        self.lines = self._history.lines
-
-    def run(self):
-        try:
-            self._history.run()
-        except row_fence.Wrong as wrong:
-            raise Violation(str(wrong)) from wrong
-
-
-def verified_totals(seed):
-    """Verifications beside what changes totals."""
-    return row_verifying.Verified(seed, row_verifying_totals.world_of(seed))
-
-
-WORLDS = {
-    "entities": row_world,
-    "entities, applied later": partial(row_world, later=True),
-    "holders": row_following.following,
-    "batches": row_pages.batches,
-    "batches of children": row_pages.batches_of_children,
-    "cells": row_cells.cells,
-    "groups": group_world,
-    "feeds": row_feeds.world,
-    "feeds of few entries": row_trimming.world,
-    "entries of feeds": row_ending.world,
-    "large groups": row_large_groups.world,
-    "large groups, applied later": partial(row_large_groups.world, later=True),
-    "counters": counter_world,
-    "counters shown": shown_world,
-    "counters shown, applied later": partial(shown_world, later=True),
-    "totals": totals_world,
-    "totals, applied later": partial(totals_world, later=True),
-    "totals of several rows": partial(totals_world, spread=True),
-    "totals of groups": threads_world,
-    "shards of groups": row_shards.spread_world,
-    "ranges": row_spread.spread_world,
-    "schemas": OfTwoSchemas,
-    "purge": row_purging.purging,
-    "verifications": partial(InSmallRequests, row_verifying.Verified),
-    "verifications of totals": partial(InSmallRequests, verified_totals),
-    "repairs": partial(InSmallRequests, row_verifying.Repaired),
-}
-"""Each makes the simulation of a seed."""
-
-BY_SEED = {
-    "entities": row_mutations.BY_SEED,
-    "holders": row_following.BY_SEED,
-    "batches": row_pages.BY_SEED,
-    "batches of children": row_pages.BY_SEED_OF_CHILDREN,
-    "cells": row_cells.BY_SEED,
-    "groups": row_group_mutations.BY_SEED,
-    "feeds": test_row_feeds.BY_SEED,
-    "feeds of few entries": test_row_trimming.BY_SEED,
-    "entries of feeds": row_ending.BY_SEED,
-    "large groups": test_row_large_groups.BY_SEED,
-    "counters": row_counter_mutations.BY_SEED,
-    "counters shown": row_counter_fields_mutations.BY_SEED,
-    "totals": row_totals_mutations.BY_SEED,
-    "totals of several rows": row_totals_mutations.BY_SPREAD,
-    "totals of groups": row_child_totals_mutations.BY_SEED,
-    "shards of groups": row_shards.BY_SEED,
-    "ranges": row_spread.BY_SEED,
-}
-"""The rules that are broken, by the world whose seeds find them."""
-
-BY_OTHER_SEED = {
-    "schemas": test_row_fence.BROKEN,
-    "former groups": {},
-    "building of feeds": test_row_building.BROKEN,
-    "watched views": test_row_watching.BY_SEED,
-    "purge": row_purging.BY_SEED,
-    "verifications": row_verifying.BY_SEED,
-    "verifications of totals": row_verifying_totals.ALL,
-    "verifications of feeds": row_verifying_feeds.BY_SEED,
-    "repairs of feeds": row_verifying_feeds.REPAIRS_BY_SEED,
-}
-"""The same of simulations that are not run here; their own tests find them, or the schedules below."""
+from tests.simulation.worlds import WORLDS
 
 BY_SCHEDULE = {
     "entities": row_mutations.BY_SWITCHES | row_mutations.BY_LOSS,
@@ -177,26 +57,33 @@ FAULT = re.compile(r"(?:^\d+ |: )(run|delay|lose|fail|crash before|crash after|p
 
 def histories(name, seeds):
     """Runs the histories of some seeds of a world; returns counts of what was met, and violations by seed."""
-    met, wrong = Counter(), {}
+    met, wrong, world = Counter(), {}, WORLDS[name]
     for seed in seeds:
-        world = WORLDS[name](seed)
-        simulation = getattr(world, "simulation", world)
-        try:
-            world.run()
-        except Violation as violation:
-            wrong[seed] = str(violation)
+        with world.prepared():
+            history = world.make(seed)
+            try:
+                history.run()
+            except (Violation, *_several(world.wrong)) as violation:
+                wrong[seed] = str(violation)
+        simulation = getattr(history, "simulation", history)
         met["histories"] += 1
-        met["requests"] += sum(process.requests for process in simulation._processes)
+        met["requests"] += sum(process.requests for process in getattr(simulation, "_processes", ()))
         met.update(f"fault: {found[1]}" for line in simulation.lines if (found := FAULT.search(line)))
-        met.update(f"end: {outcome}" for _name, outcome in simulation.outcomes)
+        met.update(f"end: {outcome}" for _name, outcome in getattr(simulation, "outcomes", ()))
     return met, wrong
+
+
+def _several(errors):
+    return errors if isinstance(errors, tuple) else (errors,)
 
 
 def first_seed(place, most):
     """The first seed of a world that finds one of its broken rules; None for none."""
     name, number = place
-    world, mutation = WORLDS[name], list(BY_SEED[name])[number]
-    return first_finding(mutation, range(most), lambda seed: world(seed).run(), pytest.MonkeyPatch())
+    world = WORLDS[name]
+    with world.prepared() as patch:
+        rule = list(world.rules)[number]
+        return first_finding(rule, range(most), lambda seed: world.make(seed).run(), patch, world.wrong)
 
 
 def in_words(mutation):
@@ -207,8 +94,8 @@ def in_words(mutation):
 def table():
     """The table of the documentation: each broken rule, and what finds it."""
     lines = ["| of | broken rule | found by |", "|---|---|---|"]
-    for name in [*BY_SEED, *BY_OTHER_SEED]:
-        found = dict.fromkeys(BY_SEED.get(name) or BY_OTHER_SEED[name], "a seed")
+    for name in [*WORLDS, *(BY_SCHEDULE.keys() - WORLDS.keys())]:
+        found = dict.fromkeys(WORLDS[name].rules if name in WORLDS else (), "a seed")
         schedules = BY_SCHEDULE.get(name, {}).items()
         found |= {mutation: f"a schedule: {_shown(schedule)}" for mutation, schedule in schedules}
         lines += [f"| {name} | {in_words(mutation)} | {by} |" for mutation, by in found.items()]
@@ -241,11 +128,11 @@ def show_histories(pool, seeds):
 
 def show_mutations(pool, most):
     """Prints what finds each broken rule; returns the number of rules that nothing finds."""
-    places = [(name, number) for name, mutations in BY_SEED.items() for number in range(len(mutations))]
+    places = [(name, number) for name, world in WORLDS.items() for number in range(len(world.rules))]
     missing = 0
     for (name, number), seed in zip(places, pool.map(partial(first_seed, most=most), places), strict=True):
         missing += seed is None
-        rule = in_words(list(BY_SEED[name])[number])
+        rule = in_words(list(WORLDS[name].rules)[number])
         print(f"  {name:10} {rule:75} {'NOT FOUND' if seed is None else f'seed {seed}'}")
     for name, mutations in BY_SCHEDULE.items():
         for mutation, schedule in mutations.items():
