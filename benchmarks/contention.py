@@ -12,8 +12,8 @@ from random import Random as Chance
 from typing import Any, Final
 
 from oneread.counters.committer import Once
-from oneread.counters.row_counters import RowCounters
 from oneread.counters.rows import CounterSettings, name_key
+from oneread.counters.shard_counters import ShardCounters
 from oneread.counters.wanted import Add, check_token
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.plans.effects import Now, Random, Sleep
@@ -60,7 +60,7 @@ class Contention:
 
     def _adds(self, number: int) -> Iterator[Any]:
         """What one process does."""
-        counters = RowCounters(lambda: self._seconds)
+        counters = ShardCounters(lambda: self._seconds)
         add = Add(_NAME, 1, CounterSettings(1, SHARDS))
         for each in range(WARMING + ADDS):
             token = Once(_NAME, check_token(f"{number} {each}"), 3600.0) if self._once else None

@@ -16,9 +16,9 @@ from benchmarks.workloads.forum_schema import FORUM, Comment, Discussion, Member
 from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
 from oneread.connect import connect
 from oneread.counters.committer import Once
-from oneread.counters.row_counters import RowCounters
 from oneread.counters.rows import SHARDS as COUNTERS
 from oneread.counters.rows import CounterSettings, name_key
+from oneread.counters.shard_counters import ShardCounters
 from oneread.counters.wanted import Add, check_token
 from oneread.database._sync.database import Database
 from oneread.database.open import opened
@@ -263,7 +263,7 @@ def counter_lines() -> list[Line]:
     """Adds of a process that has added before, alone and with others."""
     found: list[Line] = []
     for once, requests, retries in ((False, 1, 0.01), (True, 2, 0.3)):
-        driver, counters, with_token = RoundDriver(), RowCounters(), " with a token" if once else ""
+        driver, counters, with_token = RoundDriver(), ShardCounters(), " with a token" if once else ""
         counted = [driver.count(_add(counters, str(number) if once else "")) for number in range(_WARMING)]
         found.append(Line(f"add to a counter{with_token}", (requests,), counted[-1]))
         name = f"retries of an add{with_token}, {WRITERS} writers, {SHARDS} shards"
@@ -271,7 +271,7 @@ def counter_lines() -> list[Line]:
     return found
 
 
-def _add(counters: RowCounters, token: str) -> Act:
+def _add(counters: ShardCounters, token: str) -> Act:
     name = name_key("votes")
     add = Add(name, 1, CounterSettings(1, SHARDS))
     once = Once(name, check_token(token), 3600.0) if token else None

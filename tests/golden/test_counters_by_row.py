@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from oneread import CounterRules, Key, Model, Schema
-from oneread.counters.row_copying import show_counter
 from oneread.counters.rows import ALL, SETTINGS, shards_of, show_in_settings
+from oneread.counters.shard_copying import show_counter
 from oneread.database.open import opened
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.plans.sync_driver import SyncDriver

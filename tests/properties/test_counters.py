@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from oneread import CounterRules, Key, Model, Schema, connect
 from oneread.counters.cache import CounterCache
 from oneread.counters.dumping import RestoreCounter
-from oneread.counters.row_counters import RowCounters
-from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.counters.rows import SECONDS
+from oneread.counters.shard_counters import ShardCounters
+from oneread.counters.shard_sweep import ShardSweeper
 from oneread.counters.sweep import TokenSweeper
 from oneread.errors import UsageError
 from oneread.transfer.load import DumpReader, parse_head
@@ -118,8 +118,8 @@ class Both:
         if self.spans_rows:
             plans.sweeper = TokenSweeper(self.db.operations.committer, plans.committer, lambda: self.elapsed)
         else:
-            plans.committer = RowCounters(lambda: self.elapsed)
-            plans.sweeper = RowTokenSweeper(lambda: self.elapsed, pause=30.0)
+            plans.committer = ShardCounters(lambda: self.elapsed)
+            plans.sweeper = ShardSweeper(lambda: self.elapsed, pause=30.0)
 
     def add(self, name, amount, token):
         counted = self.db.counter(name, keep=KEEP).add(amount, once=token)

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from hypothesis import strategies as st
 
-from oneread.counters.row_copying import RowCounterCopier
+from oneread.counters.shard_copying import ShardCopier
 from oneread.testing.audit import Offence
 from oneread.testing.proof import Disagreement
 from tests.properties.one_row import URL, check_histories
@@ -28,6 +28,6 @@ def test_counters_that_are_not_copied_are_found(monkeypatch):
         return 0
         yield
 
-    monkeypatch.setattr(RowCounterCopier, "copy", nothing)
+    monkeypatch.setattr(ShardCopier, "copy", nothing)
     with pytest.raises((Offence, Disagreement)):
         holds(URL, effort=UNTIL_FOUND)

@@ -8,9 +8,9 @@ from random import Random
 
 from oneread import Aggregate, Copy, Index, Key, Model, Ref, by, counter, descending, reference, rollup, total
 from oneread.counters.committer import Once
-from oneread.counters.row_copying import RowCounterCopier
-from oneread.counters.row_counters import RowCounters
 from oneread.counters.rows import MARKED, NOTHING, CounterSettings, Sums, name_key
+from oneread.counters.shard_copying import ShardCopier
+from oneread.counters.shard_counters import ShardCounters
 from oneread.counters.shard_rows import read_shard_row
 from oneread.counters.wanted import Add
 from oneread.plans.effects import Sleep
@@ -138,7 +138,7 @@ class ShownSimulation(Simulation):
 
 
 class CounterStep(Step, frozen=True):
-    counters: RowCounters
+    counters: ShardCounters
     name: str
 
 
@@ -187,7 +187,7 @@ class RestoreStep(CounterStep, frozen=True):
 class CopyStep(Step, frozen=True):
     """A worker that waits, and copies what is marked, due or not."""
 
-    copier: RowCounterCopier
+    copier: ShardCopier
     seconds: float = 0.0
 
     def __str__(self):
@@ -200,12 +200,12 @@ class CopyStep(Step, frozen=True):
 
 def copier_of(simulation):
     operations = simulation.operations
-    return RowCounterCopier(operations.committer, operations.catalog.counters)
+    return ShardCopier(operations.committer, operations.catalog.counters)
 
 
 def counters_of(simulation):
     """Those of a process of its own."""
-    return RowCounters(lambda: simulation.now / 1000)
+    return ShardCounters(lambda: simulation.now / 1000)
 
 
 def item(number, shop=1, title=""):

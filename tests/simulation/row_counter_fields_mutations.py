@@ -1,8 +1,8 @@
 """Rules of counters that entities show broken on purpose, on one row: what the simulator must find, and by what."""
 
-from oneread.counters import row_copying, row_marks
-from oneread.counters.row_copying import RowCounterCopier
-from oneread.counters.row_counters import RowCounters
+from oneread.counters import shard_copying, shard_marks
+from oneread.counters.shard_copying import ShardCopier
+from oneread.counters.shard_counters import ShardCounters
 from oneread.store.rows import RowMutation
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.row_shown_groups import RowsAndGroups, read_groups
@@ -21,63 +21,63 @@ SWAPPED = "if (yield from self._swap(ready[0], change, commit, wanted)):\n"
 
 
 def the_mark_is_put_after_the_add(patch):
-    edit(patch, RowCounters, "_add_plainly", (MARKED, "pass\n"), (SWAPPED, SWAPPED + " " * 16 + MARKED))
+    edit(patch, ShardCounters, "_add_plainly", (MARKED, "pass\n"), (SWAPPED, SWAPPED + " " * 16 + MARKED))
 
 
 def an_attempt_that_may_be_under_way_is_not_ended(patch):
     """One that has put its mark, and has not changed its row yet."""
-    edit(patch, row_copying, "unmark", ("if row.marked or row.writes is None or row.writes < stamp:", "if row.marked:"))
+    edit(patch, shard_copying, "unmark", ("if row.marked or row.writes is None or row.writes < stamp:", "if row.marked:"))
 
 
 def attempts_are_ended_by_the_clock_alone(patch):
-    edit(patch, row_copying, "_set_unmarked", ("max(least, (yield from Now()))", "(yield from Now())"))
+    edit(patch, shard_copying, "_set_unmarked", ("max(least, (yield from Now()))", "(yield from Now())"))
 
 
 def rows_may_mark_again_after_the_copy(patch):
     unmark = "yield from unmark(key, marked_rows(mark))\n"
     last = '    yield from Mutate("counts", [without_marks(mark_key(key), mark)])\n'
-    edit(patch, RowCounterCopier, "_copy_one", (unmark, "pass\n"), (last, f"    {unmark}{last}"))
+    edit(patch, ShardCopier, "_copy_one", (unmark, "pass\n"), (last, f"    {unmark}{last}"))
 
 
 def a_mark_is_removed_with_all_its_stamps(patch):
     patch.setattr(
-        row_copying, "without_marks", lambda key, mark: RowMutation(key, deletes=dict.fromkeys(mark, 1 << 62))
+        shard_copying, "without_marks", lambda key, mark: RowMutation(key, deletes=dict.fromkeys(mark, 1 << 62))
     )
 
 
 def a_mark_is_removed_before_the_copy(patch):
     last = '    yield from Mutate("counts", [without_marks(mark_key(key), mark)])\n'
-    edit(patch, RowCounterCopier, "_copy_one", (last, ""), ("    try:\n", f"{last}    try:\n"))
+    edit(patch, ShardCopier, "_copy_one", (last, ""), ("    try:\n", f"{last}    try:\n"))
 
 
 def all_rows_have_one_mark(patch):
-    edit(patch, row_marks, "mark_before", ("_CHANGED + key[-1:]", "_CHANGED + bytes(1)"))
+    edit(patch, shard_marks, "mark_before", ("_CHANGED + key[-1:]", "_CHANGED + bytes(1)"))
 
 
 def rows_are_not_changed_when_a_counter_is_first_shown(patch):
-    edit(patch, row_copying, "show_counter", ("if row.marked is None:", "if False:"))
+    edit(patch, shard_copying, "show_counter", ("if row.marked is None:", "if False:"))
 
 
 def rows_are_read_before_the_settings_say_that_they_are_shown(patch):
     settings = "    yield from change_settings(name, lambda row: row if row.is_shown else row.shown())\n"
     sums = "    sums, state = NOTHING, blake2b(digest_size=_STATE_BYTES)\n"
-    edit(patch, row_copying, "show_counter", (settings, ""), (sums, settings + sums))
+    edit(patch, shard_copying, "show_counter", (settings, ""), (sums, settings + sums))
 
 
 def the_row_does_not_say_that_it_is_shown(patch):
-    edit(patch, row_marks, "mark_before", ("not (shown or before.marked is False)", "not shown"))
+    edit(patch, shard_marks, "mark_before", ("not (shown or before.marked is False)", "not shown"))
 
 
 def a_delete_does_not_mark(patch):
-    edit(patch, RowCounters, "_change_row", ("yield from mark_before(made, shown=shown)", "pass"))
+    edit(patch, ShardCounters, "_change_row", ("yield from mark_before(made, shown=shown)", "pass"))
 
 
 def a_restored_row_is_made_with_its_value(patch):
-    edit(patch, RowCounters, "restore", ("if row.writes is None:", "if False:"))
+    edit(patch, ShardCounters, "restore", ("if row.writes is None:", "if False:"))
 
 
 def a_delete_forgets_that_a_counter_is_shown(patch):
-    edit(patch, RowCounters, "delete", ("lambda row: row.deleted()", "lambda row: row._replace(settings=None)"))
+    edit(patch, ShardCounters, "delete", ("lambda row: row.deleted()", "lambda row: row._replace(settings=None)"))
 
 
 EARLY = "early = RowsAndGroups()\n    yield from read_groups(early, {0}, groups, {1}.shards, {1}.read_counter)\n    "

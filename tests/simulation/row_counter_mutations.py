@@ -1,11 +1,11 @@
 """Rules N1 to N6 of the commit protocol broken on purpose, and by which history the simulator finds each."""
 
-from oneread.counters import reading, row_counters, shard_rows
+from oneread.counters import reading, shard_counters, shard_rows
 from oneread.counters.cache import CounterCache
-from oneread.counters.row_counters import RowCounters
-from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.counters.rows import SETTINGS
+from oneread.counters.shard_counters import ShardCounters
 from oneread.counters.shard_rows import SEALED, ShardChange, TokenPlaces, slot_row
+from oneread.counters.shard_sweep import ShardSweeper
 from oneread.plans.effects import Now
 from oneread.store.requests import Mutate, Read
 from oneread.store.rows import RowMutation
@@ -13,11 +13,11 @@ from tests.simulation.breaking import edit
 
 
 def a_token_is_looked_for_in_the_row_of_the_current_epoch(patch):
-    patch.setattr(row_counters, "rows_of_token", lambda placing, token: [slot_row(token, placing.shards)])
+    patch.setattr(shard_counters, "rows_of_token", lambda placing, token: [slot_row(token, placing.shards)])
 
 
 def rows_of_earlier_epochs_are_not_sealed(patch):
-    edit(patch, RowCounters, "_try_once", ("for each in earlier:", "for each in ():"))
+    edit(patch, ShardCounters, "_try_once", ("for each in earlier:", "for each in ():"))
 
 
 def a_seal_does_not_count_as_a_change(patch):
@@ -30,11 +30,11 @@ def a_seal_does_not_count_as_a_change(patch):
         yield from Mutate("counts", [RowMutation(row.key, {SEALED: cell})])
         return True
 
-    patch.setattr(row_counters, "seal_row", seal_row)
+    patch.setattr(shard_counters, "seal_row", seal_row)
 
 
 def the_epoch_of_a_row_is_not_compared(patch):
-    edit(patch, RowCounters, "_try_once", ("if own.sealed > found.placing.epoch:", "if False:"))
+    edit(patch, ShardCounters, "_try_once", ("if own.sealed > found.placing.epoch:", "if False:"))
 
 
 def only_the_last_epoch_is_looked_at(patch):
@@ -44,21 +44,21 @@ def only_the_last_epoch_is_looked_at(patch):
 
 
 def an_epoch_is_dropped_while_rows_are_not_sealed(patch):
-    edit(patch, RowTokenSweeper, "_has_ended", ("for row in (yield from read_rows(keys)):", "for row in ():"))
+    edit(patch, ShardSweeper, "_has_ended", ("for row in (yield from read_rows(keys)):", "for row in ():"))
 
 
 def an_epoch_is_dropped_as_soon_as_its_rows_are_sealed(patch):
-    edit(patch, RowTokenSweeper, "_has_ended", ("> found.placing.once_for", ">= 0"))
+    edit(patch, ShardSweeper, "_has_ended", ("> found.placing.once_for", ">= 0"))
 
 
 def a_token_is_removed_when_it_is_seen(patch):
-    edit(patch, RowTokenSweeper, "_remove_tokens", ("now - seen > window", "now - seen >= 0"))
+    edit(patch, ShardSweeper, "_remove_tokens", ("now - seen > window", "now - seen >= 0"))
 
 
 def a_token_is_removed_by_the_clock_of_its_add(patch):
     edit(
         patch,
-        RowTokenSweeper,
+        ShardSweeper,
         "_remove_tokens",
         ("expired = {", "wall = yield from Now()\n    expired = {"),
         ("cell.stamp <= last", "wall - cell.stamp > window * 1000"),
@@ -66,21 +66,21 @@ def a_token_is_removed_by_the_clock_of_its_add(patch):
 
 
 def a_lost_answer_is_taken_for_a_failure(patch):
-    edit(patch, RowCounters, "_swap", ("        pass\n", "        return False\n"))
+    edit(patch, ShardCounters, "_swap", ("        pass\n", "        return False\n"))
 
 
 def whatever_came_next_was_this_add(patch):
-    edit(patch, RowCounters, "_swap", ("return next_commit == commit", "return True"))
+    edit(patch, ShardCounters, "_swap", ("return next_commit == commit", "return True"))
 
 
 def an_add_that_no_history_names_is_made_again(patch):
-    edit(patch, RowCounters, "_swap", ("    break\n", "    return False\n"))
+    edit(patch, ShardCounters, "_swap", ("    break\n", "    return False\n"))
     patch.setattr(shard_rows, "REMEMBERED", 2)
 
 
 def a_row_of_a_process_is_written_blindly(patch):
     """Two processes have the same row now and then."""
-    swap = RowCounters._swap
+    swap = ShardCounters._swap
 
     def swap_blindly(self, row, change, commit, wanted):
         if row.writes is None:
@@ -88,7 +88,7 @@ def a_row_of_a_process_is_written_blindly(patch):
         yield from Mutate("counts", [change.request().mutation])
         return True
 
-    patch.setattr(RowCounters, "_swap", swap_blindly)
+    patch.setattr(ShardCounters, "_swap", swap_blindly)
 
 
 def the_number_of_changes_is_the_clock(patch):
@@ -128,35 +128,35 @@ def the_version_of_the_memory_is_taken_after_the_scan(patch):
 def the_clock_is_looked_at_before_the_rows(patch):
     look = "    self._check_time(wanted, once, begun)\n"
     first = "    found = yield from self._settings(wanted, once.seconds, revives=False)\n"
-    edit(patch, RowCounters, "_try_once", (look, ""), (first, look + first))
+    edit(patch, ShardCounters, "_try_once", (look, ""), (first, look + first))
 
 
 def a_call_tries_for_ever(patch):
-    patch.setattr(RowCounters, "_check_time", lambda *_given: None)
+    patch.setattr(ShardCounters, "_check_time", lambda *_given: None)
 
 
 def a_new_row_relies_on_old_settings(patch):
-    edit(patch, RowCounters, "_begin_row", ("    self._known.pop(wanted.name, None)\n", ""))
+    edit(patch, ShardCounters, "_begin_row", ("    self._known.pop(wanted.name, None)\n", ""))
 
 
 def a_new_row_is_made_by_its_first_add(patch):
-    edit(patch, RowCounters, "_begin_row", ("if row.writes is None:", "if False:"))
+    edit(patch, ShardCounters, "_begin_row", ("if row.writes is None:", "if False:"))
 
 
 def rows_are_emptied_before_the_settings(patch):
     settings = "    yield from change_settings(name, lambda row: row.deleted())\n"
     last = "    self._forget(name)\n"
-    edit(patch, RowCounters, "delete", (settings, ""), (last, settings + last))
+    edit(patch, ShardCounters, "delete", (settings, ""), (last, settings + last))
 
 
 def all_processes_have_one_row(patch):
     """Equal: what a process has alone is tried again less often, and nothing else."""
 
     def first_row(_self, name, _shards):
-        (row,) = yield from row_counters._read_rows(name, [0])
+        (row,) = yield from shard_counters._read_rows(name, [0])
         return row
 
-    patch.setattr(RowCounters, "_own_row", first_row)
+    patch.setattr(ShardCounters, "_own_row", first_row)
 
 
 BY_SEED = {

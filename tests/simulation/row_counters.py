@@ -10,10 +10,10 @@ from oneread import Key, Model
 from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import Once
-from oneread.counters.row_counters import RowCounters
-from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.counters.rows import SETTINGS, TOKEN_BYTES, CounterSettings, name_key, shards_of
+from oneread.counters.shard_counters import ShardCounters
 from oneread.counters.shard_rows import read_settings_row, read_shard_row
+from oneread.counters.shard_sweep import ShardSweeper
 from oneread.counters.wanted import Add
 from oneread.errors import Conflict, OutcomeUnknown, StoreError, Unavailable
 from oneread.plans.effects import Sleep
@@ -93,7 +93,7 @@ class CounterWorld:
 
     def counters(self, number):
         """Those of a process, whose clock that is never set began at another time."""
-        return RowCounters(self.clock(number))
+        return ShardCounters(self.clock(number))
 
     def clock(self, number):
         return lambda: self.simulation.now / 1000 - number * 1e6
@@ -139,7 +139,7 @@ def slowly(plan):
 
 class CountingStep(Step, frozen=True):
     world: CounterWorld
-    counters: RowCounters
+    counters: ShardCounters
 
 
 class AddOnceStep(CountingStep, frozen=True):
@@ -207,7 +207,7 @@ class DeleteCounterStep(CountingStep, frozen=True):
 
 
 class SweepStep(Step, frozen=True):
-    sweeper: RowTokenSweeper
+    sweeper: ShardSweeper
     seconds: float
 
     def __str__(self):
@@ -270,7 +270,7 @@ def counter_world(seed, **options):
         acts.insert(chance.randint(0, len(acts)), DeleteCounterStep(world, operator))
     simulation.process("operator", acts)
     for number in range(chance.choice((1, 2))):
-        sweeper = RowTokenSweeper(world.clock(10 + number), pause=0.1)
+        sweeper = ShardSweeper(world.clock(10 + number), pause=0.1)
         waits = [chance.choice((0.0, 0.3, 2.5, WINDOW)) for _ in range(6)]
         simulation.process(f"sweeper {number}", [SweepStep(sweeper, each) for each in waits])
     cache, seen = CounterCache(world.clock(5)), []

@@ -9,10 +9,10 @@ from random import Random as Chance
 import pytest
 
 from oneread.counters.committer import Once
-from oneread.counters.row_counters import RowCounters
-from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.counters.rows import SETTINGS, CounterSettings, shards_of
+from oneread.counters.shard_counters import ShardCounters
 from oneread.counters.shard_rows import read_settings_row, read_shard_row
+from oneread.counters.shard_sweep import ShardSweeper
 from oneread.counters.wanted import Add
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import OutcomeUnknown
@@ -177,7 +177,7 @@ class Store:
         return self.hand(plan).finish()
 
     def counters(self):
-        return RowCounters(self.clock)
+        return ShardCounters(self.clock)
 
     @property
     def value(self):
@@ -206,7 +206,7 @@ def an_old_process_adds_after_its_epoch_was_dropped():
     store.run(old.add(ONE, Once(NAME, b"\0" * 16, WINDOW)))
     old.clock = lambda: still  # it sleeps
     store.run(other.configure(NAME, ONE[0].declared, 2, None))
-    sweeper = RowTokenSweeper(store.clock, pause=0.0)
+    sweeper = ShardSweeper(store.clock, pause=0.0)
     store.pass_window(sweeper)
     store.pass_window(sweeper)
     (row,) = store.engine.answer(Read("counts", [SETTINGS + NAME], "dm"))
@@ -227,7 +227,7 @@ def a_call_sleeps_before_it_reads_again():
     hand.do(loses=True)
     assert store.value == 1
     assert isinstance(hand.asked, Read)
-    store.pass_window(RowTokenSweeper(store.clock, pause=0.0))
+    store.pass_window(ShardSweeper(store.clock, pause=0.0))
     with suppress(OutcomeUnknown):
         hand.finish()
     return store.value == 1

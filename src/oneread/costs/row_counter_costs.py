@@ -1,7 +1,8 @@
 """Bounds of named counters on a store that changes one row at a time: each shard has its windows and tokens.
 
-The arithmetic is that of `counters.row_counters` and `counters.row_copying`. What tokens add to a shard is not counted,
-nor what an add with one looks up while the number of shards has just been changed. See docs/explanation/counters.md.
+The arithmetic is that of `counters.shard_counters` and `counters.shard_copying`. What tokens add to a shard is not
+counted, nor what an add with one looks up while the number of shards has just been changed. See
+docs/explanation/counters.md.
 """
 
 from __future__ import annotations

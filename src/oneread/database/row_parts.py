@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from oneread.counters.cache_committer import CacheFirstCommitter
-from oneread.counters.row_copying import RowCounterCopier, show_counter
-from oneread.counters.row_counters import RowCounters
-from oneread.counters.row_sweep import RowTokenSweeper
+from oneread.counters.shard_copying import ShardCopier, show_counter
+from oneread.counters.shard_counters import ShardCounters
+from oneread.counters.shard_sweep import ShardSweeper
 from oneread.database.expiry_sweep import BackgroundSweeper
 from oneread.database.group_overlay import GroupOverlay
 from oneread.database.patches import may_repeat
@@ -82,10 +82,10 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         outbox=tasks,
         new_overlay=partial(GroupOverlay, committer),
         own_writes=feeds,
-        counters=RowCounters(),
-        counter_sweeper=RowTokenSweeper(),
+        counters=ShardCounters(),
+        counter_sweeper=ShardSweeper(),
         cache_counters=CacheFirstCommitter(committer),
-        copies=RowCounterCopier(committer, catalog.counters),
+        copies=ShardCopier(committer, catalog.counters),
         building=TaskBuilding(committer),
         inspector=RowInspector(catalog, cells, committer),
         new_batches=partial(_new_batches, committer),

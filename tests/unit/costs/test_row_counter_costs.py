@@ -7,7 +7,7 @@ import pytest
 from oneread import Index, Key, Model, Schema, connect, counter, descending, rollup
 from oneread.costs import declared, row_counter_costs
 from oneread.costs.budgets import budget
-from oneread.counters.row_copying import RowCounterCopier
+from oneread.counters.shard_copying import ShardCopier
 from oneread.testing.clock import Clock
 
 
@@ -86,7 +86,7 @@ def test_a_copy_reaches_its_bound(store, monkeypatch):
         views.add()
         store.clock.tick(10)
         operations = store.db.operations
-        copier = RowCounterCopier(operations.committer, operations.catalog.counters)
+        copier = ShardCopier(operations.committer, operations.catalog.counters)
         found = store.cost(store.db.run, copier.copy_all())
         assert store.db.get(Page, 1).views == number + 1
     monkeypatch.setattr(row_counter_costs, "MOST_SHARDS", 1)

@@ -8,8 +8,8 @@ import pytest
 
 from oneread import Index, Key, Model, Schema, connect, counter, descending, rollup
 from oneread.counters.dumping import CounterLine, RestoreCounter
-from oneread.counters.row_counters import RowCounters
 from oneread.counters.rows import FORGOTTEN, INCREMENTS, CounterSettings, name_key, number_of, shard_key
+from oneread.counters.shard_counters import ShardCounters
 from oneread.counters.wanted import Add
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import Corrupt, InvalidQuery, InvalidValue, OutcomeUnknown, Unavailable, UsageError
@@ -18,7 +18,7 @@ from oneread.store.requests import Increment, Read
 from oneread.store.rows import Cell
 from tests.unit.counters.handles import SCHEMA, handle, is_clean
 from tests.unit.counters.test_dumping import dumped, load
-from tests.unit.counters.test_row_counters_lost import Lossy, Program, done, dropped, failed
+from tests.unit.counters.test_shard_counters_lost import Lossy, Program, done, dropped, failed
 
 VIEWS = name_key("views")
 APPROXIMATE = CounterSettings(0, 20, approximate=True)
@@ -133,10 +133,10 @@ def test_one_that_entities_show_is_refused_when_it_is_named(url):
 def test_one_that_entities_began_to_show_is_added_to_exactly_and_copied(url):
     """As by a program that does not have the field: it marks the counter once it has read the settings again."""
     with connect(url, Schema(Page, PagesByViews), workers=0) as db:
-        db.run(RowCounters().add([Add(name_key("views:7"), 3, APPROXIMATE)]))
+        db.run(ShardCounters().add([Add(name_key("views:7"), 3, APPROXIMATE)]))
         db.save(Page(number=7))
         assert db.get(Page, 7).views == 3
-        db.run(RowCounters().add([Add(name_key("views:7"), 2, APPROXIMATE)]))
+        db.run(ShardCounters().add([Add(name_key("views:7"), 2, APPROXIMATE)]))
         db.drain()
         assert (db.get(Page, 7).views, db.counter("views:7").read()) == (5, 5)
         db.counter("views:7").delete()
@@ -230,7 +230,7 @@ class Several:
 @pytest.mark.parametrize("seed", range(5))
 def test_all_adds_of_many_programs_count_while_the_shards_change(seed):
     several = Several(seed)
-    programs = [RowCounters() for _ in range(10)]
+    programs = [ShardCounters() for _ in range(10)]
     adds = [each.add([Add(VIEWS, 1, APPROXIMATE)]) for each in programs for _ in range(4)]
     changes = [programs[0].configure(VIEWS, APPROXIMATE, shards, None) for shards in (1, 256, 3)]
     several.run([*adds, *changes])
@@ -244,7 +244,7 @@ def test_all_adds_of_many_programs_count_while_the_shards_change(seed):
 def test_a_delete_forgets_what_it_has_read_and_nothing_that_comes_later(seed):
     """Adds that are done before the delete begins do not count; those that begin after it do, once."""
     several = Several(seed)
-    one, other = RowCounters(), RowCounters()
+    one, other = ShardCounters(), ShardCounters()
     several.run([one.add([Add(VIEWS, 1000, APPROXIMATE)]) for _ in range(5)])
     several.run([other.add([Add(VIEWS, 1, APPROXIMATE)]) for _ in range(7)] + [one.delete(VIEWS)])
     assert 0 <= several.value() <= 7

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from oneread.counters.row_counters import read_rows, seal_row
 from oneread.counters.rows import MOST_SHARDS, SETTINGS, shard_key, shards_of
+from oneread.counters.shard_counters import read_rows, seal_row
 from oneread.counters.shard_rows import Epoch, SettingsRow, ShardRow, read_settings_row, read_shard_row
 from oneread.errors import OutcomeUnknown
 from oneread.plans.effects import Now
@@ -30,7 +30,7 @@ LOOKS: Final = 4
 _ALL: Final = RowRange.under(SETTINGS)
 
 
-class RowTokenSweeper:
+class ShardSweeper:
     """Sweeps the counters of one store, a batch at a time; for one thread."""
 
     name = "tokens"

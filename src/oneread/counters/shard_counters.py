@@ -15,7 +15,6 @@ import msgspec
 
 from oneread.counters.committer import Once, check_moment_ahead
 from oneread.counters.reading import windows_of_rows
-from oneread.counters.row_marks import mark_before
 from oneread.counters.rows import (
     INCREMENTS,
     MOST_SHARDS,
@@ -29,6 +28,7 @@ from oneread.counters.rows import (
     text_of,
     window_size_of,
 )
+from oneread.counters.shard_marks import mark_before
 from oneread.counters.shard_rows import (
     SettingsRow,
     ShardChange,
@@ -69,7 +69,7 @@ class _Known(NamedTuple):
     since: float
 
 
-class RowCounters:
+class ShardCounters:
     """Adds, row by row: see `CounterCommitter`. `clock` is never set."""
 
     def __init__(self, clock: Callable[[], float] = elapsed) -> None:

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from oneread.counters.committer import Once
-from oneread.counters.row_counters import RowCounters
-from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.counters.rows import SETTINGS, CounterSettings, Sums, name_key, shard_key, shards_of
+from oneread.counters.shard_counters import ShardCounters
 from oneread.counters.shard_rows import TOKEN, Epoch, read_settings_row, read_shard_row
+from oneread.counters.shard_sweep import ShardSweeper
 from oneread.counters.wanted import Add, check_token
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import Conflict, OutcomeUnknown, Unavailable
@@ -52,7 +52,7 @@ class Program(SyncDriver):
     def __init__(self, engine):
         self.time = 0.0
         super().__init__(engine, lambda: NOW + round(self.time * 1000), Random(1).random)
-        self.counters = RowCounters(lambda: self.time)
+        self.counters = ShardCounters(lambda: self.time)
 
     def _perform(self, asked, trace):
         if type(asked) is not Sleep:
@@ -189,7 +189,7 @@ class Sweeps:
 
     def __init__(self, program):
         self.program, self.time = program, 0.0
-        self.sweeper = RowTokenSweeper(lambda: self.time)
+        self.sweeper = ShardSweeper(lambda: self.time)
 
     def sweep(self, seconds, batch=100):
         self.time += seconds

@@ -6,8 +6,8 @@ import pytest
 
 from oneread import Index, Key, Model, Schema, connect, counter, descending, rollup
 from oneread.counters.dumping import RestoreCounter
-from oneread.counters.row_copying import RowCounterCopier, show_counter
 from oneread.counters.rows import MARKED, MARKS, SETTINGS, name_key, shard_key, shards_of, show_in_settings
+from oneread.counters.shard_copying import ShardCopier, show_counter
 from oneread.counters.shard_rows import SHOWN, ShardChange, ShardRow, read_settings_row
 from oneread.errors import OnereadError
 from oneread.plans.effects import Sleep
@@ -342,7 +342,7 @@ def test_two_workers_do_not_copy_twice(db):
     db.save(Page(number=1))
     db.counter("views:1").add(1)
     operations = db.operations
-    other = RowCounterCopier(operations.committer, operations.catalog.counters)
+    other = ShardCopier(operations.committer, operations.catalog.counters)
     ((key, mark),) = db.run(Scan("counts", MARKED, 9).__iter__())
     assert db.run(other.copy_all())
     shown = db.run(Read("roots", [operations.root(Page, (1,))], "dm").__iter__())

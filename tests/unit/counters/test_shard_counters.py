@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from oneread import Schema, connect
-from oneread.counters.row_counters import LASTING_SECONDS, RowCounters
-from oneread.counters.row_sweep import RowTokenSweeper
 from oneread.counters.rows import SETTINGS, CounterSettings, name_key, shard_key
+from oneread.counters.shard_counters import LASTING_SECONDS, ShardCounters
 from oneread.counters.shard_rows import PLACING, TOKEN, Epoch, TokenPlaces, read_settings_row, slot_row
+from oneread.counters.shard_sweep import ShardSweeper
 from oneread.counters.wanted import Add, CounterRules, check_token
 from oneread.errors import Corrupt
 from oneread.plans.effects import Now
@@ -84,11 +84,11 @@ def db(url):
 
 def test_other_programs_follow_a_change_of_the_shards_in_time(db):
     clock = [0.0]
-    db.operations.counters.committer = RowCounters(lambda: clock[0])
+    db.operations.counters.committer = ShardCounters(lambda: clock[0])
     votes = db.counter("votes", shards=200)
     for _ in range(5):
         votes.add()
-    db.run(RowCounters().configure(name_key("votes"), CounterSettings(0, 200), 1, None))
+    db.run(ShardCounters().configure(name_key("votes"), CounterSettings(0, 200), 1, None))
     clock[0] += LASTING_SECONDS
     before = {each.number: each.value for each in votes.shards()}
     votes.add()
@@ -98,7 +98,7 @@ def test_other_programs_follow_a_change_of_the_shards_in_time(db):
 
 def test_adds_of_one_process_at_the_same_time_have_rows_of_their_own(db):
     """A plan that is under way has its row for itself; afterwards both rows are used again."""
-    counters, adds = RowCounters(), [Add(name_key("votes"), 1, CounterSettings(0, 200))]
+    counters, adds = ShardCounters(), [Add(name_key("votes"), 1, CounterSettings(0, 200))]
     db.run(counters.add(adds))
     under_way = counters.add(adds)
     asked = next(under_way)
@@ -117,7 +117,7 @@ def row_of(db, key):
 
 def test_the_sweeper_removes_tokens_and_epochs_after_a_window(db):
     clock = [0.0]
-    sweeper, window = RowTokenSweeper(lambda: clock[0]), db.operations.counters.rules.once_for
+    sweeper, window = ShardSweeper(lambda: clock[0]), db.operations.counters.rules.once_for
     votes, key = db.counter("votes", shards=1), shard_key(name_key("votes"), 0)
 
     def sweep(seconds):
@@ -152,7 +152,7 @@ def _digest(token):
 
 def test_a_counter_without_tokens_is_not_swept(db):
     clock, seen = [0.0], []
-    sweeper = RowTokenSweeper(lambda: clock[0])
+    sweeper = ShardSweeper(lambda: clock[0])
     votes = db.counter("votes")
     votes.add()
     votes.configure(shards=3)

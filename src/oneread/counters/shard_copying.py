@@ -13,9 +13,9 @@ from hashlib import blake2b
 from typing import Final
 
 from oneread.counters.copying import CounterCopier, CounterSources, warn_of_refusal
-from oneread.counters.row_counters import change_settings, read_rows, try_swap
-from oneread.counters.row_marks import mark_later, marked_rows, without_marks
 from oneread.counters.rows import MOST_SHARDS, NOTHING, Sums, encode_sums, first_marked, mark_key, name_key, shard_key
+from oneread.counters.shard_counters import change_settings, read_rows, try_swap
+from oneread.counters.shard_marks import mark_later, marked_rows, without_marks
 from oneread.counters.shard_rows import ShardChange, ShardRow, read_shard_row
 from oneread.errors import Conflict, OnereadError
 from oneread.plans.effects import Now, Random, Sleep
@@ -35,7 +35,7 @@ _STATE_BYTES: Final = 7
 """Of the digest of all rows' numbers. Their sum would not do: the rows of a scan are not of one moment."""
 
 
-class RowCounterCopier(CounterCopier):
+class ShardCopier(CounterCopier):
     """That of stores that change one row at a time: one counter after the other."""
 
     def __init__(self, committer: RowCommitter, sources: CounterSources) -> None:
