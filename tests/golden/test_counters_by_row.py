@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 
 from oneread import CounterRules, Key, Model, Schema
-from oneread.counters.rows import ALL, SETTINGS, shards_of, show_in_settings
+from oneread.counters.rows import ALL, SETTINGS, shards_of
+from oneread.counters.settings import show_in_settings
 from oneread.counters.shard_copying import show_counter
 from oneread.database.open import opened
 from oneread.engines.one_row_memory import OneRowMemoryEngine

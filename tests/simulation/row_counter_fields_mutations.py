@@ -1,6 +1,7 @@
 """Rules of counters that entities show broken on purpose, on one row: what the simulator must find, and by what."""
 
 from oneread.counters import shard_copying, shard_marks
+from oneread.counters.committer import CounterCommitter
 from oneread.counters.shard_copying import ShardCopier
 from oneread.counters.shard_counters import ShardCounters
 from oneread.store.rows import RowMutation
@@ -26,7 +27,9 @@ def the_mark_is_put_after_the_add(patch):
 
 def an_attempt_that_may_be_under_way_is_not_ended(patch):
     """One that has put its mark, and has not changed its row yet."""
-    edit(patch, shard_copying, "unmark", ("if row.marked or row.writes is None or row.writes < stamp:", "if row.marked:"))
+    edit(
+        patch, shard_copying, "unmark", ("if row.marked or row.writes is None or row.writes < stamp:", "if row.marked:")
+    )
 
 
 def attempts_are_ended_by_the_clock_alone(patch):
@@ -59,7 +62,7 @@ def rows_are_not_changed_when_a_counter_is_first_shown(patch):
 
 
 def rows_are_read_before_the_settings_say_that_they_are_shown(patch):
-    settings = "    yield from change_settings(name, lambda row: row if row.is_shown else row.shown())\n"
+    settings = "    yield from change_settings(name, lambda row: row.shown())\n"
     sums = "    sums, state = NOTHING, blake2b(digest_size=_STATE_BYTES)\n"
     edit(patch, shard_copying, "show_counter", (settings, ""), (sums, settings + sums))
 
@@ -73,11 +76,11 @@ def a_delete_does_not_mark(patch):
 
 
 def a_restored_row_is_made_with_its_value(patch):
-    edit(patch, ShardCounters, "restore", ("if row.writes is None:", "if False:"))
+    edit(patch, ShardCounters, "_begin_again", ("if row.writes is None:", "if False:"))
 
 
 def a_delete_forgets_that_a_counter_is_shown(patch):
-    edit(patch, ShardCounters, "delete", ("lambda row: row.deleted()", "lambda row: row._replace(settings=None)"))
+    edit(patch, CounterCommitter, "_delete", ("lambda row: row.deleted()", "lambda row: row._replace(settings=None)"))
 
 
 EARLY = "early = RowsAndGroups()\n    yield from read_groups(early, {0}, groups, {1}.shards, {1}.read_counter)\n    "

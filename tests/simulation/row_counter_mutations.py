@@ -1,10 +1,12 @@
 """Rules N1 to N6 of the commit protocol broken on purpose, and by which history the simulator finds each."""
 
-from oneread.counters import reading, shard_counters, shard_rows
+from oneread.counters import reading, settings, shard_counters, shard_rows
 from oneread.counters.cache import CounterCache
+from oneread.counters.committer import CounterCommitter
 from oneread.counters.rows import SETTINGS
+from oneread.counters.settings import TokenPlaces
 from oneread.counters.shard_counters import ShardCounters
-from oneread.counters.shard_rows import SEALED, ShardChange, TokenPlaces, slot_row
+from oneread.counters.shard_rows import SEALED, ShardChange, slot_row
 from oneread.counters.shard_sweep import ShardSweeper
 from oneread.plans.effects import Now
 from oneread.store.requests import Mutate, Read
@@ -101,7 +103,7 @@ def the_rows_of_the_settings_are_read(patch):
     def read_shards(name):
         found = yield from whole(name)
         (row,) = yield from Read("counts", [SETTINGS + name], "dm")
-        shards = shard_rows.read_settings_row(name, row).placing.shards
+        shards = settings.read_settings_row(name, row).placing.shards
         return [(number, sums) for number, sums in found if number < shards]
 
     patch.setattr(reading, "read_shards", read_shards)
@@ -144,9 +146,15 @@ def a_new_row_is_made_by_its_first_add(patch):
 
 
 def rows_are_emptied_before_the_settings(patch):
-    settings = "    yield from change_settings(name, lambda row: row.deleted())\n"
-    last = "    self._forget(name)\n"
-    edit(patch, ShardCounters, "delete", (settings, ""), (last, settings + last))
+    deleted = "    found = yield from self._change_settings(name, lambda row: row.deleted())\n"
+    clear = "    yield from self._clear(found)\n"
+    edit(
+        patch,
+        CounterCommitter,
+        "_delete",
+        (deleted, "    yield from self._clear(SettingsRow(name))\n"),
+        (clear, deleted),
+    )
 
 
 def all_processes_have_one_row(patch):

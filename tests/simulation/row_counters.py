@@ -11,8 +11,9 @@ from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import Once
 from oneread.counters.rows import SETTINGS, TOKEN_BYTES, CounterSettings, name_key, shards_of
+from oneread.counters.settings import read_settings_row
 from oneread.counters.shard_counters import ShardCounters
-from oneread.counters.shard_rows import read_settings_row, read_shard_row
+from oneread.counters.shard_rows import read_shard_row
 from oneread.counters.shard_sweep import ShardSweeper
 from oneread.counters.wanted import Add
 from oneread.errors import Conflict, OutcomeUnknown, StoreError, Unavailable

@@ -10,8 +10,9 @@ import pytest
 
 from oneread.counters.committer import Once
 from oneread.counters.rows import SETTINGS, CounterSettings, shards_of
+from oneread.counters.settings import read_settings_row
 from oneread.counters.shard_counters import ShardCounters
-from oneread.counters.shard_rows import read_settings_row, read_shard_row
+from oneread.counters.shard_rows import read_shard_row
 from oneread.counters.shard_sweep import ShardSweeper
 from oneread.counters.wanted import Add
 from oneread.engines.one_row_memory import OneRowMemoryEngine

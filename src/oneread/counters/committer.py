@@ -5,17 +5,15 @@ See docs/decisions/0052-named-counters.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from oneread.counters.reading import WindowReads, first_kept, read_newest, scan_windows
 from oneread.counters.rows import (
     GENERATIONS_ROW,
     MOST_SHARDS,
-    ONLY_SHOWN,
     SECONDS,
     SETTINGS,
     WINDOWS,
@@ -27,8 +25,6 @@ from oneread.counters.rows import (
     encode_struct,
     encode_sums,
     generations_of,
-    is_shown,
-    kept,
     mark_key,
     name_key,
     new_mark,
@@ -40,17 +36,23 @@ from oneread.counters.rows import (
     text_of,
     token_key,
     window_key,
-    window_start,
     windows_between,
     windows_of,
 )
-from oneread.counters.wanted import MOST_WINDOWS, Add, check_kind, check_windows
+from oneread.counters.settings import SettingsRow, needed_settings, read_settings_row
+from oneread.counters.wanted import MOST_WINDOWS, Add, check_kind
+from oneread.counters.windows import first_kept, windows_of_add
 from oneread.errors import InvalidValue
 from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Now
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
+from oneread.plans.scans import check_ascending
+from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import VALUE, Cell, Row, RowRange, later
 from oneread.transactions.commit import SystemCommitter
+
+T = TypeVar("T")
 
 ANY_COUNTER: Final = name_key("")
 """The scope of tokens of several counters at once: no counter has this name."""
@@ -59,6 +61,8 @@ _KNOWN: Final = 100_000
 """Counters whose settings a process remembers."""
 SWEPT: Final = 100
 """Expired windows that the first add to a window removes at most."""
+_MOST_ROWS: Final = MOST_SHARDS + len(SECONDS) * MOST_WINDOWS * 2
+"""Of a counter that are removed at once: it has no more, whatever became of its settings."""
 _AHEAD: Final = SECONDS["day"] * 1000
 """How far a moment that is added at may be ahead of the clock, in milliseconds: as clocks of other machines may be."""
 
@@ -82,8 +86,12 @@ def check_moment_ahead(wanted: Add, now: int) -> None:
         )
 
 
-class CounterCommitter(WindowReads, Protocol):
-    """What changes the rows of counters. Above it nothing knows what one transaction may change."""
+class CounterCommitter:
+    """What changes the rows of counters. Above it nothing knows what one transaction may change.
+
+    Each verb is one transaction where it may span rows. Elsewhere its plan ends well wherever it is interrupted: a
+    delete that was has to be done again.
+    """
 
     def add(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
         """Adds to counters, each named once; False, with nothing added, when this token was counted before.
@@ -95,34 +103,89 @@ class CounterCommitter(WindowReads, Protocol):
             InvalidValue: the moment of an add is more than a day ahead of the clock.
             OutcomeUnknown: counted or not; with a token it is safe to add again.
         """
-        ...
+        raise NotImplementedError
 
     def configure(
         self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
     ) -> Plan[CounterSettings]:
         """Changes how a counter is kept while others add to it; None leaves as it is, a new counter as declared.
 
-        On a store that changes one row at a time: rules N1 and N3.
+        Windows of sizes that are no longer kept are removed. See rules N1 and N3.
         """
-        ...
+
+        def change() -> Plan[CounterSettings]:
+            found = yield from self._change_settings(name, lambda row: row.configured(declared, shards, keep))
+            if keep is not None:
+                yield from self._keep_sizes(name, found.stored.windows)
+            return found.stored
+
+        return self._run(change)
 
     def restore(
         self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
     ) -> Plan[None]:
-        """Gives a counter other sums, windows and settings in place of its own, while none adds to it."""
-        ...
+        """Gives a counter other sums, windows and settings in place of its own, while none adds to it.
+
+        The first row has everything then. It is there before the settings: so an entity that begins to show the counter
+        after them finds it.
+        """
+
+        def change() -> Plan[None]:
+            yield from self._begin_again(name)
+            found = yield from self._change_settings(name, lambda row: row.restored(settings))
+            yield from self._fill(found, sums, windows)
+
+        return self._run(change)
 
     def delete(self, name: bytes) -> Plan[None]:
-        """Removes a counter; tokens that were counted stay counted.
+        """Removes a counter: the settings first, then each row; tokens that were counted stay counted.
 
-        On a store that changes one row at a time rows and epochs stay, since late adds may come: every shard is set to
+        Where one row is changed at a time, rows and epochs stay, since late adds may come: every shard is set to
         nothing by a compare-and-set of its own.
         """
-        ...
+        return self._run(lambda: self._delete(name))
+
+    def _delete(self, name: bytes) -> Plan[None]:
+        found = yield from self._change_settings(name, lambda row: row.deleted())
+        yield from self._clear(found)
+
+    def windows_between(self, name: bytes, size: WindowSize, start: int, stop: int) -> Plan[dict[int, Sums]]:
+        """See `WindowReads`."""
+        raise NotImplementedError
+
+    def newest_window(self, name: bytes, size: WindowSize) -> Plan[int | None]:
+        """See `WindowReads`."""
+        raise NotImplementedError
+
+    # What the verbs are made of.
+
+    def _run(self, make: Callable[[], Plan[T]]) -> Plan[T]:
+        """Runs the plan of a verb."""
+        raise NotImplementedError
+
+    def _change_settings(self, name: bytes, change: Callable[[SettingsRow], SettingsRow]) -> Plan[SettingsRow]:
+        """Makes the settings what a function makes of them; returns them."""
+        raise NotImplementedError
+
+    def _keep_sizes(self, name: bytes, sizes: Collection[WindowSize]) -> Plan[None]:
+        """Removes the windows of other sizes."""
+        raise NotImplementedError
+
+    def _clear(self, found: SettingsRow) -> Plan[None]:
+        """Removes what a counter with these settings holds, and marks it if it is shown."""
+        raise NotImplementedError
+
+    def _begin_again(self, name: bytes) -> Plan[None]:
+        """Makes the first row of a counter before its settings, where another program may come between; empty."""
+        raise NotImplementedError
+
+    def _fill(self, found: SettingsRow, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]) -> Plan[None]:
+        """Gives a counter sums and windows in its first row, in place of all it holds, and marks it if it is shown."""
+        raise NotImplementedError
 
 
-class NativeCounters:
-    """Adds of engines whose transactions span rows: see `CounterCommitter`.
+class NativeCounters(CounterCommitter):
+    """Counters of engines whose transactions span rows.
 
     Each transaction reads the settings and the tokens that it relies on; so adds wait for nothing and are never tried
     again, epochs need not be sealed, and a shard row keeps no history. Guesses of what there is save it a request.
@@ -193,88 +256,96 @@ class NativeCounters:
         work.put(tokens[-1], b"1")
         return True
 
-    def configure(
-        self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
-    ) -> Plan[CounterSettings]:
-        """One transaction of a read and a write; windows of sizes that are no longer kept are removed, a scan each."""
+    # Inside the transaction of a verb.
 
-        def attempt(store: CountedStore) -> CounterSettings:
-            work = _Adding(store)
-            work.load([SETTINGS + name])
-            before = kept(settings_of(work.rows[SETTINGS + name]), declared)
-            many = before.shards if shards is None else shards
-            windows = before.windows if keep is None else dict(keep)
-            check_windows(name, before, windows)
-            epoch = before.epoch + (many != before.shards)
-            settings = msgspec.structs.replace(before, epoch=epoch, shards=many, windows=windows)
-            work.put(SETTINGS + name, encode_settings(settings))
-            for size in before.windows.keys() - windows.keys():
-                work.remove_windows(windows_of(name, size), MOST_WINDOWS * 2)
-            store.replace("counts", work.written)
-            return settings
+    def _run(self, make: Callable[[], Plan[T]]) -> Plan[T]:
+        return self._system.run(make)
 
-        return self._system.together(attempt)
+    def _change_settings(self, name: bytes, change: Callable[[SettingsRow], SettingsRow]) -> Plan[SettingsRow]:
+        key = SETTINGS + name
+        (row,) = yield from Read("counts", [key])
+        found = read_settings_row(name, row)
+        wanted = change(found)
+        if wanted.settings != found.settings:
+            value = None if wanted.settings is None else encode_settings(wanted.settings)
+            yield from _write({key: value}, {key: row})
+        return wanted
 
-    def restore(
-        self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
-    ) -> Plan[None]:
-        """One transaction: a scan of its shards, one of its windows, a read and a write."""
+    def _keep_sizes(self, name: bytes, sizes: Collection[WindowSize]) -> Plan[None]:
+        rows = yield from _scan([windows_of(name, size) for size in SECONDS if size not in sizes])
+        yield from _write(dict.fromkeys(rows), rows)
 
-        def attempt(store: CountedStore) -> None:
-            work = _Adding(store)
-            work.remove_all(name)
-            restored = {window_key(name, size, start): each for (size, start), each in windows.items()}
-            restored[shard_key(name, 0)] = sums
-            work.load([SETTINGS + name, mark_key(name), *restored])
-            shown = is_shown(work.rows[SETTINGS + name])
-            work.put(SETTINGS + name, encode_settings(msgspec.structs.replace(settings, shown=shown)))
-            if shown:
-                work.mark(name)
-            for key, each in restored.items():
-                work.put(key, encode_sums(each))
-            store.replace("counts", work.written)
+    def _clear(self, found: SettingsRow) -> Plan[None]:
+        return _replace_all(found, {})
 
-        return self._system.together(attempt)
+    def _begin_again(self, name: bytes) -> Plan[None]:  # noqa: ARG002 - all is replaced at once
+        yield from ()
 
-    def delete(self, name: bytes) -> Plan[None]:
-        """One transaction: a scan of its shards, one of its windows, a read and a write."""
-
-        def attempt(store: CountedStore) -> None:
-            work = _Adding(store)
-            work.remove_all(name)
-            work.load([SETTINGS + name, mark_key(name)])
-            row = work.rows[SETTINGS + name]
-            if is_shown(row):
-                work.put(SETTINGS + name, ONLY_SHOWN)
-                work.mark(name)
-            elif row is not None:
-                work.written[SETTINGS + name] = None
-            if work.written:
-                store.replace("counts", work.written)
-
-        return self._system.together(attempt)
+    def _fill(self, found: SettingsRow, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]) -> Plan[None]:
+        held = {window_key(found.name, size, start): encode_sums(each) for (size, start), each in windows.items()}
+        return _replace_all(found, {shard_key(found.name, 0): encode_sums(sums), **held})
 
     def windows_between(self, name: bytes, size: WindowSize, start: int, stop: int) -> Plan[dict[int, Sums]]:
         """One scan, a row each."""
-        return scan_windows(windows_between(name, size, start, stop), (stop - start) // SECONDS[size])
+        within = windows_between(name, size, start, stop)
+        rows = yield from Scan("counts", within, (stop - start) // SECONDS[size] + 1)
+        check_ascending("counts", within, rows)
+        return {start_of(key): sums_of(row) for key, row in rows}
 
     def newest_window(self, name: bytes, size: WindowSize) -> Plan[int | None]:
         """One request, one row."""
-        return read_newest(name, size)
+        return _read_newest(name, size)
 
     def change_generations(self, seen: Generations, wanted: Generations) -> Plan[bool]:
         """Says which tokens there are; whether the row was still as seen. One transaction of a read and a write."""
 
-        def attempt(store: CountedStore) -> bool:
-            work = _Adding(store)
-            work.load([GENERATIONS_ROW])
-            if generations_of(work.rows[GENERATIONS_ROW]) != seen:
+        def change() -> Plan[bool]:
+            (row,) = yield from Read("counts", [GENERATIONS_ROW])
+            if generations_of(row) != seen:
                 return False
-            work.put(GENERATIONS_ROW, encode_struct(wanted))
-            store.replace("counts", work.written)
+            yield from _write({GENERATIONS_ROW: encode_struct(wanted)}, {GENERATIONS_ROW: row})
             return True
 
-        return self._system.together(attempt)
+        return self._run(change)
+
+
+def _write(values: Mapping[bytes, bytes | None], before: Mapping[bytes, Row | None] | None = None) -> Plan[None]:
+    """Gives rows, which were as `before`, their values; None removes one. No request without any."""
+    if values:
+        now, seen = (yield from Now()), before or {}
+        rows: dict[bytes, Row | None] = {}
+        for key, value in values.items():
+            rows[key] = None if value is None else {VALUE: Cell(value, later(seen.get(key), now))}
+        yield from Replace("counts", rows)
+
+
+def _scan(ranges: Sequence[RowRange]) -> Plan[dict[bytes, Row | None]]:
+    rows: dict[bytes, Row | None] = {}
+    for each in ranges:
+        rows.update((yield from Scan("counts", each, _MOST_ROWS)))
+    return rows
+
+
+def _replace_all(found: SettingsRow, values: Mapping[bytes, bytes]) -> Plan[None]:
+    """Gives a counter these rows in place of its shards and windows, and marks it if it is shown."""
+    rows = yield from _scan([shards_of(found.name), RowRange.under(WINDOWS + found.name)])
+    yield from _write({**dict.fromkeys(rows), **values}, rows)
+    yield from _mark(found)
+
+
+def _mark(found: SettingsRow) -> Plan[None]:
+    """Says that a counter was changed which entities show, unless that is known."""
+    if not found.is_shown:
+        return
+    key = mark_key(found.name)
+    (row,) = yield from Read("counts", [key])
+    if row is None:
+        yield from _write({key: new_mark((yield from Now()))})
+
+
+def _read_newest(name: bytes, size: WindowSize) -> Plan[int | None]:
+    found = yield from Scan("counts", windows_of(name, size), 1, reverse=True)
+    return start_of(found[0][0]) if found else None
 
 
 def _token_keys(once: Once, generations: Generations) -> list[bytes]:
@@ -304,20 +375,18 @@ class _Adding:
     def places(self, wanted: Add, settings: CounterSettings, chance: float) -> list[bytes]:
         """The rows that an add changes: a shard, drawn by chance, and the window of each size. Raises InvalidValue."""
         check_moment_ahead(wanted, self.now)
-        moment = self.now if wanted.at is None else wanted.at
         shard = shard_key(wanted.name, int(chance * settings.shards))
         if not settings.windows:
             return [shard]
-        return [shard, *(window_key(wanted.name, size, window_start(size, moment)) for size in settings.windows)]
+        windows = windows_of_add(wanted, settings, self.now)
+        return [shard, *[window_key(wanted.name, size, start) for size, start in windows]]
 
     def settings(self, wanted: Add) -> CounterSettings:
         """How a counter is kept: as stored, and with the windows that are declared and not stored yet."""
         key = SETTINGS + wanted.name
         stored = settings_of(self.rows[key])
-        settings = kept(stored, wanted.declared)
+        settings = needed_settings(stored, wanted.declared)
         check_kind(wanted, settings)
-        if settings.lacks(wanted.declared):
-            settings = msgspec.structs.replace(settings, windows={**wanted.declared.windows, **settings.windows})
         if settings is not stored:
             self.put(key, encode_settings(settings))
         return settings
@@ -333,9 +402,10 @@ class _Adding:
             return
         for size, key in zip(settings.windows, places[1:], strict=True):
             if self.rows[key] is None:
-                newest = start_of(key) if wanted.at is None else self._newest(wanted.name, size, key)
-                first = first_kept(newest, settings.windows[size], size)
-                if start_of(key) < first:
+                start = start_of(key)
+                newest = None if wanted.at is None else run_plan(self._store, _read_newest(wanted.name, size))
+                first = first_kept(max(start, newest or 0), settings.windows[size], size, self.now)
+                if start < first:
                     continue  # expired: only the value counts it
                 self.remove_windows(windows_between(wanted.name, size, 0, first), SWEPT)
             self._add_to(key, wanted.amount)
@@ -345,22 +415,10 @@ class _Adding:
     def _add_to(self, key: bytes, amount: int) -> None:
         self.put(key, encode_sums(sums_of(self.rows[key]).plus(amount)))
 
-    def _newest(self, name: bytes, size: WindowSize, added: bytes) -> int:
-        """When the newest window began that has an add, one that is added now included; none after the current one."""
-        known = run_plan(self._store, read_newest(name, size))
-        return min(max(start_of(added), known or 0), window_start(size, self.now))
-
     def remove_windows(self, within: RowRange, limit: int) -> None:
         """Removes the oldest windows of a range."""
         found = self._store.scan("counts", within, limit)
         self.written.update(dict.fromkeys([key for key, _row in found]))
-
-    def remove_all(self, name: bytes) -> None:
-        """Removes the shards and windows of a counter. Two scans."""
-        for within in (shards_of(name), RowRange.under(WINDOWS + name)):
-            found = self._store.scan("counts", within, MOST_SHARDS + len(SECONDS) * MOST_WINDOWS * 2)
-            self.rows.update(found)
-            self.written.update(dict.fromkeys([key for key, _row in found]))
 
     def generations(self, once: Once) -> Generations:
         """Which tokens there are, kept for as long as this one wants to be."""

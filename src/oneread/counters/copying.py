@@ -14,13 +14,14 @@ from typing import Final, Protocol
 from oneread.counters.rows import (
     MARKED,
     SETTINGS,
+    encode_settings,
     mark_key,
     marked_since,
     name_key,
     name_of,
     new_mark,
-    no_longer_shown,
 )
+from oneread.counters.settings import read_settings_row
 from oneread.errors import OnereadError
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
@@ -83,7 +84,7 @@ class CounterCopier:
             return False
         now = yield from Now()
         marked, self._last = yield from self._marked(self._last, batch)
-        due = {name: mark for name, mark in marked.items() if self._is_due(name, self.since(mark), now)}
+        due = {name: mark for name, mark in marked.items() if self._is_due(name, marked_since(mark), now)}
         copied = (yield from self.copy(due)) if due else 0
         return bool(copied or self._last)
 
@@ -103,10 +104,6 @@ class CounterCopier:
         check_ascending("counts", within, found)
         return {name_of(key): row for key, row in found}, found[-1][0] if len(found) == batch else b""
 
-    def since(self, mark: Row) -> int:
-        """When a counter was marked, in milliseconds since 1970."""
-        raise NotImplementedError
-
     def copy(self, marked: Mapping[str, Row]) -> Plan[int]:
         """Copies counters, by their names with their marks; returns how many could be."""
         raise NotImplementedError
@@ -123,9 +120,6 @@ class NativeCopier(CounterCopier):
     def __init__(self, committer: NativeCommitter, sources: CounterSources) -> None:
         super().__init__(sources)
         self._committer = committer
-
-    def since(self, mark: Row) -> int:
-        return marked_since(mark)
 
     def copy(self, marked: Mapping[str, Row]) -> Plan[int]:
         return self._copy(list(marked))
@@ -170,7 +164,8 @@ class NativeCopier(CounterCopier):
             groups += found
             if not found:
                 place = SETTINGS + name_key(name)
-                self._put(step, place, no_longer_shown(unit.get("counts", place)))
+                hidden = read_settings_row(b"", unit.get("counts", place)).hidden().settings
+                self._put(step, place, None if hidden is None else encode_settings(hidden))
         step.show_groups(groups)
 
     def _put_off(self, step: TaskStep, name: str) -> None:

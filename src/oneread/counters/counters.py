@@ -32,6 +32,7 @@ from oneread.counters.wanted import (
     check_size,
     check_token,
 )
+from oneread.counters.windows import WantedWindows, read_windows
 from oneread.errors import InvalidQuery, InvalidValue, UsageError
 from oneread.plans.plan import Plan
 from oneread.transactions.jobs import PeriodicJob
@@ -149,9 +150,7 @@ class CounterPlans:
         end = None if until is None else check_moment("until", until)
         if last is not None and not (type(last) is int and last > 0):
             raise InvalidQuery("last is how many windows to read, 1 or more", last=last)
-        found = yield from reading.read_windows(
-            self.committer, name, reading.WantedWindows(wanted, last, end), declared
-        )
+        found = yield from read_windows(self.committer, name, WantedWindows(wanted, last, end), declared)
         return [CounterWindow(datetime.fromtimestamp(start, UTC), sums.value) for start, sums in found]
 
     def shards(self, name: bytes) -> Plan[list[Shard]]:

@@ -12,7 +12,7 @@ import msgspec
 
 from oneread.counters.cache_committer import CacheFirstCommitter, CacheFirstRules, greatest_among, scan_greatest
 from oneread.counters.committer import CounterCommitter
-from oneread.counters.reading import read_sums, windows_of_rows
+from oneread.counters.reading import read_sums
 from oneread.counters.rows import (
     ALL,
     CHANCES,
@@ -20,7 +20,6 @@ from oneread.counters.rows import (
     MOST_SHARDS,
     SECONDS,
     SETTINGS,
-    WINDOWS,
     CounterSettings,
     Sums,
     WindowSize,
@@ -28,12 +27,9 @@ from oneread.counters.rows import (
     name_key,
     name_of,
     settings_of,
-    shards_of,
-    start_of,
-    sums_of,
-    window_size_of,
 )
 from oneread.counters.wanted import check_chance, check_keep, check_name
+from oneread.counters.windows import read_all_windows
 from oneread.errors import InvalidValue
 from oneread.plans.performer import LAST_MILLISECOND
 from oneread.plans.plan import Plan
@@ -75,10 +71,7 @@ def has_counters() -> Plan[bool]:
 
 
 def dump_counters(write: Callable[[CounterLine | CacheCounterLine], None]) -> Plan[None]:
-    """Gives every counter to `write`: two requests for 500 names, and one to three for each counter.
-
-    Windows are in the shards on stores that change one row at a time, rows of their own on others.
-    """
+    """Gives every counter to `write`: two requests for 500 names, and one to three for each counter."""
 
     def take(found: list[Found]) -> Plan[None]:
         for key, row in found:
@@ -103,13 +96,7 @@ def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
     sums, _rows = yield from read_sums(key)
     windows: dict[WindowSize, list[_DumpedWindow]] = {}
     if settings.windows:
-        rows: list[Found] = []
-        yield from scan_all("counts", RowRange.under(WINDOWS + key), rows.extend, BATCH, fetch_data)
-        found: dict[tuple[WindowSize, int], Sums] = {
-            (window_size_of(place), start_of(place)): sums_of(row) for place, row in rows
-        }
-        found |= windows_of_rows((yield from Scan("counts", shards_of(key), MOST_SHARDS + 1, families="dm")))
-        for (size, start), (raised, lowered) in sorted(found.items()):
+        for (size, start), (raised, lowered) in (yield from read_all_windows(key, settings)).items():
             windows.setdefault(size, []).append((start, raised, lowered))
     return CounterLine(
         name, sums.raised, sums.lowered, settings.shards, settings.windows, windows, settings.approximate

@@ -5,46 +5,32 @@ See docs/explanation/counters.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from oneread.counters.cache import CounterCache, Remembered
 from oneread.counters.rows import (
     MOST_SHARDS,
-    NOTHING,
-    SECONDS,
     SETTINGS,
     CounterSettings,
     Sums,
-    Window,
-    WindowSize,
-    kept,
     name_of,
     settings_of,
     shards_of,
-    start_of,
     sums_of,
-    sums_of_amounts,
-    window_size_of,
-    window_start,
-    windows_of,
 )
 from oneread.counters.wanted import check_name, check_prefix
-from oneread.errors import InvalidQuery
-from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending, scan_up_to
-from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Row, RowRange
+from oneread.store.requests import Read, Scan
+from oneread.store.rows import RowRange
 
 _LIMIT: Final = MOST_SHARDS + 1
 
 LISTED: Final = 1000
 """Counters of one request of a list."""
-WINDOW: Final = b"m:n:"
-"""What the column of a window begins with, in a shard on a store that changes one row at a time."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -117,76 +103,6 @@ def read_settings(name: bytes) -> Plan[CounterSettings | None]:
     return settings_of(row)
 
 
-def first_kept(newest: int, kept: int, size: WindowSize) -> int:
-    """When the first of the windows begins that are kept, so many up to the newest."""
-    return max(0, newest - (kept - 1) * SECONDS[size])
-
-
-class WindowReads(Protocol):
-    """Where the windows of counters are."""
-
-    def windows_between(self, name: bytes, size: WindowSize, start: int, stop: int) -> Plan[dict[int, Sums]]:
-        """What the windows hold that began at `start` or later, and before `stop`, by their starts."""
-        ...
-
-    def newest_window(self, name: bytes, size: WindowSize) -> Plan[int | None]:
-        """When the newest window of a size began that has an add; None without one."""
-        ...
-
-
-def scan_windows(within: RowRange, most: int) -> Plan[dict[int, Sums]]:
-    """What windows hold that are rows of their own, by their starts. One request."""
-    rows = yield from Scan("counts", within, most + 1)
-    check_ascending("counts", within, rows)
-    return {start_of(key): sums_of(row) for key, row in rows}
-
-
-def read_newest(name: bytes, size: WindowSize) -> Plan[int | None]:
-    """When the newest window began that is a row of its own; None without one. One request, one row."""
-    found = yield from Scan("counts", windows_of(name, size), 1, reverse=True)
-    return start_of(found[0][0]) if found else None
-
-
-class WantedWindows(NamedTuple):
-    """The last windows of a size, so many or all that are kept; those that began before `until`, in milliseconds."""
-
-    size: WindowSize
-    last: int | None
-    until: int | None
-
-
-def read_windows(
-    reads: WindowReads, name: bytes, wanted: WantedWindows, declared: CounterSettings
-) -> Plan[list[Window]]:
-    """The last windows of a size, oldest first; those without an add are 0.
-
-    They end with the current one: two requests, the settings and the windows. Or with the last one that began before
-    `until`: one request more, the newest window. Windows that have expired are left out by their own time, whether they
-    were removed or not.
-
-    Raises:
-        InvalidQuery: the counter keeps no such windows.
-    """
-    size, last, until = wanted
-    settings = kept((yield from read_settings(name)), declared)
-    many = settings.windows.get(size)
-    if many is None:
-        raise InvalidQuery(
-            'this counter keeps no windows of this size; declare them: db.counter(name, keep={"hour": 48})',
-            size=size,
-            keeps=settings.windows,
-        )
-    last = many if last is None else min(last, many)
-    current = window_start(size, (yield from Now()))
-    final = current if until is None else window_start(size, until - 1)
-    first, stop = first_kept(final, last, size), final + SECONDS[size]
-    found = yield from reads.windows_between(name, size, first, stop)
-    if until is not None:  # after the scan: so that what was removed before it is left out
-        newest = yield from reads.newest_window(name, size)
-        first = max(first, 0 if newest is None else first_kept(min(newest, current), many, size))
-    return [Window(start, found.get(start, NOTHING)) for start in range(first, stop, SECONDS[size])]
-
-
 def list_counters(within: RowRange, limit: int | None) -> Plan[Sequence[tuple[str, CounterSettings]]]:
     """Names and settings of counters of a range of settings, in the order of names. A request for each `LISTED`."""
     rows = yield from scan_up_to("counts", within, limit, LISTED)
@@ -198,19 +114,3 @@ def names_of(settings: bytes, prefix: object, after: object) -> RowRange:
     start = check_prefix(prefix)
     within = RowRange.under(settings + start[:-1])
     return within if after is None else within.behind(settings + check_name(after))
-
-
-def windows_in(row: Row) -> dict[bytes, Sums]:
-    """The windows in a shard on a store that changes one row at a time, by their columns."""
-    return {column: sums_of_amounts(cell.value) for column, cell in row.items() if column.startswith(WINDOW)}
-
-
-def windows_of_rows(rows: Iterable[Found]) -> dict[tuple[WindowSize, int], Sums]:
-    """What the shards of a counter hold together, by the size and start of windows. Raises Corrupt."""
-    found: dict[tuple[WindowSize, int], Sums] = {}
-    for _key, row in rows:
-        for column, sums in windows_in(row).items():
-            window = window_size_of(column), start_of(column)
-            raised, lowered = found.get(window, NOTHING)
-            found[window] = Sums(raised + sums.raised, lowered + sums.lowered)
-    return found

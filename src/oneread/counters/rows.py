@@ -238,41 +238,9 @@ def new_mark(now: int) -> bytes:
     return encode_struct(now)
 
 
-def marked_since(row: Row) -> int:
-    """When a mark was set. Raises Corrupt."""
-    since: int = _decoded(_value_of(row), _decode_mark)
-    return since
-
-
-def first_marked(mark: Row) -> int:
-    """When the first of several rows marked a counter, in milliseconds since 1970. Raises Corrupt."""
-    return min(marked_since({VALUE: cell}) for cell in mark.values())
-
-
-ONLY_SHOWN: Final = encode_settings(CounterSettings(0, 0, {}, shown=True))
-"""The settings of a counter that an entity shows, and to which nothing was added."""
-
-
-def is_shown(row: Row | None) -> bool:
-    """Whether settings say that an entity shows the counter."""
-    settings = settings_of(row)
-    return settings is not None and settings.shown
-
-
-def show_in_settings(row: Row | None) -> bytes | None:
-    """The settings of a counter that entities show; None if these say so."""
-    settings = settings_of(row)
-    if settings is None:
-        return ONLY_SHOWN
-    return None if settings.shown else encode_settings(msgspec.structs.replace(settings, shown=True))
-
-
-def no_longer_shown(row: Row | None) -> bytes | None:
-    """The settings of a counter that no entity shows any more; None if nothing was ever added."""
-    settings = settings_of(row)
-    if settings is None or not settings.shards:
-        return None
-    return encode_settings(msgspec.structs.replace(settings, shown=False))
+def marked_since(mark: Row) -> int:
+    """When a counter was marked, in milliseconds since 1970: first, where its rows mark it. Raises Corrupt."""
+    return min([int(_decoded(cell.value, _decode_mark)) for cell in mark.values()])
 
 
 def token_key(generation: int, name: bytes, token: bytes) -> bytes:
@@ -469,8 +437,7 @@ def _check_token(key: bytes, row: Row) -> None:
 
 def _check_mark(key: bytes, row: Row) -> None:
     name_of(key)
-    for cell in row.values():  # one, or one for each shard
-        marked_since({VALUE: cell})
+    marked_since(row)
 
 
 def _check_chance(key: bytes, row: Row) -> None:

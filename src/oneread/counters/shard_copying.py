@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Final
 
 from oneread.counters.copying import CounterCopier, CounterSources, warn_of_refusal
-from oneread.counters.rows import MOST_SHARDS, NOTHING, Sums, encode_sums, first_marked, mark_key, name_key, shard_key
+from oneread.counters.rows import MOST_SHARDS, NOTHING, Sums, encode_sums, mark_key, name_key, shard_key
 from oneread.counters.shard_counters import change_settings, read_rows, try_swap
 from oneread.counters.shard_marks import mark_later, marked_rows, without_marks
 from oneread.counters.shard_rows import ShardChange, ShardRow, read_shard_row
@@ -41,9 +41,6 @@ class ShardCopier(CounterCopier):
     def __init__(self, committer: RowCommitter, sources: CounterSources) -> None:
         super().__init__(sources)
         self._totals = committer.totals
-
-    def since(self, mark: Row) -> int:
-        return first_marked(mark)
 
     def copy(self, marked: Mapping[str, Row]) -> Plan[int]:
         copied = 0
@@ -106,7 +103,7 @@ def show_counter(counter: CounterRows) -> Plan[tuple[GroupNumbers, int]]:
     A read and a scan. For the first entity that shows it the settings say so before the scan, and each row after it.
     """
     name = counter.settings[VIEW_BYTES:]
-    yield from change_settings(name, lambda row: row if row.is_shown else row.shown())
+    yield from change_settings(name, lambda row: row.shown())
     found = yield from surely(Scan("counts", counter.shards, MOST_SHARDS + 1, families="dm"))
     sums, state = NOTHING, blake2b(digest_size=_STATE_BYTES)
     for key, stored in found:

@@ -7,39 +7,34 @@ of the token's slot, and first seals the rows in which an earlier number of rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-import msgspec
-
-from oneread.counters.committer import Once, check_moment_ahead
-from oneread.counters.reading import windows_of_rows
+from oneread.counters.committer import CounterCommitter, Once, check_moment_ahead
 from oneread.counters.rows import (
     INCREMENTS,
     MOST_SHARDS,
     SETTINGS,
-    CounterSettings,
     Sums,
     WindowSize,
-    kept,
     shard_key,
     shards_of,
     text_of,
     window_size_of,
 )
+from oneread.counters.settings import SettingsRow, TokenPlaces, read_settings_row
 from oneread.counters.shard_marks import mark_before
 from oneread.counters.shard_rows import (
-    SettingsRow,
     ShardChange,
     ShardRow,
-    TokenPlaces,
-    read_settings_row,
     read_shard_row,
+    settings_request,
     slot_row,
     window_column,
 )
-from oneread.counters.wanted import Add, check_kind, check_windows
+from oneread.counters.wanted import Add, check_kind
+from oneread.counters.windows import windows_of_rows
 from oneread.errors import Conflict, OutcomeUnknown, StoreError
 from oneread.plans.effects import Now, Random, Sleep, Together
 from oneread.plans.performer import elapsed
@@ -48,6 +43,8 @@ from oneread.plans.retry import ATTEMPTS, backoff
 from oneread.store.requests import CheckAndMutate, Increment, Read, Scan
 from oneread.transactions.journal import new_commit
 from oneread.transactions.lost_answers import LOOKS, surely
+
+T = TypeVar("T")
 
 LASTING_SECONDS: Final = 30.0
 """For so long a process adds by the settings that it has read: others may have changed them meanwhile."""
@@ -69,8 +66,8 @@ class _Known(NamedTuple):
     since: float
 
 
-class ShardCounters:
-    """Adds, row by row: see `CounterCommitter`. `clock` is never set."""
+class ShardCounters(CounterCommitter):
+    """Counters that are changed row by row. `clock` is never set."""
 
     def __init__(self, clock: Callable[[], float] = elapsed) -> None:
         self.clock = clock
@@ -127,7 +124,7 @@ class ShardCounters:
             ready = (row, found) if row.sums is not None else (yield from self._begin_row(row, wanted, 0.0))
             if ready is not None:
                 change = ShardChange(ready[0], (yield from Now()), commit)
-                change.add(wanted, _settings_of(ready[1]))
+                change.add(wanted, ready[1].stored)
                 yield from mark_before(change, shown=ready[1].is_shown)
                 if (yield from self._swap(ready[0], change, commit, wanted)):
                     self._own.setdefault(wanted.name, []).append(change.after)
@@ -214,7 +211,7 @@ class ShardCounters:
         if own.sealed > found.placing.epoch:  # the number of rows was changed
             self._known.pop(wanted.name, None)
             return None
-        if not found.has_adds:  # deleted, and this token was not counted before
+        if not found.fits(wanted.declared, once.seconds):  # and this token was not counted before
             yield from self._settings(wanted, once.seconds)
             return None
         for each in earlier:
@@ -226,7 +223,7 @@ class ShardCounters:
                 return None
             own, found = ready
         change = ShardChange(own, (yield from Now()), commit)
-        change.add(wanted, _settings_of(found))
+        change.add(wanted, found.stored)
         change.note(once.token, found.placing.epoch)
         yield from mark_before(change, shown=found.is_shown)
         # After the last read: a token that was there before may be removed by now, if that was long ago.
@@ -247,7 +244,8 @@ class ShardCounters:
     def _settings(self, wanted: Add, seconds: float, *, revives: bool = True) -> Plan[SettingsRow]:
         """The settings that an add needs, remembered or read, and written where they lack something.
 
-        Those of a deleted counter are written again only if the add `revives` it.
+        With a token that may have been counted before, nothing that is declared is written before that is known: only
+        an add that `revives` writes the settings of a deleted counter again, and sizes of windows that are new to it.
         """
         known = self._known.get(wanted.name)
         if (
@@ -255,16 +253,15 @@ class ShardCounters:
             and self.clock() - known.since < LASTING_SECONDS
             and known.row.fits(wanted.declared, seconds)
         ):
-            check_kind(wanted, _settings_of(known.row))
+            check_kind(wanted, known.row.stored)
             return known.row
 
         def need(row: SettingsRow) -> SettingsRow:
             if row.has_adds:
-                check_kind(wanted, _settings_of(row))
-            is_deleted = not row.has_adds and row.placing.shards > 0
-            if row.fits(wanted.declared, seconds) or (is_deleted and not revives):
-                return row
-            return row.needed(wanted.declared, seconds)
+                check_kind(wanted, row.stored)
+            if not revives and row.placing.shards:
+                return row.changed(row.stored, seconds) if row.has_adds else row
+            return row if row.fits(wanted.declared, seconds) else row.needed(wanted.declared, seconds)
 
         since = self.clock()
         found = yield from change_settings(wanted.name, need)
@@ -290,50 +287,39 @@ class ShardCounters:
         self._known.pop(wanted.name, None)
         return row, (yield from self._settings(wanted, seconds))
 
-    def configure(
-        self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
-    ) -> Plan[CounterSettings]:
-        """A read and a compare-and-set of the settings; with `keep` a scan, and one of each row with other windows."""
-
-        def change(row: SettingsRow) -> SettingsRow:
-            before = kept(row.settings, declared)
-            many = before.shards if shards is None else shards
-            windows = before.windows if keep is None else dict(keep)
-            check_windows(name, before, windows)
-            return row.changed(msgspec.structs.replace(before, shards=many, windows=windows))
-
-        found = yield from change_settings(name, change)
-        settings = _settings_of(found)
-        self._forget(name)
-        if keep is not None:
-            yield from self._change_rows(name, lambda row: {"windows": _windows_of_sizes(row, settings)})
-        return settings
-
-    def _forget(self, name: bytes) -> None:
-        self._known.pop(name, None)
-        self._own.pop(name, None)
-
     # All rows of a counter.
 
-    def delete(self, name: bytes) -> Plan[None]:
-        """The settings first, then each row. Tokens, epochs and the rows themselves stay, since late adds may come."""
-        yield from change_settings(name, lambda row: row.deleted())
-        yield from self._change_rows(name, lambda row: {"sums": None, "windows": {}, "forgotten": row.increments})
-        self._forget(name)
+    def _run(self, make: Callable[[], Plan[T]]) -> Plan[T]:
+        return make()
 
-    def restore(
-        self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
-    ) -> Plan[None]:
-        """Deletes the counter, writes its settings, and gives the first row everything.
+    def _change_settings(self, name: bytes, change: Callable[[SettingsRow], SettingsRow]) -> Plan[SettingsRow]:
+        """A read and a compare-and-set; adds of this process read them again."""
+        found = yield from change_settings(name, change)
+        self._known.pop(name, None)
+        self._own.pop(name, None)
+        return found
 
-        The row is there before its settings: so an entity that begins to show the counter after them finds it.
-        """
-        yield from self.delete(name)
+    def _keep_sizes(self, name: bytes, sizes: Collection[WindowSize]) -> Plan[None]:
+        """A scan, and a compare-and-set of each row."""
+
+        def keep(row: ShardRow) -> dict[str, Any]:
+            return {"windows": {each: sums for each, sums in row.windows.items() if window_size_of(each) in sizes}}
+
+        yield from self._change_rows(name, keep)
+
+    def _clear(self, found: SettingsRow) -> Plan[None]:
+        """A scan, and a compare-and-set of each row, which marks for itself. Tokens stay, since late adds may come."""
+        yield from self._change_rows(found.name, lambda row: {"sums": None, "windows": {}, "forgotten": row.increments})
+
+    def _begin_again(self, name: bytes) -> Plan[None]:
+        yield from self._delete(name)
         (row,) = yield from _read_rows(name, [0])
         if row.writes is None:
-            row = yield from self._change_row(row, lambda _row: {})
-        found = yield from change_settings(name, lambda row: row.changed(_as_shown(settings, row)))
+            yield from self._change_row(row, lambda _row: {})
+
+    def _fill(self, found: SettingsRow, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]) -> Plan[None]:
         held = {window_column(size, start): each for (size, start), each in windows.items()}
+        (row,) = yield from _read_rows(found.name, [0])
         yield from self._change_row(row, lambda _row: {"sums": sums, "windows": held}, shown=found.is_shown)
 
     def _change_rows(self, name: bytes, change: _RowEdit) -> Plan[None]:
@@ -378,19 +364,6 @@ _RowEdit: TypeAlias = Callable[[ShardRow], Mapping[str, Any]]
 """From a row, its new `sums`, `windows` and `forgotten` increments; what is left out stays."""
 
 
-def _windows_of_sizes(row: ShardRow, settings: CounterSettings) -> dict[bytes, Sums]:
-    return {column: sums for column, sums in row.windows.items() if window_size_of(column) in settings.windows}
-
-
-def _settings_of(row: SettingsRow) -> CounterSettings:
-    assert row.settings is not None
-    return row.settings
-
-
-def _as_shown(settings: CounterSettings, row: SettingsRow) -> CounterSettings:
-    return msgspec.structs.replace(settings, shown=row.is_shown)
-
-
 def change_settings(name: bytes, change: Callable[[SettingsRow], SettingsRow]) -> Plan[SettingsRow]:
     """Makes the settings what a function makes of them; returns them."""
     for number in range(ATTEMPTS):
@@ -399,7 +372,7 @@ def change_settings(name: bytes, change: Callable[[SettingsRow], SettingsRow]) -
         wanted = change(found)
         if wanted == found:
             return found
-        request, made = found.request(wanted, (yield from Now()))
+        request, made = settings_request(found, wanted, (yield from Now()))
         if (yield from try_swap(request)):
             return made
         yield from Sleep(backoff(number, (yield from Random())))

@@ -7,12 +7,11 @@ row at a time" of docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from oneread.counters.reading import WINDOW, first_kept, windows_in
 from oneread.counters.rows import (
     FORGOTTEN,
     INCREMENTS,
@@ -24,16 +23,15 @@ from oneread.counters.rows import (
     encode_settings,
     encode_struct,
     encode_sums,
-    kept,
     number_of,
-    settings_of,
     start_of,
     sums_of_amounts,
     window_key,
     window_size_of,
-    window_start,
 )
+from oneread.counters.settings import PLACING, SettingsRow
 from oneread.counters.wanted import Add
+from oneread.counters.windows import WINDOW, first_kept, windows_in, windows_of_add
 from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import ABSENT, CheckAndMutate
@@ -42,8 +40,6 @@ from oneread.transactions.intents import FENCED, HISTORY, REMEMBERED, HistoryEnt
 
 T = TypeVar("T")
 
-PLACING: Final = b"m:c"
-"""The column of the settings row that says which row a token belongs to."""
 SEALED: Final = b"m:e"
 """The column of a shard that says which epoch it knows: adds of earlier ones are refused."""
 TOKEN: Final = b"m:t:"
@@ -54,112 +50,9 @@ SLOTS: Final = 256
 """Tokens are spread over so many slots, and these over the rows there are."""
 
 
-class Epoch(NamedTuple):
-    """The number of rows that adds were spread over since a change of it."""
-
-    number: int
-    shards: int
-
-
-class TokenPlaces(msgspec.Struct, frozen=True, array_like=True):
-    """Which rows the tokens of a counter may be in.
-
-    `earlier` are epochs whose rows are still looked at; `once_for` is for how many seconds a token is kept at least, 0
-    while no add had one.
-    """
-
-    epoch: int = 0
-    shards: int = 0
-    earlier: tuple[Epoch, ...] = ()
-    once_for: float = 0.0
-
-    def spread(self, shards: int) -> TokenPlaces:
-        """With another number of rows. Without a token there is nothing to look for in the rows of before."""
-        if shards == self.shards:
-            return self
-        if not self.shards:
-            return TokenPlaces(self.epoch, shards, (), self.once_for)
-        if not self.once_for:
-            return TokenPlaces(self.epoch + 1, shards)
-        still = [each for each in self.earlier if each.shards not in (self.shards, shards)]
-        earlier = (*still, Epoch(self.epoch, self.shards))
-        return TokenPlaces(self.epoch + 1, shards, earlier, self.once_for)
-
-    @property
-    def earlier_shards(self) -> list[int]:
-        return [each.shards for each in self.earlier]
-
-    def without(self, epochs: Collection[Epoch]) -> TokenPlaces:
-        """No longer looking for tokens in the rows of some epochs."""
-        still = tuple(each for each in self.earlier if each not in epochs)
-        return msgspec.structs.replace(self, earlier=still)
-
-
 def slot_row(token: bytes, shards: int) -> int:
     """The number of the row that the slot of a token is in."""
     return token[0] * shards // SLOTS
-
-
-class SettingsRow(NamedTuple):
-    """The settings row of a counter as it was read; `settings` is None for one that was deleted, or never added to."""
-
-    name: bytes
-    writes: int | None = None
-    settings: CounterSettings | None = None
-    placing: TokenPlaces = TokenPlaces()
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether entities show the counter."""
-        return self.settings is not None and self.settings.shown
-
-    @property
-    def has_adds(self) -> bool:
-        """Whether adds go by these settings: not those of a counter that was deleted, or is shown and nothing else."""
-        return self.settings is not None and self.settings.shards > 0
-
-    def fits(self, declared: CounterSettings, seconds: float) -> bool:
-        """Whether a counter that is declared like this needs nothing else, nor tokens kept for so many seconds."""
-        settings = self.settings
-        return (
-            settings is not None
-            and settings.shards > 0
-            and not settings.lacks(declared)
-            and seconds <= self.placing.once_for
-        )
-
-    def needed(self, declared: CounterSettings, seconds: float) -> SettingsRow:
-        """As a counter that is declared like this needs it, and tokens that are kept for so many seconds."""
-        settings = kept(self.settings, declared)
-        if settings.lacks(declared):
-            settings = msgspec.structs.replace(settings, windows={**declared.windows, **settings.windows})
-        return self.changed(settings, seconds)
-
-    def changed(self, settings: CounterSettings, seconds: float = 0.0) -> SettingsRow:
-        """With other settings; their epoch follows from the number of rows."""
-        placing = self.placing
-        if seconds > placing.once_for:
-            placing = msgspec.structs.replace(placing, once_for=seconds)
-        placing = placing.spread(settings.shards)
-        settings = msgspec.structs.replace(settings, epoch=placing.epoch)
-        return self._replace(settings=settings, placing=placing)
-
-    def deleted(self) -> SettingsRow:
-        """As a delete leaves them: adds of a counter that entities show still mark it."""
-        return self._replace(settings=_ONLY_SHOWN if self.is_shown else None)
-
-    def shown(self) -> SettingsRow:
-        """As they are once entities show the counter."""
-        if self.settings is None:
-            return self._replace(settings=_ONLY_SHOWN)
-        return self._replace(settings=msgspec.structs.replace(self.settings, shown=True))
-
-    def request(self, wanted: SettingsRow, now: int) -> tuple[CheckAndMutate, SettingsRow]:
-        """The compare-and-set that makes this row the wanted one, and the row as it is then."""
-        stamp = next_stamp(self.writes, now)
-        settings = REMOVED if wanted.settings is None else encode_settings(wanted.settings)
-        cells = {VALUE: settings, PLACING: encode_struct(wanted.placing)}
-        return _swap(SETTINGS + self.name, self.writes, stamp, cells), wanted._replace(writes=stamp)
 
 
 class ShardRow(NamedTuple):
@@ -214,29 +107,23 @@ class ShardChange:
     def add(self, wanted: Add, settings: CounterSettings) -> None:
         """Adds to the sums, and to the window of each size."""
         self.set_sums((self.before.sums or NOTHING).plus(wanted.amount))
-        for size, many in settings.windows.items():
-            start = window_start(size, self.now if wanted.at is None else wanted.at)
+        before = self.before.windows
+        for size, start in windows_of_add(wanted, settings, self.now):
             column = window_column(size, start)
-            sums = self.before.windows.get(column)
+            sums = before.get(column)
             if sums is None:
-                first = self._first(size, many, start, is_given=wanted.at is not None)
+                newest = max([start, *[start_of(each) for each in before if window_size_of(each) == size]])
+                first = first_kept(newest, settings.windows[size], size, self.now)
+                if start < first:
+                    continue  # expired: only the value counts it
                 self.remove_windows(
                     each
-                    for each in self.before.windows
+                    for each in before
                     if window_size_of(each) not in settings.windows
                     or (window_size_of(each) == size and start_of(each) < first)
                 )
-                if start < first:
-                    continue  # expired: only the value counts it
                 sums = NOTHING
             self.set_window(column, sums.plus(wanted.amount))
-
-    def _first(self, size: WindowSize, many: int, start: int, *, is_given: bool) -> int:
-        """When the first window begins that is kept: so many up to the newest of this row, none after the clock's."""
-        if not is_given:
-            return first_kept(start, many, size)
-        own = [start_of(each) for each in self.before.windows if window_size_of(each) == size]
-        return first_kept(min(max([start, *own]), window_start(size, self.now)), many, size)
 
     def note(self, token: bytes, epoch: int) -> None:
         """Says that this commit counted a token here, in an epoch."""
@@ -305,14 +192,12 @@ def window_column(size: WindowSize, start: int) -> bytes:
     return WINDOW + window_key(b"", size, start)[VIEW_BYTES:]
 
 
-def read_settings_row(name: bytes, row: Row | None) -> SettingsRow:
-    """The settings of a counter as they were read, with both families. Raises Corrupt."""
-    if row is None:
-        return SettingsRow(name)
-    value = row.get(VALUE)
-    settings = None if value is None or value.value == REMOVED else settings_of({VALUE: value})
-    placing = _decode(row, PLACING, _decode_placing) if PLACING in row else TokenPlaces()
-    return SettingsRow(name, _number(row, WRITES), settings, placing)
+def settings_request(found: SettingsRow, wanted: SettingsRow, now: int) -> tuple[CheckAndMutate, SettingsRow]:
+    """The compare-and-set that makes settings the wanted ones, and the row as it is then."""
+    stamp = next_stamp(found.writes, now)
+    settings = REMOVED if wanted.settings is None else encode_settings(wanted.settings)
+    cells = {VALUE: settings, PLACING: encode_struct(wanted.placing)}
+    return _swap(SETTINGS + found.name, found.writes, stamp, cells), wanted._replace(writes=stamp)
 
 
 def read_shard_row(key: bytes, row: Row | None) -> ShardRow:
@@ -334,10 +219,8 @@ def read_shard_row(key: bytes, row: Row | None) -> ShardRow:
     )
 
 
-_ONLY_SHOWN: Final = CounterSettings(0, 0, {}, shown=True)
 _UNMARKED: Final = bytes([False])
 
-_decode_placing: Final = msgspec.msgpack.Decoder(TokenPlaces).decode
 _decode_history: Final = msgspec.msgpack.Decoder(list[HistoryEntry]).decode
 
 

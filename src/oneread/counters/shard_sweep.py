@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from oneread.counters.rows import MOST_SHARDS, SETTINGS, shard_key, shards_of
+from oneread.counters.settings import Epoch, SettingsRow, read_settings_row
 from oneread.counters.shard_counters import read_rows, seal_row
-from oneread.counters.shard_rows import Epoch, SettingsRow, ShardRow, read_settings_row, read_shard_row
+from oneread.counters.shard_rows import ShardRow, read_shard_row, settings_request
 from oneread.errors import OutcomeUnknown
 from oneread.plans.effects import Now
 from oneread.plans.performer import elapsed
@@ -71,7 +72,7 @@ class ShardSweeper:
         ended = yield from self._ended_epochs(found)
         if ended:
             wanted = found._replace(placing=found.placing.without(ended))
-            request, _made = found.request(wanted, (yield from Now()))
+            request, _made = settings_request(found, wanted, (yield from Now()))
             try:
                 yield from request
             except OutcomeUnknown:

@@ -17,9 +17,9 @@ from oneread.counters.rows import (
     mark_key,
     name_key,
     shards_of,
-    show_in_settings,
     sums_of_amounts,
 )
+from oneread.counters.settings import show_in_settings
 from oneread.errors import InvalidDeclaration, OnereadError
 from oneread.models.fields import CounterName, Marker
 from oneread.models.registry import EntityKind

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from oneread.counters.rows import MARKED, first_marked, name_of
+from oneread.counters.rows import MARKED, marked_since, name_of
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt, UsageError
 from oneread.models.model import stored_name
@@ -195,7 +195,7 @@ def _waiting_counter(key: bytes, row: Row, now: int) -> WaitingTask:
 def _marked_for(row: Row, now: int) -> float | None:
     """Seconds since a counter that is shown was added to; None for a mark that cannot be read."""
     try:
-        return max(0, now - first_marked(row)) / 1000
+        return max(0, now - marked_since(row)) / 1000
     except Corrupt:
         return None
 

@@ -1,6 +1,7 @@
 """Runs a plan inside a function of a `CountedStore`: for plans that are run outside of transactions too.
 
-Inside, no compare-and-set is lost, no answer is late, and no other program comes between two requests.
+Inside, no compare-and-set is lost, no answer is late, and no other program comes between two requests. A plan that is
+only for stores whose transactions span rows may replace whole rows as well.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now, Random, Together
 from oneread.plans.plan import Plan, drive
 from oneread.store.engine import read_by
-from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
+from oneread.store.requests import CheckAndMutate, Mutate, Read, Replace, Scan
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ def _together(store: CountedStore, asked: Together[Any]) -> list[Any]:
 _PERFORMED: Final[dict[type[Any], Callable[[CountedStore, Any], Any]]] = {
     Read: read_by,
     Scan: read_by,
+    Replace: lambda store, asked: store.replace(asked.table, asked.rows),
     Mutate: CountedStore.mutate,
     CheckAndMutate: CountedStore.check_and_mutate,
     Together: _together,

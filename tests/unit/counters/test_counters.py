@@ -57,6 +57,15 @@ def test_a_token_counts_once(face):
     assert (votes.read(), others.read()) == (12, 1)
 
 
+def test_an_add_that_was_counted_before_changes_no_settings(face):
+    handle(face, "votes").add(1, once="a")
+    assert handle(face, "votes", keep={"hour": 2}).add(1, once="a") is False
+    assert handle(face, "votes").settings().windows == {}
+    assert handle(face, "votes", keep={"hour": 2}).add(1, once="b") is True
+    assert handle(face, "votes").settings().windows == {"hour": 2}
+    assert [each.value for each in handle(face, "votes").windows("hour")] == [0, 1]
+
+
 EXACT = {
     "read": lambda votes: votes.read(),
     "look": lambda votes: votes.look().value,
@@ -390,8 +399,8 @@ def test_what_a_delete_asks(face, asked):
     votes.add(5)
     asked.clear()
     votes.delete()
-    assert asked == ["Scan 1", "Scan 1", "Read 2", "Replace 3"]
+    assert asked == ["Read 1", "Replace 1", "Scan 1", "Scan 1", "Replace 2"]
     asked.clear()
     votes.delete()
-    assert asked == ["Scan 0", "Scan 0", "Read 2"]
+    assert asked == ["Read 1", "Scan 0", "Scan 0"]
     assert not face.run(Scan("counts", ALL, 9).__iter__())

@@ -6,9 +6,10 @@ import pytest
 
 from oneread import Index, Key, Model, Schema, connect, counter, descending, rollup
 from oneread.counters.dumping import RestoreCounter
-from oneread.counters.rows import MARKED, MARKS, SETTINGS, name_key, shard_key, shards_of, show_in_settings
+from oneread.counters.rows import MARKED, MARKS, SETTINGS, name_key, shard_key, shards_of
+from oneread.counters.settings import read_settings_row, show_in_settings
 from oneread.counters.shard_copying import ShardCopier, show_counter
-from oneread.counters.shard_rows import SHOWN, ShardChange, ShardRow, read_settings_row
+from oneread.counters.shard_rows import SHOWN, ShardChange, ShardRow
 from oneread.errors import OnereadError
 from oneread.plans.effects import Sleep
 from oneread.plans.retry import ATTEMPTS

@@ -7,8 +7,9 @@ import pytest
 
 from oneread import Schema, connect
 from oneread.counters.rows import SETTINGS, CounterSettings, name_key, shard_key
+from oneread.counters.settings import PLACING, Epoch, TokenPlaces, read_settings_row
 from oneread.counters.shard_counters import LASTING_SECONDS, ShardCounters
-from oneread.counters.shard_rows import PLACING, TOKEN, Epoch, TokenPlaces, read_settings_row, slot_row
+from oneread.counters.shard_rows import TOKEN, slot_row
 from oneread.counters.shard_sweep import ShardSweeper
 from oneread.counters.wanted import Add, CounterRules, check_token
 from oneread.errors import Corrupt

@@ -6,8 +6,9 @@ import pytest
 
 from oneread.counters.committer import Once
 from oneread.counters.rows import SETTINGS, CounterSettings, Sums, name_key, shard_key, shards_of
+from oneread.counters.settings import Epoch, read_settings_row
 from oneread.counters.shard_counters import ShardCounters
-from oneread.counters.shard_rows import TOKEN, Epoch, read_settings_row, read_shard_row
+from oneread.counters.shard_rows import TOKEN, read_shard_row
 from oneread.counters.shard_sweep import ShardSweeper
 from oneread.counters.wanted import Add, check_token
 from oneread.engines.one_row_memory import OneRowMemoryEngine

@@ -187,7 +187,7 @@ def test_a_function_runs_in_one_transaction_and_is_counted_once(run, engine):
     assert trace.cost == Cost(requests=2, rows=3, bytes=10, rounds=1)
 
 
-@pytest.mark.parametrize("asked", [Sleep(0), Replace("roots", {}), Atomically(restating)])
+@pytest.mark.parametrize("asked", [Sleep(0), Atomically(restating)])
 def test_a_plan_inside_a_transaction_asks_only_for_rows_time_and_chance(run, asked):
     def plan():
         yield from asked
@@ -210,6 +210,15 @@ def test_a_plan_inside_a_transaction_is_sent_its_answers_and_counted(run, engine
     trace, row = Trace(), {b"d:b": CELL}
     assert run(iter(Atomically(lambda store: run_plan(store, plan()))), trace) == (row, [(b"a", row)], 77, 0.0)
     assert trace.cost == Cost(requests=2, rows=2, bytes=11, rounds=1)
+
+
+def test_a_plan_inside_a_transaction_replaces_whole_rows(run, engine):
+    engine.answer(Mutate("roots", [RowMutation(b"a", {b"d:x": CELL}), RowMutation(b"b", {b"d:b": CELL})]))
+    trace = Trace()
+    plan = Replace("roots", {b"a": {b"d:b": CELL}, b"b": None})
+    run(iter(Atomically(lambda store: run_plan(store, iter(plan)))), trace)
+    assert engine.answer(Read("roots", [b"a", b"b"])) == [{b"d:b": CELL}, None]
+    assert (trace.cost.requests, trace.cost.rows) == (1, 2)
 
 
 def looking(store):

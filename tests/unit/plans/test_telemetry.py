@@ -76,7 +76,7 @@ VERBS = {
     "an add": (lambda db: handle(db, "votes").add(1), "counter_add", 2, 4),
     "a read": (lambda db: handle(db, "votes").read(), "counter_read", 1, 0),
     "a list of counters": (lambda db: db.counters(), "counters", 1, 0),
-    "a deleted counter": (lambda db: handle(db, "votes").delete(), "counter_delete", 3, 2),
+    "a deleted counter": (lambda db: handle(db, "votes").delete(), "counter_delete", 3, 1),
 }
 
 
