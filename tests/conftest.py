@@ -4,6 +4,8 @@ import gc
 import os
 import signal
 import sys
+import time
+from collections import Counter
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +42,13 @@ UNMEASURED = {
     "test_a_bulk_writer_that_is_killed_behind_any_write_makes_every_change_once",
 }  # fmt: skip
 """Folders, files and tests that search, that trace for themselves, or that are not about lines of the library."""
+PATIENCE, WORTH = 0.05, 0.01
+"""For how many seconds a test is measured in vain, on a kind of store, and how many one new line or branch makes good.
+
+What is quick stays measured; what is slow and runs what others ran is not measured with each parameter.
+"""
+IN_VAIN = Counter()
+"""The seconds of each test in this process, by its name and kind of store."""
 OF_PROGRAMS = {"test_tasks.py", "test_terminal.py"}
 """Files whose tests run lines in a program of their own that no test runs in its own process."""
 CHILDREN = "COVERAGE_PROCESS_CONFIG"
@@ -81,9 +90,12 @@ def is_measured(item):
 
     A search runs the lines that the tests beside it name. A test on LMDB measures what one in memory does, and one on
     memory that changes one row what one on servers does. Of a test that has parameters besides, each of these two kinds
-    measures half of them, as the fields of a chessboard are black or white: each parameter is measured on each kind.
+    measures half of them, as the fields of a chessboard are black or white: each parameter is measured on one kind.
+    Those that took long and ran nothing new are followed by none that is measured.
     """
     path = item.path.relative_to(HERE)
+    if IN_VAIN[name_and_kind(item)] > PATIENCE:
+        return False
     if is_hypothesis_test(item.obj) or not UNMEASURED.isdisjoint((*path.parts, item.originalname)):
         return False
     if not hasattr(item, "callspec"):
@@ -97,6 +109,17 @@ def is_measured(item):
         others = [index for name, index in item.callspec.indices.items() if name != "kind_of_store"]
         return not others or sum(others) % 2 == (kind == "row")
     return kind not in SERVERS
+
+
+def name_and_kind(item):
+    """A test without its parameters, but for the kind of store."""
+    kind = item.callspec.params.get("kind_of_store") if hasattr(item, "callspec") else None
+    return item.nodeid.partition("[")[0], kind
+
+
+def count_lines(measuring):
+    """How many lines and branches this process has run while it was measured."""
+    return sum(map(len, measuring._collector.data.values()))
 
 
 @cache
@@ -146,14 +169,20 @@ def pytest_runtest_protocol(item):
     When it starts again it wraps `os._exit` once more: a child of a fork would save its lines a hundred times.
     """
     leave, children = os._exit, None if item.path.name in OF_PROGRAMS else os.environ.pop(CHILDREN, None)
-    measuring = None if is_measured(item) else Coverage.current()
-    if measuring is not None:
+    measuring = Coverage.current()
+    measured = measuring is not None and is_measured(item)
+    if measured:
+        before, began = count_lines(measuring), time.process_time()
+    elif measuring is not None:
         measuring.stop()
         assert Coverage.current() is None, "coverage does not stop"
     try:
         return (yield)
     finally:
-        if measuring is not None:
+        if measured:
+            took, name = time.process_time() - began, name_and_kind(item)
+            IN_VAIN[name] = max(0, IN_VAIN[name] + took - WORTH * (count_lines(measuring) - before))
+        elif measuring is not None:
             measuring.start()
         os._exit = leave
         if children is not None:
