@@ -125,13 +125,13 @@ lock: $(BIN)/uv ## pin what pyproject.toml asks for, with hashes, in requirement
 	$(COMPILE) --group build --constraint requirements/develop.txt --output-file requirements/run.txt
 
 .PHONY: sim
-sim: setup ## SEEDS seeds of crashes and interleavings, interrupts at each bytecode, POWER_FAILURES below each run; SPAN=row: with counts of what was met, most of them of stores that change one row at a time; SCHEMAS=20000: random schemas and histories over them, from seed FIRST on
+sim: setup $(if $(SCHEMAS)$(filter row,$(SPAN)),,redis memcached hbase bigtable) ## SEEDS seeds of crashes and interleavings, ten times the examples of each property, interrupts at each bytecode, POWER_FAILURES below each run; SPAN=row: with counts of what was met, most of them of stores that change one row at a time; SCHEMAS=20000: random schemas and histories over them, from seed FIRST on
 ifdef SCHEMAS
 	$(BIN)/python -m tests.schemas.report --schemas $(SCHEMAS) --first $(FIRST) --jobs $(JOBS)
 else ifeq ($(SPAN),row)
 	$(BIN)/python -m tests.simulation.report --seeds $(SEEDS) --jobs $(JOBS)
 else
-	ONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/power tests/failures/test_interrupts.py
+	ONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) HYPOTHESIS_PROFILE=sim $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/properties tests/conformance tests/power tests/failures/test_interrupts.py
 endif
 
 .PHONY: soak

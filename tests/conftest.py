@@ -54,11 +54,12 @@ OF_PROGRAMS = {"test_tasks.py", "test_terminal.py"}
 CHILDREN = "COVERAGE_PROCESS_CONFIG"
 """By this variable coverage measures the programs that a test starts; each takes half a second more for it."""
 
-# `ci` replays the same examples on every machine; `dev` looks for new ones; `thorough` is for a night. None of them
-# takes time for a failure: a machine may be slow.
+# `ci` replays the same examples on every machine; `dev` looks for new ones; `sim` is for `make sim`, `thorough` for a
+# night. None of them takes time for a failure: a machine may be slow.
 PROFILES = {
-    "ci": {"derandomize": True, "max_examples": 50, "print_blob": True},
-    "dev": {"max_examples": 50},
+    "ci": {"derandomize": True, "max_examples": 25, "print_blob": True},
+    "dev": {"max_examples": 25},
+    "sim": {"max_examples": 250},
     "thorough": {"max_examples": 5_000},
 }
 for name, options in PROFILES.items():

@@ -3,13 +3,14 @@
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
 
 from oneread.engines.bigtable import BigtableEngine, BigtableOptions, emulated
 from oneread.testing.conformance import EngineConformance
 
 
 class TestBigtable(EngineConformance):
-    examples = 25  # each opens a store, and makes dozens of requests
+    examples = settings().max_examples // 2  # each opens a store, and makes dozens of requests
     deletes_while_read = False  # of the emulator: see the test
 
     @pytest.fixture

@@ -24,7 +24,6 @@ from oneread.testing.steps import (
 FEW = settings(
     max_examples=settings().max_examples // 5, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )
-SOON = settings(FEW, phases=[Phase.generate])
 PATCHED = {"PatchStep": "patch", "UpsertStep": "upsert", "DeleteStep": "delete"}
 MODES = {"save": "save", "create": "create", "keep": "get_or_create"}
 LEFT = 4

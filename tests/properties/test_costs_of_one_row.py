@@ -3,14 +3,14 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from oneread import Aggregate, Copy, Feed, Index, Key, Model, Schema, by, count, within
 from oneread.costs import row_commits, row_entries, row_writes
 from tests.properties import row_bounds, schema_of_feeds
 from tests.properties.pages_and_views import PAGES
-from tests.properties.row_bounds import FEW, SOON
+from tests.properties.row_bounds import FEW
+from tests.properties.searching import UNTIL_FOUND
 from tests.properties.test_expiry import SOON as LATER
 from tests.properties.test_row_feeds import KEPT
 from tests.properties.votes_and_answers import SITE
@@ -107,21 +107,21 @@ def test_no_write_of_what_is_watched_exceeds_its_bound(inline):
 def test_a_bound_without_entries_is_exceeded(monkeypatch, part):
     monkeypatch.setattr(row_entries.RowEntries, part, lambda *_given, **_named: {})
     with pytest.raises(AssertionError):
-        holds(100, SOON, FEEDS, schema_of_feeds.GIVEN)
+        holds(100, UNTIL_FOUND, FEEDS, schema_of_feeds.GIVEN)
 
 
 @pytest.mark.parametrize("part", ["_add_totals", "_add_listed"])
 def test_a_bound_without_what_shows_groups_is_exceeded(monkeypatch, part):
     monkeypatch.setattr(row_writes.OneRowWrites, part, lambda *_given: None)
     with pytest.raises(AssertionError):
-        holds(100, SOON, SITE)
+        holds(100, UNTIL_FOUND, SITE)
 
 
 @pytest.mark.parametrize("part", ["_behind", "_before"])
 def test_a_bound_without_a_part_is_exceeded(monkeypatch, part):
     monkeypatch.setattr(row_commits.RowCommit, part, lambda *_given, **_named: {})
     with pytest.raises(AssertionError):
-        holds(0, settings(FEW, max_examples=20 * FEW.max_examples))
+        holds(0, UNTIL_FOUND)
 
 
 @pytest.mark.timeout(900)

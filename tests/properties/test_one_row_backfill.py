@@ -24,7 +24,7 @@ from tests.properties.searching import UNTIL_FOUND
 from tests.properties.test_row_feeds import KEPT
 from tests.simulation.schema import WORLD, Compiled, CustomersOfEmail, PurchasesOfBuyer
 
-FEW = settings(max_examples=settings().max_examples // 50, deadline=None)
+FEW = settings(max_examples=max(1, settings().max_examples // 50), deadline=None)
 OLDER = Compiled(*WORLD.models, CustomersOfEmail, PurchasesOfBuyer, inline=2)
 FEEDS = [each for each in KEPT if each.at_most is None and each.large_group is None]
 """What is trimmed depends on the order of building, and large groups are kept in other rows there."""

@@ -91,7 +91,7 @@ URLS = ("memory://", "memory://?span=row", "memory://?span=row&deletes=remove")
 
 
 @pytest.mark.parametrize("url", URLS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(steps=STEPS)
 def test_numbers_are_those_of_a_naive_count(url, steps):
     with connect(url, Schema(User, Badge), workers=0) as db:
@@ -138,14 +138,14 @@ def done_on(url, history):
 
 
 @pytest.mark.parametrize("url", URLS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(history=strategies.histories(EVERYTHING))
 def test_children_with_views_and_copies_show_what_the_oracle_shows(url, history):
     prove(EVERYTHING, done_on(url, history), url)
 
 
 @pytest.mark.parametrize("url", URLS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(history=strategies.histories(Schema(User, Badge)))
 def test_children_alone_show_what_the_oracle_shows(url, history):
     prove(Schema(User, Badge), done_on(url, history), url)

@@ -5,7 +5,7 @@ emit, and its costs against the bounds.
 """
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from oneread import Schema
@@ -18,6 +18,7 @@ from oneread.testing.proof import Disagreement, prove
 from oneread.testing.steps import SaveAllStep, SweepStep
 from tests.properties.schema_of_everything import EVERYTHING
 from tests.properties.schema_of_feeds import FEED_SCHEMA, GIVEN
+from tests.properties.searching import UNTIL_FOUND
 from tests.properties.test_costs_stay_below_bounds import Priced
 from tests.properties.test_derived_equals_recomputed import Machine
 from tests.properties.test_row_feeds import SCHEMA as ROW_FEEDS
@@ -27,7 +28,6 @@ from tests.simulation.schema import WORLD
 from tests.unit.database.expiring import SCHEMA as EXPIRING
 
 FEW = settings(max_examples=max(1, settings().max_examples // 25), deadline=None)
-QUICK = settings(FEW, phases=[Phase.generate], report_multiple_bugs=False)
 ROW = "memory://?span=row"
 HISTORIES = {
     "feeds": (FEED_SCHEMA, GIVEN, "memory://"),
@@ -76,11 +76,11 @@ def test_a_page_that_leaves_a_range_out_is_found(monkeypatch):
     parts = pages.spread_parts
     monkeypatch.setattr(pages, "spread_parts", lambda ranges: parts(ranges)[: max(1, ranges - 1)])
     with pytest.raises(Disagreement):
-        holds("world by row", 2, QUICK)
+        holds("world by row", 2, UNTIL_FOUND)
 
 
 def test_an_index_row_that_ends_in_the_place_of_its_entity_is_found(monkeypatch):
     """As if the byte of a spread model were a part of its entities' keys: rows of views would be in another order."""
     monkeypatch.setattr(registry, "entity_part", lambda key: key[registry.KIND_BYTES :])
     with pytest.raises((Offence, Disagreement, OnereadError)):
-        holds("world by row", 2, QUICK)
+        holds("world by row", 2, UNTIL_FOUND)
