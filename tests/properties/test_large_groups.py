@@ -16,7 +16,7 @@ from oneread.feeds.own_writes import OwnWrites
 from oneread.feeds.placing import Placing
 from tests.properties.large_groups import Member, World
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 5)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 5)
 MUTATION_SEEDS = 60
 STEPS = 120
 MEMBERS = (1, 2, 3)

@@ -19,7 +19,7 @@ from oneread.store.requests import Read
 from tests.properties.large_groups import Member, World
 from tests.properties.test_large_groups import MEMBERS, change
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 5)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 5)
 MUTATION_SEEDS = 40
 STEPS = 80
 

@@ -7,7 +7,7 @@ import pytest
 from tests.schemas.features import DECLARED, VERBS, features_of, pairs, verbs_of
 from tests.schemas.trial import failure_of, make, smallest, standalone
 
-SCHEMAS = int(os.environ.get("ONEREAD_SCHEMAS", "200"))
+SCHEMAS = int(os.environ.get("ONEREAD_SCHEMAS", "100"))
 TOGETHER = 10
 LOOKED_AT = 150
 

@@ -13,7 +13,7 @@ from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, Step, TransactStep
 from tests.simulation.workers import leased, populate
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 20)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 20)
 WRITERS, STEPS = 3, 9
 
 

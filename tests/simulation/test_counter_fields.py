@@ -28,7 +28,7 @@ from oneread.testing.steps import (
 )
 from tests.properties.pages_and_views import PAGES, Page, Site
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 10)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 10)
 FEW = Schema(*PAGES.models, *PAGES.views, inline=1)
 WRITERS, STEPS = 3, 10
 

@@ -30,7 +30,7 @@ from oneread.testing.schedules import USUAL, ByChance, Fate
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, Step, SweepStep, UpsertStep
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 10)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 10)
 WRITERS, STEPS = 3, 10
 
 

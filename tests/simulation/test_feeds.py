@@ -25,7 +25,7 @@ from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.test_every_request_crashes import FATES, AtPoint
 from tests.simulation.workers import leased, populate
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 10)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 10)
 MUTATION_SEEDS = 60
 WRITERS = 2
 

@@ -28,7 +28,7 @@ from tests.properties.test_large_groups import MUTATIONS as BROKEN_GROUPS
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.workers import leased, populate
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 10)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 10)
 MUTATION_SEEDS = 80
 WRITERS, STEPS = 2, 12
 

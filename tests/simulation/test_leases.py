@@ -16,7 +16,7 @@ from oneread.transactions import leases, task_batches
 from oneread.transactions.leases import LeaseHolder, lease_in
 from tests.simulation.workers import WORKERS, leased, populate
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 20)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 20)
 MUTATION_SEEDS = 60
 WRITERS = 2
 

@@ -18,7 +18,7 @@ from oneread.transactions.holds import Holds
 from tests.simulation.row_world import RecoverStep, pair, switches, turns, work_of
 from tests.simulation.test_expiry import SCHEMA, Lock, Session, User, Who, programs
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "120")) // 4)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "60")) // 4)
 
 
 class Expiring(Simulation):

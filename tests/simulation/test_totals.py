@@ -21,7 +21,7 @@ from tests.properties.votes_and_answers import (
     Winner,
 )
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 20)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 20)
 FEW = Schema(*SITE.models, *SITE.views, inline=1)
 WRITERS, STEPS = 3, 9
 

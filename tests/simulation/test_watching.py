@@ -21,7 +21,7 @@ from oneread.testing.simulator import Simulation
 from oneread.testing.steps import CIPHER, DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, Step
 from oneread.transactions import change_log, unit_of_work
 
-SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 4)
+SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 4)
 SECOND = timedelta(seconds=1)
 
 
