@@ -98,7 +98,8 @@ def test_each_command_works_or_says_why_not(bare, url, tmp_path):
     assert (measured.code, REFUSED["numbers"][0] in measured.err) == (2, True)
 
 
-def test_numbers_are_measured_where_there_is_no_store(bare, url, tmp_path):
+def test_numbers_are_measured_where_there_is_no_store(bare, url, tmp_path, monkeypatch):
+    monkeypatch.setattr("oneread.cli.calibration.FEWER", 40)
     place, found = beside(url), tmp_path / "numbers.json"
     ran = bare("numbers", "--db", place, "--seconds", "0.1", "--out", found)
     assert ran.code == 0, ran.err

@@ -86,7 +86,7 @@ def test_equal_by_bytes_is_not_equal_by_rows(url):
 @pytest.mark.parametrize("by", ["rows", "bytes"])
 def test_ranges_stay_equal_where_most_places_were_dropped(url, by, monkeypatch):
     monkeypatch.setattr(splitting, "PLACES", 64)
-    with filled(url, 3000) as db:
+    with filled(url, 1000) as db:
         found = proposed(db, 4, by)["roots"]
         weights = [getattr(each, by) for each in found.ranges[:4]]
         assert max(weights) - min(weights) <= sum(weights) * 4 / 64
@@ -102,9 +102,10 @@ def test_memory_does_not_grow_with_the_store(monkeypatch):
     assert len(sample.cut(8)) == 7
 
 
-def test_reads_are_bounded(url):
+def test_reads_are_bounded(url, monkeypatch):
+    monkeypatch.setattr(splitting, "BATCH", 100)
     asked = []
-    with filled(url, 2500, asked=(lambda request, _answer: asked.append(request),)) as db:
+    with filled(url, 250, asked=(lambda request, _answer: asked.append(request),)) as db:
         asked.clear()
         proposed(db)
         scans = [each for each in asked if isinstance(each, Scan)]
