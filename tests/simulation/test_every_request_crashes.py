@@ -3,6 +3,7 @@
 The dead one's work is done again by its caller, and its tasks by others; then everything must be as if it had not died.
 """
 
+import os
 from decimal import Decimal
 
 import pytest
@@ -102,6 +103,9 @@ FATES = {
     "outside": (Fate.CRASH_BEFORE, Fate.FAIL, Fate.CRASH_AFTER, Fate.LOSE, Fate.AGAIN),
 }
 
+APART = 1 if "ONEREAD_SIM_SEEDS" in os.environ else 2
+"""`make sim` tries every fate of every request, others each fate at rest or with tasks, in turns."""
+
 WAITING = SaveStep(Customer(number=4, name="waiting", city=Home.of(3), born_in=City.at(3)))
 
 
@@ -121,7 +125,9 @@ def test_a_crash_at_any_request_leaves_all_or_nothing(name, before):
     done(steps, before, counting)
     assert "inside" in counting.points or name in ("read", "work")
     for point, place in enumerate(counting.points):
-        for fate in FATES[place]:
+        for number, fate in enumerate(FATES[place]):
+            if (point + number + bool(before)) % APART:
+                continue
             fates = AtPoint("subject", point, fate)
             simulation = done(steps if name == "work" else [*steps, *steps], before, fates)
             assert len(fates.points) > point
