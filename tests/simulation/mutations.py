@@ -397,7 +397,7 @@ MUTATIONS = {
     back_references_stay_when_a_reference_changes: 0,
     index_rows_are_put_and_never_taken_back: 0,
     a_sum_is_stated_instead_of_added: 0,
-    claims_are_released_too_early: 12,
+    claims_are_released_too_early: 2,
     claims_are_not_looked_at: 1,
     a_copy_is_kept_although_its_reference_changed: 0,
     a_holder_that_followed_has_no_fan_out: 0,

@@ -176,7 +176,7 @@ def one_token_stands_for_all_deltas_of_a_page(patch):
 
 BY_SEED = {
     a_page_does_not_fence: 99,
-    a_holder_with_intents_is_committed_over: 38,
+    a_holder_with_intents_is_committed_over: 51,
     a_holder_that_lost_is_taken_as_done: 0,
     a_holder_that_lost_is_left_out: 152,
     the_sums_of_a_page_are_read_after_its_commits: 94,

@@ -202,7 +202,7 @@ def a_source_that_is_a_child_is_read_without_its_root(patch):
 
 
 def a_changed_child_leaves_no_task(patch):
-    patch.setattr(intents.Intents, "sources", lambda self, root: [root] if self.task else [])
+    patch.setattr(intents.Intents, "sources", lambda self, root: {root: self.unchanged} if self.task else {})
 
 
 def a_holder_that_is_a_child_is_read_before_its_root(patch):

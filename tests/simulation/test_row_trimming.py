@@ -37,7 +37,7 @@ def test_a_fault_at_any_request_is_made_good(name, fate):
 BY_SEED = {
     broken.entries_are_counted_before_they_are_put: 1,
     broken.a_task_does_not_trim: 1,
-    broken.one_is_trimmed_for_each_that_is_put: 73,
+    broken.one_is_trimmed_for_each_that_is_put: 103,
     broken.entries_are_trimmed_beyond_the_first_page: 1,
     broken.the_item_alone_is_marked: 1,
 }

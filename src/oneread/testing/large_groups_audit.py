@@ -34,6 +34,9 @@ class _LargeGroupsAudit:
     """The memberships of one feed, by group."""
 
     def __init__(self, feed: Entries, views: Mapping[bytes, Row]) -> None:
+        declared = feed.view.large
+        assert declared is not None, "made for a feed with large groups"
+        self._declared = declared  # what the code under test makes of it may be wrong
         self._feed = feed
         self._views = views
         self._members: dict[bytes, list[bytes]] = {}
@@ -91,7 +94,7 @@ class _RowsOfMemberships(_LargeGroupsAudit):
         for key in {*self._rows(large.read), *self._rows(large.written)} - expected.keys():
             raise self._offence("a row of a membership that is not there", key)
         for member, groups in Counter(self._feed.member_in(key) for key in self._rows(large.read)).items():
-            if groups > large.merged:
+            if groups > self._declared.merged:
                 raise self._offence(f"a page of a member would merge {groups} groups", member)
 
     def _check_group(self, key: bytes, state: GroupState, members: int, tasks: Collection[bytes]) -> None:
@@ -99,7 +102,8 @@ class _RowsOfMemberships(_LargeGroupsAudit):
             raise self._offence(f"a group has {members} members, and not {state.members}", key)
         if not members and not state.crosses and key in self._views:
             raise self._offence("a group without members has a row", key, state)
-        if 2 * members < self._large.above if state.reads else members > self._large.above:
+        above = self._declared.above
+        if 2 * members < above if state.reads else members > above:
             raise self._offence("a group is on the wrong side of the threshold", key, state)
         if state.crosses and key not in tasks:
             raise self._offence("a group crosses without a task", key, state)
@@ -136,7 +140,7 @@ class _RowsOfPlaces(_LargeGroupsAudit):
 
     def check(self, tasks: Collection[bytes]) -> None:
         for member, each in self._places.items():
-            if len(each.groups) > self._large.merged or len(set(each.groups)) < len(each.groups):
+            if len(each.groups) > self._declared.merged or len(set(each.groups)) < len(each.groups):
                 raise self._offence(f"a page of a member would merge {each.groups}", member)
         for group in self._groups(self._large.groups):
             self._check_group(group, self._members.get(group, []), tasks)

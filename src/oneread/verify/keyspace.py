@@ -6,7 +6,7 @@ docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Final
 
@@ -44,11 +44,7 @@ class StoreKeyspaces:
         self.stored = stored
         self.backfill_running = stored.unfinished
         """Records may lack what is declared, or hold what is not."""
-        for each in wanted:
-            if not isinstance(each, type):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-                raise UsageError("expected a class of a view or model", given=each)
-            if each not in catalog.kinds and each not in catalog.views:
-                raise UsageError("this class is not a view or model of the schema", given=each)
+        _check_wanted(catalog, wanted)
         self._refuse_newer(catalog, stored)
         self.indexed = {each.aggregate.prefix: each for each in indexed_groups(catalog.views.values()).values()}
         """The aggregates whose groups indexes list, by the prefix of the groups."""
@@ -72,27 +68,25 @@ class StoreKeyspaces:
         compared = [view for view in views if isinstance(view, FeedView) and ("views", view.prefix) in self.keyspaces]
         self.feeds = {view.cls.__name__: Entries(view) for view in compared}
         """The feeds whose entries are compared, by name."""
-        self._of_kind: dict[EntityKind, list[Keyspace]] = {}
-        for keyspace in self.keyspaces.values():
-            self._of_kind.setdefault(keyspace.kind, []).append(keyspace)
+        self._of_kind = _by_kind(self.keyspaces.values())
         self.prefixes = frozenset(prefix for _table, prefix in self.keyspaces)
         every = [keyspace for view in views for keyspace in view.keyspaces(catalog.kinds[view.model])]
-        prefixes = {table: {each.prefix for each in every if each.table == table} for table in ("views", "counts")}
-        self._elsewhere: Mapping[str, set[bytes]] = {
-            "views": prefixes["counts"] - prefixes["views"],
-            "counts": prefixes["views"] - prefixes["counts"],
-        }
+        self._elsewhere = _of_other_table(every)
         self.is_complete = not self._wanted and self.prefixes == frozenset(each.prefix for each in every)
         """Every view is compared."""
         self.tracking = self._kinds_with(BACK_REFERENCES)
         """The kind of sources, by prefix, to the kinds whose entities have back-references there."""
         self.holding = self._kinds_with(HOLDS)
-        self.pointing: dict[EntityKind, list[tuple[bytes, bytes, tuple[EntityKind, ...]]]] = {}
+        self.pointing = self._pointing_kinds()
         """By kind: whether its entities have back-references or holds, on sources of which kind, and who else has."""
+
+    def _pointing_kinds(self) -> dict[EntityKind, list[tuple[bytes, bytes, tuple[EntityKind, ...]]]]:
+        pointing: dict[EntityKind, list[tuple[bytes, bytes, tuple[EntityKind, ...]]]] = {}
         for under, found in ((BACK_REFERENCES, self.tracking), (HOLDS, self.holding)):
             for source, kinds in found.items():
                 for kind in kinds:
-                    self.pointing.setdefault(kind, []).append((under, source, kinds))
+                    pointing.setdefault(kind, []).append((under, source, kinds))
+        return pointing
 
     def look_at(self, now: int) -> None:
         """Sets the clock."""
@@ -201,6 +195,31 @@ class StoreKeyspaces:
             return self.catalog.name_of(key)
         except DAMAGED:
             return f"an entity of model number {int.from_bytes(kind_part(key))}, with a key of {len(key)} bytes"
+
+
+def _check_wanted(catalog: Catalog, wanted: tuple[type, ...]) -> None:
+    """Raises UsageError for what is no class of the schema."""
+    for each in wanted:
+        if not isinstance(each, type):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise UsageError("expected a class of a view or model", given=each)
+        if each not in catalog.kinds and each not in catalog.views:
+            raise UsageError("this class is not a view or model of the schema", given=each)
+
+
+def _of_other_table(keyspaces: Iterable[Keyspace]) -> Mapping[str, set[bytes]]:
+    """By table, the prefixes of rows that are in the other one alone."""
+    prefixes: dict[str, set[bytes]] = {"views": set(), "counts": set()}
+    for each in keyspaces:
+        prefixes[each.table].add(each.prefix)
+    views, counts = prefixes["views"], prefixes["counts"]
+    return {"views": counts - views, "counts": views - counts}
+
+
+def _by_kind(keyspaces: Iterable[Keyspace]) -> dict[EntityKind, list[Keyspace]]:
+    found: dict[EntityKind, list[Keyspace]] = {}
+    for keyspace in keyspaces:
+        found.setdefault(keyspace.kind, []).append(keyspace)
+    return found
 
 
 class Pointers:
