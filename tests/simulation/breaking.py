@@ -1,6 +1,6 @@
 """How a rule is broken that is a few lines of a longer function: its source is edited, and compiled in its place.
 
-A rule that is a whole function is substituted by `patch.setattr`. See docs/decisions/0136-how-rules-are-broken.md.
+A rule that is a whole function is substituted by `patch.setattr`. See docs/decisions/0135-how-rules-are-broken.md.
 """
 
 import inspect

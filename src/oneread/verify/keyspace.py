@@ -198,7 +198,7 @@ class StoreKeyspaces:
 
 
 def _check_wanted(catalog: Catalog, wanted: tuple[type, ...]) -> None:
-    """Raises UsageError for what is no class of the schema."""
+    """Raises UsageError for what the schema does not have."""
     for each in wanted:
         if not isinstance(each, type):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
             raise UsageError("expected a class of a view or model", given=each)
