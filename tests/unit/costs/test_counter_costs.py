@@ -6,6 +6,7 @@ import pytest
 
 from oneread import connect
 from oneread.costs import declared
+from oneread.database.open import opened
 from oneread.errors import InvalidValue, UsageError
 from oneread.plans.trace import Trace
 from tests.unit.counters.handles import SCHEMA
@@ -52,7 +53,8 @@ class OtherProgram:
     """Another program of the same store, with guesses of its own."""
 
     def __init__(self, db):
-        self.db = type(db)(db._driver, type(db.operations)(db.operations.catalog, db.operations.fence, SCHEMA))
+        operations = db.run(opened(SCHEMA, read_only=False))
+        self.db = type(db)(db._driver, operations)
 
     def __enter__(self):
         return self.db
