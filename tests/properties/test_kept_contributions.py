@@ -93,7 +93,7 @@ def test_a_rename_and_a_patch_keep_what_does_not_look_there(kept):
         db.save(Customer(number=1, name="Ada"))
         db.save(Purchase(order="A", line=1, buyer=Buyer.of(1), ordered_at=at, shipped_to=City.at("P"), tags=[]))
         assert not kept
-        every = frozenset(db.operations.catalog.entity_types[Purchase].missing_views({}))
+        every = frozenset(db.operations.catalog.entity_types[Purchase].tokens.missing_views({}))
         db.patch(Customer, 1, name="Eve")
         db.patch(Purchase, "A", 1, note="gift")
         assert [cls for cls, _tokens in kept] == [Customer, Purchase, Purchase]

@@ -382,6 +382,12 @@ class PageAfterSource(list):
     source = None
 
 
+CHANGED = "        found = outbox.of_changed_selections(source, unchanged, found)\n"
+KEPT = CHANGED.replace("found = ", "changed = PageAfterSource(").replace("found)\n", "found))\n") + (
+    "        changed.source, found = found.source, changed\n"
+)
+
+
 def a_source_is_read_before_its_page(patch):
     """Equal: the task of the change that a holder lacks is put after its back-reference; see decision 0085."""
     scan = "found = yield from {}\n"
@@ -392,7 +398,8 @@ def a_source_is_read_before_its_page(patch):
     ):
         page, settled = scan.format(read), SETTLED.replace("self", whose)
         early = f"early = {settled}\n{indent}{page}{indent}{kept.format(indent)}"
-        edit(patch, cls, name, (page, early), PageAfterSource=PageAfterSource)
+        passed_over = [(CHANGED, KEPT)] if cls is CopyFollower else []
+        edit(patch, cls, name, (page, early), *passed_over, PageAfterSource=PageAfterSource)
     leaves = "    leaves = self.leaves_of(source, found)\n"
     edit(
         patch,

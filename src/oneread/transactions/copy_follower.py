@@ -119,8 +119,6 @@ class CopyFollower:
         """Lets the holders of a source follow at once, unless they are many; returns the tasks that are left."""
         task, most = outbox.version_key(source, version), self._views.inline
         found = yield from Scan("views", outbox.holders_of(source), most + 1)
-        if len(found) > most and unchanged:
-            found = yield from outbox.scan_holders(source, unchanged, b"", most + 1)
         if len(found) > most:
             return [task]
         if unchanged:
