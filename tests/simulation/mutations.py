@@ -393,7 +393,7 @@ MUTATIONS = {
     a_first_creation_has_no_fan_out: 10,
     a_delete_forgets_its_contributions: 1,
     a_version_does_not_grow: 0,
-    a_version_is_the_clock: 0,
+    a_version_is_the_clock: 1,
     back_references_stay_when_a_reference_changes: 0,
     index_rows_are_put_and_never_taken_back: 0,
     a_sum_is_stated_instead_of_added: 0,

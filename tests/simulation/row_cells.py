@@ -440,13 +440,13 @@ def the_cursor_moves_before_the_cells(patch):
 
 BY_SEED = {
     a_cell_is_compared_with_its_holders_version: 0,
-    a_cell_is_laid_over_the_copy_of_another_source: 0,
+    a_cell_is_laid_over_the_copy_of_another_source: 4,
     a_cell_of_a_deleted_source_does_not_say_so: 2,
     a_deleted_source_clears_nothing: 2,
     a_commit_takes_the_versions_of_cells_without_their_values: 2,
     copies_count_as_of_what_was_read: 2,
     an_absent_source_has_no_version: 14,
-    a_cell_is_stamped_by_the_clock: 0,
+    a_cell_is_stamped_by_the_clock: 5,
     a_cell_has_what_its_task_began_with: 1,
     one_cell_stands_for_all_selections: 3,
     the_cell_of_a_child_is_put_into_its_root: 0,

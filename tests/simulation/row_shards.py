@@ -130,7 +130,7 @@ def one_shard_is_read(patch):
 
 BY_SEED = {
     shards_are_not_announced: 1,
-    shards_are_announced_after_the_commit: 8,
+    shards_are_announced_after_the_commit: 3,
     shards_are_announced_by_the_clock: 110,
     a_shard_without_entities_goes: 1,
     one_shard_is_read: 1,

@@ -274,7 +274,7 @@ BY_SEED = {
     what_was_added_is_not_read_again: 79,
     what_is_not_remembered_counts_as_nothing: 29,
     the_journal_is_not_looked_at_behind: 2865,
-    the_journal_is_not_looked_at: 5,
+    the_journal_is_not_looked_at: 8,
     what_is_not_added_yet_counts: 3,
     the_version_of_what_is_not_added_yet_is_not_compared: 1092,
     rows_of_children_that_are_not_put_yet_are_not_known: 3,
