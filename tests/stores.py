@@ -20,6 +20,7 @@ ON_SERVERS = {
     "unit/counters/test_cache_first.py",
     "unit/database/test_references.py",
     "unit/database/test_set_aside.py",
+    "unit/database/test_task_turns.py",
     "unit/database/test_variants.py",
     "unit/derivations/test_holds.py",
     "unit/derivations/test_last_values.py",
