@@ -13,7 +13,7 @@ from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import holder_part
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Row
+from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.leases import ANY_LEASE, Lease, LeaseHolder, lease_in
 from oneread.transactions.native import NativeCommitter, TaskStep
@@ -124,6 +124,15 @@ class TaskRunner(OutboxRunner):
 
     def _handler(self, key: bytes) -> TaskHandler:
         return self._handlers[outbox.kind_of(outbox.source_of(key))]
+
+    def _scan(self, within: RowRange, size: int) -> Plan[tuple[Sequence[Found], bytes | None]]:
+        try:
+            return (yield from super()._scan(within, size))
+        except Corrupt as failure:
+            key = failure.facts.get("key")
+            if not isinstance(key, bytes):
+                raise
+            return (), key
 
     def _advance(self, task: FoundTask, batch: int, now: int) -> Plan[None]:  # noqa: ARG002 - a transaction has its own
         key, row = task.key, task.row

@@ -13,7 +13,7 @@ import enum
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from oneread.errors import Corrupt, StaleCopies
+from oneread.errors import StaleCopies
 from oneread.plans.effects import Now
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
@@ -133,7 +133,7 @@ class OutboxRunner:
         now: int | None = None
         size, held = 2, False
         while True:
-            rows, unreadable = yield from _tasks(within, size)
+            rows, unreadable = yield from self._scan(within, size)
             has_all, done = len(rows) < size, b""
             for key, row in rows:
                 if key <= done:
@@ -194,6 +194,12 @@ class OutboxRunner:
         """What comes before the tasks: DONE in place of a batch, HELD while something is under way."""
         yield from ()
         return TaskStepResult.IDLE
+
+    def _scan(self, within: RowRange, size: int) -> Plan[tuple[Sequence[Found], bytes | None]]:
+        """The first tasks of a range; or none, and the key of one whose row cannot be read and is to be set aside."""
+        rows = yield from Scan("system", within, size, families="dm")
+        check_ascending("system", within, rows)
+        return rows, None
 
     def _newest(self, key: bytes, row: Row) -> Plan[FoundTask | None]:
         """The task that stands for the source of a row of tasks; None for a row without a task."""
@@ -291,16 +297,3 @@ class OutboxRunner:
                 reason=f"{stuck[0].error}: {stuck[0].message}",
             )
         return True
-
-
-def _tasks(within: RowRange, size: int) -> Plan[tuple[Sequence[Found], bytes | None]]:
-    """The first tasks of a range; or none, and the key of one whose row is unreadable."""
-    try:
-        rows = yield from Scan("system", within, size, families="dm")
-        check_ascending("system", within, rows)
-    except Corrupt as failure:
-        key = failure.facts.get("key")
-        if not isinstance(key, bytes):
-            raise
-        return (), key
-    return rows, None

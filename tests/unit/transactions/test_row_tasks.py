@@ -5,6 +5,7 @@ import pytest
 from oneread import Copy, Index, Key, Model, Schema, by, within
 from oneread.database.open import opened
 from oneread.engines.one_row_memory import OneRowMemoryEngine
+from oneread.errors import Corrupt
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.keys import SELECTION_BYTES
@@ -258,6 +259,24 @@ def test_a_worker_finishes_what_a_writer_left(store):
     assert store.step(worker) is HELD
     clock[0] += 60
     assert [store.step(worker, 9), store.step(worker, 9)] == [DONE, IDLE]
+    assert store.names() == ["new"] * HOLDERS
+
+
+def test_an_answer_that_cannot_be_read_is_raised_and_no_task_is_taken(store):
+    """It is the answer's damage, not that of the row that it names: the next one may be whole."""
+    store.rename("new")
+    before, worker = store.tasks(), store.worker("one")
+
+    def broken(request):
+        if type(request) is Scan and request.range == TASKS:
+            raise Corrupt("the answer is broken", key=before[0][0])
+
+    store.before = broken
+    with pytest.raises(Corrupt, match="is broken"):
+        store.step(worker)
+    assert store.tasks() == before
+    store.before = lambda _request: None
+    store.run(worker.finish_waiting())
     assert store.names() == ["new"] * HOLDERS
 
 
