@@ -2,34 +2,11 @@
 
 import pytest
 
-from oneread import Copy, Index, Key, Model, Schema, by, connect, within
+from oneread import Index, Schema, by, connect, within
 from oneread.store.requests import CheckAndMutate, Mutate, Replace
+from tests.unit.transactions.two_selections import ByCity, ByName, Maker, Shop, Thing
 
 HOLDERS = 12
-
-
-class Maker(Model[int]):
-    number: Key[int]
-    name: str
-    city: str
-
-
-class ByName(Copy[Maker]):
-    name: str
-
-
-class ByCity(Copy[Maker]):
-    city: str
-
-
-class Thing(Model[int]):
-    number: Key[int]
-    maker: ByName
-
-
-class Shop(Model[int]):
-    number: Key[int]
-    maker: ByCity
 
 
 class ThingsByName(Index[Thing]):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from oneread import Copy, Key, Model, Schema
+from oneread import Schema
 from oneread.database.open import opened
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.plans.sync_driver import SyncDriver
@@ -17,33 +17,10 @@ from oneread.transactions.outbox import TASKS
 from oneread.transactions.row_system import RowSystem
 from oneread.transactions.row_tasks import PageSizes, RowTaskRunner
 from tests.simulation.row_mutations import edit
+from tests.unit.transactions.two_selections import ByCity, ByName, Maker, Shop, Thing
 
 HOLDERS = 3
 AFTER_ALL = 99
-
-
-class Maker(Model[int]):
-    number: Key[int]
-    name: str
-    city: str
-
-
-class ByName(Copy[Maker]):
-    name: str
-
-
-class ByCity(Copy[Maker]):
-    city: str
-
-
-class Thing(Model[int]):
-    number: Key[int]
-    maker: ByName
-
-
-class Shop(Model[int]):
-    number: Key[int]
-    maker: ByCity
 
 
 class Died(BaseException):
