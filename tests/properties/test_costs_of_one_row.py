@@ -6,7 +6,9 @@ import pytest
 from hypothesis import strategies as st
 
 from oneread import Aggregate, Copy, Feed, Index, Key, Model, Schema, by, count, within
-from oneread.costs import row_commits, row_entries, row_writes
+from oneread.costs.journal_commit import JournalCommit
+from oneread.costs.journal_feeds import JournalFeeds
+from oneread.costs.journal_prices import JournalPrices
 from tests.properties import row_bounds, schema_of_feeds
 from tests.properties.pages_and_views import PAGES
 from tests.properties.row_bounds import FEW
@@ -103,23 +105,23 @@ def test_no_write_of_what_is_watched_exceeds_its_bound(inline):
 
 
 @pytest.mark.usefixtures("watched")
-@pytest.mark.parametrize("part", ["parts", "_given"])
+@pytest.mark.parametrize("part", ["lines_of", "_given"])
 def test_a_bound_without_entries_is_exceeded(monkeypatch, part):
-    monkeypatch.setattr(row_entries.RowEntries, part, lambda *_given, **_named: {})
+    monkeypatch.setattr(JournalFeeds, part, lambda *_given, **_named: {})
     with pytest.raises(AssertionError):
         holds(100, UNTIL_FOUND, FEEDS, schema_of_feeds.GIVEN)
 
 
 @pytest.mark.parametrize("part", ["_add_totals", "_add_listed"])
 def test_a_bound_without_what_shows_groups_is_exceeded(monkeypatch, part):
-    monkeypatch.setattr(row_writes.OneRowWrites, part, lambda *_given: None)
+    monkeypatch.setattr(JournalPrices, part, lambda *_given: None)
     with pytest.raises(AssertionError):
         holds(100, UNTIL_FOUND, SITE)
 
 
 @pytest.mark.parametrize("part", ["_behind", "_before"])
 def test_a_bound_without_a_part_is_exceeded(monkeypatch, part):
-    monkeypatch.setattr(row_commits.RowCommit, part, lambda *_given, **_named: {})
+    monkeypatch.setattr(JournalCommit, part, lambda *_given, **_named: {})
     with pytest.raises(AssertionError):
         holds(0, UNTIL_FOUND)
 

@@ -5,17 +5,22 @@ See docs/explanation/costs.md.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from oneread.costs.sizes import Size
+from oneread.costs.sizes import NOTHING, Size, greatest
 from oneread.store.rows import Table
 
 StoreAction: TypeAlias = Literal["read", "scan", "write"]
 
 Span: TypeAlias = Literal["rows", "row"]
 """What a store changes at once: several rows, in a transaction, or one."""
+
+
+_ACTS: Final[dict[str, StoreAction]] = {each: each for each in get_args(StoreAction)}
+_TABLES: Final[dict[str, Table]] = {each: each for each in get_args(Table)}
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -114,25 +119,67 @@ def readable(size: int) -> str:
     return f"{size} B"
 
 
-class Rows(NamedTuple):
-    """Rows that an operation reads or writes: how, in which table, what they are, and the declaration that is why.
+class Line(NamedTuple):
+    """A line of a price list: rows of one kind that an operation asks for, and the requests that it takes for them.
 
-    `usual` is how many of them are to be expected; None for all.
+    `kind` says how they are asked for, in which table, and what they are, as a bound prints it: `read roots sources`.
+    `rounds` are those of the requests that wait for another one's answer; by default all do. `usual` is how many rows
+    are to be expected; None for all. `step` names what several changes of one commit ask for once, as `Term.shared`.
     """
 
-    act: StoreAction
-    table: Table
-    what: str
+    kind: str
     because: str
-    usual: int | None = None
-
-
-class Requests(NamedTuple):
-    """Requests of which not each is a round; `shared` is that of their term."""
-
     number: int
-    rounds: int
-    shared: str = ""
+    size: Size = NOTHING
+    requests: int = 1
+    rounds: int | None = None
+    usual: int | None = None
+    step: str = ""
+
+    @property
+    def waits(self) -> int:
+        """Its rounds."""
+        return self.requests if self.rounds is None else self.rounds
+
+    def scaled(self, times: int) -> Line:
+        """The line of what is done so many times, one after the other."""
+        return self._replace(number=self.number * times, requests=self.requests * times, rounds=self.waits * times)
+
+    def term(self) -> Term:
+        """The term of its rows and requests."""
+        act, table, what = self.kind.split(" ", 2)
+        size, usual = self.size, self.number if self.usual is None else min(self.usual, self.number)
+        most, typical = size.times(self.number).most, size.times(usual).typical
+        place = _ACTS[act], _TABLES[table], what
+        return Term(*place, self.because, self.requests, self.number, most, typical, self.waits, self.step)
+
+
+Lines: TypeAlias = dict[str, Line]
+"""What one commit asks for, by names that are the same in every commit."""
+
+
+def at_once(*chains: Mapping[str, Line]) -> Lines:
+    """What is asked for at the same time, each line of a chain after the one before: as many rounds as the longest."""
+    longest = max(chains, key=lambda chain: sum(each.waits for each in chain.values()), default={})
+    found: Lines = {}
+    for chain in chains:
+        found |= chain if chain is longest else {name: each._replace(rounds=0) for name, each in chain.items()}
+    return found
+
+
+def greatest_lines(several: Iterable[Mapping[str, Line]]) -> Lines:
+    """What a commit of any of several kinds asks for at most."""
+    found: Lines = {}
+    for lines in several:
+        for name, line in lines.items():
+            known = found.get(name, line)
+            found[name] = line._replace(
+                number=max(known.number, line.number),
+                size=greatest((known.size, line.size)),
+                requests=max(known.requests, line.requests),
+                rounds=max(known.waits, line.waits),
+            )
+    return found
 
 
 class BoundBuilder:
@@ -143,26 +190,27 @@ class BoundBuilder:
         self._requests: set[str] = set()
         self._undeclared: set[str] = set()
 
-    def add(self, request: str, rows: Rows, count: int, size: Size, requests: int | Requests = 1) -> None:
-        """Adds `count` rows of one size to a request, named within the operation; nothing when there are none."""
-        if not count:
-            return
-        made = Requests(requests, requests) if isinstance(requests, int) else requests
-        number, rounds = (0, 0) if request in self._requests else (made.number, made.rounds)
-        self._requests.add(request)
-        all_rows = size.times(count)
-        self._undeclared |= all_rows.open
-        expected = size.times(count if rows.usual is None else min(rows.usual, count)).typical
-        act, table, what, because, _usual = rows
-        term = Term(act, table, what, because, number, count, all_rows.most, expected, rounds, made.shared)
-        self._terms.append(term)
+    def add(self, request: str, line: Line) -> None:
+        """Adds a line to a request, named within the operation; nothing when it has no rows."""
+        if line.number:
+            comes_with = request in self._requests
+            self._requests.add(request)
+            self._undeclared |= line.size.open
+            self._terms.append((line._replace(requests=0, rounds=0) if comes_with else line).term())
 
-    def add_requests(self, rows: Rows, requests: int, rounds: int | None = None) -> None:
+    def add_requests(self, line: Line) -> None:
         """Adds requests that find no rows beyond those of other terms."""
-        if requests:
-            act, table, what, because, _usual = rows
-            made = requests if rounds is None else rounds
-            self._terms.append(Term(act, table, what, because, requests, 0, 0, 0, made))
+        if line.requests:
+            self._terms.append(line._replace(number=0, step="").term())
+
+    def add_lines(self, lines: Mapping[str, Line], times: int = 1, label: str = "") -> None:
+        """Adds what so many commits ask for, one after the other; with a `label` these share nothing with others."""
+        for name, line in lines.items():
+            scaled = line.scaled(times)._replace(step="" if label else line.step)
+            if scaled.number:
+                self.add(f"{label}{name}", scaled)
+            else:
+                self.add_requests(scaled)
 
     def add_term(self, term: Term) -> None:
         """Adds a term of another bound."""

@@ -10,13 +10,14 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from oneread.costs import counter_costs, row_counter_costs
+from oneread.costs import counter_costs
 from oneread.costs.bounds import Bound, Span
 from oneread.costs.entity_costs import EntityCosts
+from oneread.costs.footprints import Verb, WriteCall, WriteFootprints
+from oneread.costs.journal_prices import JournalPrices
 from oneread.costs.numbers import seconds_text
 from oneread.costs.reads import Reads
-from oneread.costs.row_writes import OneRowWrites
-from oneread.costs.writes import Verb, WriteCall, Writes
+from oneread.costs.transaction_prices import TransactionPrices
 from oneread.counters.rows import MOST_SHARDS, WindowSize
 from oneread.counters.wanted import check_keep
 from oneread.derivations.catalog import Catalog
@@ -27,6 +28,8 @@ from oneread.evolution.schema import Schema
 from oneread.models.model import Model
 from oneread.models.registry import root_model
 from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
+
+_PRICES: Final[dict[Span, type[TransactionPrices | JournalPrices]]] = {"rows": TransactionPrices, "row": JournalPrices}
 
 WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert", "patch", "delete")
 
@@ -76,8 +79,9 @@ class Costs:
         costs = EntityCosts(catalog)
         self._catalog = catalog
         self.inline = inline
-        self._reads = Reads(costs, by_row=span == "row")
-        self._writes = Writes(costs, inline) if span == "rows" else OneRowWrites(costs, inline)
+        self._footprints = WriteFootprints(costs)
+        self._prices = _PRICES[span](self._footprints, inline)
+        self._reads = Reads(costs, self._prices)
 
     def get(self, cls: type[Model[Any] | View[Any]]) -> Bound:
         """`get`, `find` and `exists` of a model, an aggregate or a unique index."""
@@ -178,11 +182,11 @@ class Costs:
         if children is None:
             return self._write(call)
         self._check_model(cls)
-        if not self._writes.models_in_group(cls):
+        if not self._footprints.models_in_group(cls):
             raise UsageError("no model of the schema has this one as its root (child_of)", given=cls)
         if _check_whole("children", children, least=0) > self.inline:
             raise UsageError("so many children are not deleted in one commit", children=children, inline=self.inline)
-        return self._writes.delete_group(call, children, f"delete(children={children})")
+        return self._prices.delete_group(call, children, f"delete(children={children})")
 
     def transact(self, writes: Sequence[Bound], *, reads: int = 0) -> Bound:
         """The commit of one attempt of `transact`, which is what its results say they cost.
@@ -194,7 +198,7 @@ class Costs:
             writes: the bounds of what the body writes.
             reads: entities that the body reads besides.
         """
-        return self._writes.transact(writes, _check_whole("reads", reads, least=0))
+        return self._prices.transact(writes, _check_whole("reads", reads, least=0))
 
     def counter_add(
         self, name: str = "", *, keep: Mapping[WindowSize, int] | None = None, once: bool = False, at: bool = False
@@ -216,10 +220,7 @@ class Costs:
 
     def counter_windows(self, last: int, *, until: bool = False) -> Bound:
         """`windows` of a counter, so many of one size, `until` a moment or now."""
-        count = _check_whole("last", last)
-        if self.span == "row":
-            return row_counter_costs.windows_bound(count, until=until)
-        return counter_costs.windows_bound(count, until=until)
+        return self._prices.windows_of_counter(_check_whole("last", last), until=until)
 
     def cache_counter_add(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`add` to a cache-first counter: all of it after a loss of the cache, mostly nothing of the store.
@@ -239,7 +240,7 @@ class Costs:
             return None
         model = root_model(cls)
         root = self._catalog.kinds[model].child_of or model
-        return root if self._writes.models_in_group(root) else None
+        return root if self._footprints.models_in_group(root) else None
 
     def table(self) -> list[Bound]:
         """Every verb of every model and view, and of counters that entities show, by name; pages without `limit=`."""
@@ -247,8 +248,8 @@ class Costs:
         for model in self._catalog.models:
             found += [self.get(model), self.page(model)]
             calls = [WriteCall(verb, model) for verb in WRITTEN]
-            found += [self._write(each) for each in calls if self._writes.is_bounded(each)]
-            if self._writes.models_in_group(model):
+            found += [self._write(each) for each in calls if self._prices.is_bounded(each)]
+            if self._footprints.models_in_group(model):
                 found.append(self.delete(model, children=self.inline))
         for view in self._views:
             if self._catalog.views[view].can_find:
@@ -258,19 +259,17 @@ class Costs:
                 found.append(self.changes(view))
         for shown in self._catalog.counters:
             found += [self._add_to_counter({}, shown.name, once=once) for once in (False, True)]
-            found.append(self._writes.copy(shown))
+            found.append(self._prices.copy(shown))
         return sorted(found, key=lambda bound: (bound.target, bound.verb))
 
     def _write(self, call: WriteCall, name: str = "") -> Bound:
         self._check_model(call.cls)
         if call.holders is not None:
             _check_whole("carriers", call.holders, least=0)
-        return self._writes.bound(call, name or call.verb)
+        return self._prices.bound(call, name or call.verb)
 
     def _add_to_counter(self, keep: Mapping[WindowSize, int], shown: str, *, once: bool, at: bool = False) -> Bound:
-        if self.span == "row":
-            return row_counter_costs.add_bound(keep, once=once, at=at, shown=shown)
-        return counter_costs.add_bound(len(keep), once=once, at=at, shown=shown)
+        return self._prices.add_to_counter(keep, shown, once=once, at=at)
 
     def _check_model(self, cls: type) -> None:
         if cls not in self._catalog.models:

@@ -8,7 +8,7 @@ docs/explanation/costs.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.costs.sizes import FLAG, HEADER, NOTHING, OPEN, Size, Sizes, element, greatest, most_elements
 from oneread.derivations.access import FieldRoute
@@ -111,7 +111,10 @@ class ChangedFields(NamedTuple):
         return self.touches(route)
 
 
-def touched_rows(cost: ViewCost, change: ChangedFields | FollowedFields) -> int:
+AnyChange: TypeAlias = ChangedFields | FollowedFields
+
+
+def touched_rows(cost: ViewCost, change: AnyChange) -> int:
     """How many rows a change writes or deletes, at most."""
     if isinstance(change, FollowedFields) and change.is_deleted:
         return cost.rows
@@ -119,6 +122,13 @@ def touched_rows(cost: ViewCost, change: ChangedFields | FollowedFields) -> int:
         return 2 * cost.rows
     is_touched = any(map(change.touches_shown, cost.form.value)) or any(map(change.touches, cost.where))
     return cost.rows if is_touched or cost.expires else 0
+
+
+class ViewRows(NamedTuple):
+    """Rows of one view that one change writes or deletes, at most."""
+
+    cost: ViewCost
+    rows: int
 
 
 class EntityCost(NamedTuple):
@@ -142,6 +152,11 @@ class EntityCost(NamedTuple):
     def sources(self) -> int:
         """How many entities it refers to, at most."""
         return sum(self.references.values())
+
+    def touched(self, change: AnyChange) -> list[ViewRows]:
+        """The derived rows that a change writes or deletes, at most."""
+        rows = [ViewRows(each, touched_rows(each, change)) for each in self.views]
+        return [each for each in rows if each.rows]
 
 
 class EntityCosts:

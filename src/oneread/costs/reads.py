@@ -6,9 +6,10 @@ The arithmetic of a page is that of `database.pages`: a test compares the two. S
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from oneread.costs import log_costs
-from oneread.costs.bounds import Bound, BoundBuilder, Requests, Rows
+from oneread.costs.bounds import Bound, BoundBuilder, Line
 from oneread.costs.entity_costs import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
 from oneread.feeds.feed_view import FeedView
@@ -16,11 +17,22 @@ from oneread.store.limits import BUDGET
 from oneread.store.rows import Table
 
 
-class Reads:
-    """Bounds of reads of one schema, on stores that change several rows at once or, `by_row`, one."""
+class FeedPrices(Protocol):
+    """What reads of feeds cost on one sort of stores."""
 
-    def __init__(self, costs: EntityCosts, *, by_row: bool = False) -> None:
-        self._by_row = by_row
+    leaves_entries: bool
+    """Whether pages of feeds pass entries that show nothing."""
+
+    def add_large_groups(self, total: BoundBuilder, name: str, row: Size, members: int, merged: int) -> None:
+        """Reads which groups the pages of so many members merge, each so many."""
+        ...
+
+
+class Reads:
+    """Bounds of reads of one schema."""
+
+    def __init__(self, costs: EntityCosts, prices: FeedPrices) -> None:
+        self._prices = prices
         self._costs = costs
         self._catalog = costs.catalog
 
@@ -38,22 +50,22 @@ class Reads:
         name = cls.__name__
         if cls not in self._catalog.views:
             what = "entity" if verb == "get" else "entities"
-            total.add("entity", Rows("read", "roots", what, name), keys, self._entity(cls))
+            total.add("entity", Line(f"read roots {what}", name, keys, self._entity(cls)))
         for each in self._view_costs(cls):
             form = each.form
             if form.found is not None:
                 size, requests = (each.value, 1) if form.found == "read" else (each.row, keys)
                 what = form.one if verb == "get" else form.many
                 rows = keys * form.first * form.shards
-                total.add(form.name, Rows(form.found, form.table, what, form.name), rows, size, requests)
+                total.add(form.name, Line(f"{form.found} {form.table} {what}", form.name, rows, size, requests))
         return total.bound(verb, name)
 
     def page(self, cls: type, limit: int, *, any_of: int = 1, where: bool = False, budget: int = BUDGET) -> Bound:
         """A page of `limit` rows of an index, of entities or of groups, for `any_of` values of one field."""
         table, what, size = self._listed(cls)
         view = self._catalog.views.get(cls)
-        # By row, an entry whose item or membership was removed, or that was trimmed, is a row that shows nothing.
-        leaves = self._by_row and isinstance(view, FeedView)
+        # There an entry whose item or membership was removed, or that was trimmed, is a row that shows nothing.
+        leaves = self._prices.leaves_entries and isinstance(view, FeedView)
         if isinstance(view, FeedView) and view.large is not None:
             most = limit + (budget if where or view.has_expiries else 0)
             entries = limit + budget if leaves else most
@@ -65,14 +77,14 @@ class Reads:
         ranges = any_of * self._spread(cls)
         requests, rows = scans(limit, ranges, budget if skips else None)
         total = BoundBuilder()
-        asked = _at_first_together(requests, ranges)
-        total.add("rows", Rows("scan", table, what, cls.__name__), rows * shards, size, asked)
+        rounds = _at_first_together(requests, ranges)
+        total.add("rows", Line(f"scan {table} {what}", cls.__name__, rows * shards, size, requests, rounds))
         shown = limit + budget if where else limit
         for each in self._view_costs(cls):
             form = each.form
             if form.paged == "each":
-                found = Rows("scan", form.table, form.many, form.name)
-                total.add(form.name, found, shown * form.first, each.row, shown)
+                kind = f"scan {form.table} {form.many}"
+                total.add(form.name, Line(kind, form.name, shown * form.first, each.row, shown))
         return total.bound(f"page(limit={limit})", cls.__name__)
 
     def _merged_page(self, feed: FeedView, merged: int, limit: int, values: int, most: tuple[int, int]) -> Bound:
@@ -82,20 +94,25 @@ class Reads:
         """
         total, name = BoundBuilder(), feed.cls.__name__
         (items,), (members,) = self._view_costs(feed.items.cls), self._view_costs(feed.members.cls)
-        log_costs.add_large_groups(total, name, members.row, (values, merged), by_row=self._by_row)
+        self._prices.add_large_groups(total, name, members.row, values, merged)
         table, what, size = self._listed(feed.cls)
         ranges = ((what, size, values), (items.form.many, items.row, values * merged))
         for (rows, of, sources), passed in zip(ranges, most, strict=True):
             requests = sources * (1 + passed // (limit + 1))
-            listed, asked = Rows("scan", table, rows, name), _at_first_together(requests, sources)
-            total.add(rows, listed, requests * (limit + 1), of, asked)
+            rounds, scanned = _at_first_together(requests, sources), requests * (limit + 1)
+            total.add(rows, Line(f"scan {table} {rows}", name, scanned, of, requests, rounds))
         return total.bound(f"page(limit={limit})", name)
 
     def changes(self, cls: type, limit: int) -> Bound:
         """A batch of at most `limit` changes of a watched view."""
         view = self._catalog.views[cls]
         merged = view.large.merged if isinstance(view, FeedView) and view.large is not None else 0
-        return log_costs.changes_bound(cls.__name__, self._listed(cls)[2], limit, merged, by_row=self._by_row)
+        total, name, row = BoundBuilder(), cls.__name__, self._listed(cls)[2]
+        log_costs.add_look(total, name, limit)
+        if merged:
+            self._prices.add_large_groups(total, name, row, 1, merged)
+        total.add("rows", Line("read views changed rows", name, limit * (1 + merged), row))
+        return total.bound(f"changes(limit={limit})", name)
 
     def _listed(self, cls: type) -> tuple[Table, str, Size]:
         """The table that is scanned, what its rows are, and their size."""
@@ -118,9 +135,9 @@ class Reads:
         return greatest(each.data for each in self._costs.of_kind(self._catalog.kinds[cls]))
 
 
-def _at_first_together(requests: int, ranges: int) -> Requests:
-    """The first rows of all ranges are asked for at the same time, those behind them as they are needed."""
-    return Requests(requests, requests - ranges + 1)
+def _at_first_together(requests: int, ranges: int) -> int:
+    """Rounds: the first rows of all ranges are asked for at the same time, those behind them as they are needed."""
+    return requests - ranges + 1
 
 
 def scans(limit: int, values: int, budget: int | None) -> tuple[int, int]:

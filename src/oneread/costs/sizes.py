@@ -63,6 +63,13 @@ class Size(NamedTuple):
 
 NOTHING: Final = Size(0, 0)
 FLAG: Final = Size(1, 1)
+TASK: Final = Size(1100, 60)
+"""A task: its key, the source's key and a cursor."""
+
+
+def hold_size(key: Size) -> Size:
+    """A hold on an entity with such a key."""
+    return Size(2 * key.most + 203, 30)
 
 
 def greatest(sizes: Iterable[Size]) -> Size:

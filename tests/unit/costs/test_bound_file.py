@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from oneread import Index, Schema, by
-from oneread.costs import bound_file, declared, row_writes
+from oneread.costs import bound_file, declared, journal_prices
 from oneread.costs.bound_file import BoundFile, BoundRisen, check_bounds, compare, read, text_of, write
 from oneread.errors import Unsupported, UsageError
 from tests.unit.database.shop import SCHEMA, SHOP, Purchase
@@ -69,7 +69,7 @@ def test_what_stores_of_one_row_do_not_keep_has_no_bound_there(path, monkeypatch
     def refuse(_catalog):
         raise Unsupported("not kept there", declaration=Purchase)
 
-    monkeypatch.setattr(row_writes, "refuse_unsupported", refuse)
+    monkeypatch.setattr(journal_prices, "refuse_unsupported", refuse)
     assert "row" not in json.loads(text_of(SCHEMA))
     with pytest.raises(Unsupported):
         declared.of(SCHEMA, span="row")

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from oneread import Index, Key, Model, Schema, connect, counter, descending, rollup
-from oneread.costs import declared, row_counter_costs
+from oneread.costs import counter_costs, declared
 from oneread.costs.budgets import budget
 from oneread.counters.shard_copying import ShardCopier
 from oneread.testing.clock import Clock
@@ -89,7 +89,7 @@ def test_a_copy_reaches_its_bound(store, monkeypatch):
         copier = ShardCopier(operations.committer, operations.catalog.counters)
         found = store.cost(store.db.run, copier.copy_all())
         assert store.db.get(Page, 1).views == number + 1
-    monkeypatch.setattr(row_counter_costs, "MOST_SHARDS", 1)
+    monkeypatch.setattr(counter_costs, "MOST_SHARDS", 1)
     (bound,) = [each for each in declared.of(SCHEMA, span="row").table() if each.verb == "copy"]
     again = sum(each.requests for each in bound.terms if "first time" in each.what)
     assert found == (bound.requests - again, bound.rounds - again)

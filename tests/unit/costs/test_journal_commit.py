@@ -3,7 +3,8 @@
 import pytest
 
 from oneread import Schema, add, connect
-from oneread.costs import declared, row_commits, row_writes
+from oneread.costs import declared, journal_prices
+from oneread.costs.bounds import BoundBuilder
 from oneread.costs.budgets import budget
 from oneread.testing.clock import Clock
 from tests.properties.test_costs_of_groups import (
@@ -84,7 +85,7 @@ def test_bounds_in_a_group_are_reached(db, act):
 def test_a_bound_without_the_row_of_the_root_is_exceeded(db, monkeypatch, act):
     do, bound = EXACT[act]
     found = cost_of(do, db)
-    monkeypatch.setattr(row_writes.OneRowWrites, "_group_of", lambda *_given, **_named: None)
+    monkeypatch.setattr(journal_prices.JournalPrices, "_group_of", lambda *_given: None)
     assert found.requests > bound(declared.of(SCHEMA, span="row")).requests
 
 
@@ -111,7 +112,7 @@ def test_a_group_is_deleted_within_its_bound(db, monkeypatch):
     assert found.requests <= bound.requests
     assert found.rows <= bound.rows
     assert found.rounds <= bound.rounds
-    monkeypatch.setattr(row_writes, "shared_commit", lambda _writes: row_commits.BoundBuilder())
+    monkeypatch.setattr(journal_prices, "shared_commit", lambda _writes: BoundBuilder())
     assert found.requests > COSTS.delete(User, carriers=0, children=3).requests
 
 

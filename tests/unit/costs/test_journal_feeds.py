@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from oneread import Aggregate, Feed, Key, Model, Schema, by, connect, count, greatest, newest, on, shown
-from oneread.costs import declared, row_entries
+from oneread.costs import declared
 from oneread.costs.budgets import budget
+from oneread.costs.journal_feeds import JournalFeeds
 from oneread.testing.clock import START, Clock
 
 
@@ -87,7 +88,7 @@ def test_a_post_to_full_feeds_reaches_its_bound(monkeypatch):
     bound = found.costs.create(Post)
     assert (found.cost.requests, found.cost.rounds) == (bound.requests, bound.rounds)
     assert found.cost.rows <= bound.rows
-    monkeypatch.setattr(row_entries, "_trimmed", lambda *_given: {})
+    monkeypatch.setattr(JournalFeeds, "_trimmed", lambda *_given: {})
     assert found.cost.requests > found.costs.create(Post).requests
 
 
@@ -103,7 +104,7 @@ def test_the_last_member_of_a_large_group_who_leaves_reaches_the_bound(monkeypat
     bound = found.costs.delete(Membership)
     assert (found.cost.requests, found.cost.rounds) == (bound.requests, bound.rounds)
     assert found.cost.rows <= bound.rows
-    monkeypatch.setattr(row_entries.RowEntries, part, lambda *_given: {})
+    monkeypatch.setattr(JournalFeeds, part, lambda *_given: {})
     assert found.cost.requests > found.costs.delete(Membership).requests
 
 
@@ -115,7 +116,7 @@ def test_a_post_to_a_feed_of_groups_reaches_its_bound(monkeypatch):
     bound = found.costs.create(Post)
     assert (found.cost.requests, found.cost.rounds) == (bound.requests, bound.rounds)
     assert found.cost.rows <= bound.rows
-    monkeypatch.setattr(row_entries.RowEntries, "_given", lambda *_given: {})
+    monkeypatch.setattr(JournalFeeds, "_given", lambda *_given: {})
     assert found.cost.requests > found.costs.create(Post).requests
 
 

@@ -36,7 +36,7 @@ from oneread import (
 from oneread import each as every
 from oneread.costs import declared
 from oneread.costs.budgets import budget
-from oneread.costs.writes import Writes
+from oneread.costs.footprints import WriteFootprints
 from oneread.errors import Unsupported
 from oneread.testing.clock import START, Clock
 from tests.simulation.feed_models import Membership, Post
@@ -67,7 +67,7 @@ def test_who_takes_a_value_of_what_has_expired_stays_within_the_bound(span, monk
         found = db.cost(db.save(Session(token="b", who=Who.of(1), nick="x")))
         assert db.get(Nick, "x").source.key == ("b",)
     assert found.requests <= declared.of(schema, span=span).save(Session).requests
-    monkeypatch.setattr(Writes, "_freed", lambda *_given: 0)
+    monkeypatch.setattr(WriteFootprints, "freed", lambda *_given: 0)
     assert found.requests > declared.of(schema, span=span).save(Session).requests
 
 
