@@ -68,7 +68,7 @@ class ReferredRows(NamedTuple):
 class JournalCommit(NamedTuple):
     """One change of one root row, or of a child in the row of its root.
 
-    `sources` is what it refers to, `following` what it adds to feeds and logs. The sums of the views in `likely` are
+    `sources` is what it refers to, `following` what it adds to feeds and logs. The sums of the views in `early` are
     read with the sources. A child that `is_numbered` gets its number from the root: its own row is not read.
     """
 
@@ -76,7 +76,7 @@ class JournalCommit(NamedTuple):
     sources: Sequence[ReferredRows]
     following: Lines
     group: RootOfGroup | None
-    likely: frozenset[str] = frozenset()
+    early: frozenset[str] = frozenset()
     is_numbered: bool = False
 
     def lines(self) -> Lines:
@@ -149,7 +149,7 @@ class JournalCommit(NamedTuple):
         lines = at_once(self._row(), {"marker": marker} if is_early else {}, pointers if knows_pointers else {})
         lines |= {} if knows_pointers else pointers
         reads_early = not self.is_numbered if self.group else bool(self.sources)
-        early = [each for each in self._sums if reads_early and each.cost.form.name in self.likely]
+        early = [each for each in self._sums if reads_early and each.cost.form.name in self.early]
         likely = _together("likely sums", "read counts", [each._replace(rows=1) for each in early], _sum)
         lines |= at_once(self._roots_of_sources() if self.group is None else self._child(), likely)
         lines |= {} if self.group is None else self._roots_of_sources()

@@ -164,10 +164,9 @@ class JournalPrices:
 
     def _commit(self, footprint: CommitFootprint) -> JournalCommit:
         cls = footprint.cost.cls
-        likely = self._likely(cls) if footprint.verb in WHOLE else frozenset[str]()
-        return JournalCommit(
-            footprint, self._referred(footprint), self._feeds.lines(footprint), self._group_of(cls), likely
-        )
+        early = self._early(cls) if footprint.verb in WHOLE else frozenset[str]()
+        following, group = self._feeds.lines(footprint), self._group_of(cls)
+        return JournalCommit(footprint, self._referred(footprint), following, group, early)
 
     def _group_of(self, cls: type) -> RootOfGroup | None:
         """The root of a child."""
@@ -199,28 +198,16 @@ class JournalPrices:
         sources = max(each.sources for each in self._costs.of_kind(kind))
         return full_row(self._footprints.root(kind.cls), sources + self._footprints.totals_of(kind))
 
-    def _likely(self, cls: type) -> frozenset[str]:
-        """Aggregates whose groups are known before sources are read: they take nothing from behind a reference.
-
-        What a reference itself says is taken for that, too, but in a key: `inputs_of` says the same.
-        None is where a view takes a total: the entity is not emitted before its totals are known.
-        """
-        cost = self._costs.of[cls]
-        routes = [
-            (each.form.name.partition(".")[0], route[:1], is_place and len(route) == 1)
-            for each in cost.views
-            for is_place, several in ((True, each.form.place), (False, (*each.form.value, *each.where)))
-            for route in several
+    def _early(self, cls: type) -> frozenset[str]:
+        """Aggregates whose sums are read before those of others."""
+        entity_type = self._catalog.entity_types[cls]
+        early = [
+            cost
+            for view in entity_type.derivations
+            if entity_type.is_early(view)
+            for cost in self._costs.views[view.cls]
         ]
-        behind, totals = cost.references.keys(), {each.field for each in self._catalog.entity_types[cls].rollups}
-        unknown = {
-            name
-            for name, first, is_own in routes
-            if (behind & {*first} and not is_own) or cost.updated_fields & {*first}
-        }
-        if any(totals & {*first} for name, first, _is_own in routes if name not in unknown):
-            return frozenset()
-        return frozenset({each.form.name for each in cost.views if each.form.sort == "group"} - unknown)
+        return frozenset(cost.form.name for cost in early if cost.form.sort == "group")
 
     def _add_expired(self, total: BoundBuilder, cls: type, freed: int, within: tuple[type, ...]) -> None:
         """An entity that has expired gives up each unique value that another one wants: at most, it is deleted."""

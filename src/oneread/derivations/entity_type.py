@@ -247,6 +247,10 @@ class EntityType:
                 return known
         return self.refs(entity)
 
+    def is_early(self, view: CompiledView) -> bool:
+        """Whether a view needs only what an entity is given: its sums are known before sources and totals are read."""
+        return self._of_filled.isdisjoint(view.tokens)
+
     def likely_sums(self, key: bytes, entity: Model[Any], refs: Refs) -> list[bytes]:
         """The keys in `counts` of sums that an entity adds to, of views that need only what it was given."""
         emit = self.emitters.skipping(self._of_filled)

@@ -277,3 +277,48 @@ def test_a_group_that_counts_references_is_read_behind_their_sources():
         with budget() as spent:
             db.save(Card(number=1, back=Card.at(2)))
         assert spent.cost.rounds <= db.explain.costs.save(Card).rounds
+
+
+class Crate(Model[int]):
+    number: Key[int]
+    shelf: Ref[Shelf]
+    size: int = 0
+    changed_at: datetime = UPDATED
+    parts: int = rollup(lambda: PartsOfCrate.parts)
+
+
+class Part(Model[int]):
+    number: Key[int]
+    crate: Ref[Crate]
+
+
+class PartsOfCrate(Aggregate[Part]):
+    crate: Ref[Crate] = by(Part.crate)
+    parts: int = count()
+
+
+class Sizes(Aggregate[Crate]):
+    size: int = by(Crate.size)
+    crates: int = count()
+
+
+class Contents(Aggregate[Crate]):
+    parts: int = by(Crate.parts)
+    crates: int = count()
+
+
+class Changes(Aggregate[Crate]):
+    changed_at: datetime = by(Crate.changed_at)
+    crates: int = count()
+
+
+@pytest.mark.parametrize("views", [[Sizes], [Sizes, Contents], [Contents], [Changes], [Sizes, Changes]])
+def test_sums_that_are_known_early_are_read_with_the_sources(views):
+    """Those of a view that takes a total, or what is behind a reference, are known once these are read."""
+    schema = Schema(Shelf, Box, Boxes, Crate, Part, PartsOfCrate, *views)
+    with connect("memory://?span=row", schema, workers=0, clock=(clock := Clock())) as db:
+        db.create(Shelf(shelf=1))
+        clock.tick(1)
+        found = db.cost(db.create(Crate(number=1, shelf=Shelf.at(1))))
+        bound = db.explain.costs.create(Crate)
+    assert (found.requests, found.rounds, found.rows) == (bound.requests, bound.rounds, bound.rows)
