@@ -46,13 +46,17 @@ class Agreeing(Audit):
 
 
 def judged(seed):
-    simulation = world(seed)
-    audit = simulation.audit = Agreeing(simulation)
+    audits = []
+
+    def agreeing(simulation):
+        audits.append(Agreeing(simulation))
+        return audits[0]
+
     try:
-        simulation.run()
+        world(seed, agreeing).run()
     except Violation:
-        return audit, False
-    return audit, True
+        return audits[0], False
+    return audits[0], True
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))

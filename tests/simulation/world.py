@@ -219,9 +219,11 @@ KEPT = [(2, lambda c: DeleteStep(City, (c.randint(1, 3),))), (2, lambda c: Delet
 """Deletes of sources whose values are kept: left out of half of the seeds, so that the oracle knows every value."""
 
 
-def world(seed, **options):
-    """The simulation of one seed: writers, two workers, a reader."""
+def world(seed, audit=None, **options):
+    """The simulation of one seed: writers, two workers, a reader. `audit` makes another audit for it."""
     simulation = Simulation(seed, WORLD, **options)
+    if audit:
+        simulation.audit = audit(simulation)
     simulation.prepare(*beginning(), *PENDING[: seed % 3])
     chance = Random(f"world {seed}")
     weights, made = zip(*(WRITES + KEPT if seed % 2 else WRITES), strict=True)
