@@ -31,7 +31,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate
 from oneread.transactions.root import BODY
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 
 HOLDERS: Final = 100
 """Purchases of the product, and of the customer, that gets another name; members of the group that gets a post."""

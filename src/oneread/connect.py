@@ -312,7 +312,7 @@ def _system(engine: Engine) -> SystemCommitter:
         from oneread.transactions.system_rows import NATIVE_SYSTEM
 
         return NATIVE_SYSTEM
-    from oneread.transactions.row_system import RowSystem
+    from oneread.transactions.system_commits import RowSystem
 
     return RowSystem()
 
@@ -379,7 +379,7 @@ def _grace(given: Options) -> int | None:
     None where the URL has none. On a server only its operator knows how late a write may come: see
     docs/decisions/0107-purging-needs-a-word.md.
     """
-    from oneread.transactions.row_time import LEAST_GRACE
+    from oneread.transactions.grace import LEAST_GRACE
 
     grace = given.pop("grace_s", None)
     if grace is None:

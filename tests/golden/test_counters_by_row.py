@@ -12,7 +12,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
 from oneread.transactions.derived_writes import CounterRows
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 
 
 class Nothing(Model[int]):

@@ -9,7 +9,7 @@ from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.testing.steps import DeleteStep
 from oneread.transactions import outbox
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 from tests.simulation.feed_models import Membership, Post
 from tests.simulation.row_large_groups import Busy, joined
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from oneread.database import row_parts
+from oneread.database import journal_parts
 from oneread.database.operations import Operations
 from oneread.testing.audit import Offence
 from oneread.testing.proof import Disagreement
@@ -50,7 +50,7 @@ def test_every_verb_reads_what_the_oracle_says(deletes):
 
 
 def pages_show_documents(patch):
-    patch.setattr(row_parts, "_lay", lambda _cells, found: found)
+    patch.setattr(journal_parts, "_lay", lambda _cells, found: found)
 
 
 def get_shows_documents(patch):

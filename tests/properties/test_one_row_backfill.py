@@ -16,7 +16,7 @@ from oneread.store.rows import VALUE
 from oneread.testing import strategies
 from oneread.testing.audit import Audit, Offence
 from oneread.transactions.journal import Journal
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 from tests.properties import schema_of_feeds as of_feeds
 from tests.properties.one_row import of_one_row

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneread import Schema, connect
-from oneread.feeds import row_entries, row_following
+from oneread.feeds import cell_following, entry_cells
 from oneread.testing.audit import Offence
 from oneread.testing.clock import Clock
 from oneread.testing.comparison import Disagreement
@@ -43,13 +43,13 @@ def test_the_oracle_agrees_after_any_history(deletes):
 
 
 def test_a_reader_that_shows_what_is_of_no_group_of_the_member_is_found(monkeypatch):
-    monkeypatch.setattr(row_entries, "_digest", lambda _value: b"0" * 12)
+    monkeypatch.setattr(entry_cells, "_digest", lambda _value: b"0" * 12)
     with pytest.raises((Disagreement, Offence)):
         holds(URL, UNTIL_FOUND)
 
 
 def test_a_removed_item_that_stays_is_found(monkeypatch):
-    monkeypatch.setattr(row_following, "_of_item", lambda *_given: [])
+    monkeypatch.setattr(cell_following, "_of_item", lambda *_given: [])
     with pytest.raises((Disagreement, Offence)):
         holds(URL, UNTIL_FOUND)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from oneread import Feed, Schema, by, connect, each, newest, on, shown
 from oneread.errors import Expired, NotFound
-from oneread.feeds.row_following import RowFeeds
+from oneread.feeds.cell_following import RowFeeds
 from oneread.testing.clock import START, Clock
 from tests.simulation.feed_models import Membership, Post
 from tests.simulation.row_large_groups_mutations import entries_of_merged_groups_are_shown

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from oneread import Feed, Schema, by, connect, each, newest, on, shown
 from oneread.errors import NotFound
-from oneread.feeds import row_entries
+from oneread.feeds import entry_cells
 from oneread.testing.clock import START, Clock
-from oneread.transactions import copy_follower, row_feeds
+from oneread.transactions import copy_follower, feed_tasks
 from tests.simulation.breaking import edit
 from tests.simulation.feed_models import Membership, Post
 from tests.simulation.row_trimming import the_item_alone_is_marked
@@ -121,14 +121,14 @@ def test_a_mark_of_the_item_alone_is_found(monkeypatch):
 
 
 def test_a_mark_that_stays_whatever_changes_is_found(monkeypatch):
-    monkeypatch.setattr(row_entries, "_is_covered", lambda row, column: row_entries.mark_column(column) in row)
+    monkeypatch.setattr(entry_cells, "_is_covered", lambda row, column: entry_cells.mark_column(column) in row)
     with pytest.raises(AssertionError):
         compare(DIRECTED)
 
 
 def test_rows_that_give_before_others_are_removed_are_found(monkeypatch):
     """A post that moves in time pushes another one out, before its former entry is gone."""
-    edit(monkeypatch, row_feeds, "follow_feeds", ("if row in done.intents.removed", "if False"))
-    monkeypatch.setattr(copy_follower, "follow_feeds", row_feeds.follow_feeds)
+    edit(monkeypatch, feed_tasks, "follow_feeds", ("if row in done.intents.removed", "if False"))
+    monkeypatch.setattr(copy_follower, "follow_feeds", feed_tasks.follow_feeds)
     with pytest.raises(AssertionError):
         compare(DIRECTED)

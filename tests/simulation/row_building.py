@@ -14,9 +14,9 @@ import msgspec
 from oneread import Feed, Index, Key, Model, by, each, newest, on, shown
 from oneread.evolution.backfill import Backfill
 from oneread.evolution.task_building import TaskBuilding
+from oneread.feeds.cell_following import RowFeeds
 from oneread.feeds.entries import Entries
-from oneread.feeds.row_entries import entry_row
-from oneread.feeds.row_following import RowFeeds
+from oneread.feeds.entry_cells import entry_row
 from oneread.store.requests import Scan
 from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveStep

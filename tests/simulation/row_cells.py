@@ -17,12 +17,12 @@ from oneread.plans.trace import Trace
 from oneread.testing.schedules import ByChance
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import CIPHER, DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep
+from oneread.transactions.back_references import TakenValues
 from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.intents import USED_BY_CELLS
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.root import BODY, parse_root
-from oneread.transactions.row_pointers import TakenValues
-from oneread.transactions.row_tasks import RowTaskRunner
+from oneread.transactions.versioned_tasks import RowTaskRunner
 from tests.simulation.breaking import edit
 from tests.simulation.row_world import CALM, RecoverStep, is_calm, pair, turns, work_of
 from tests.simulation.schema import Compiled

@@ -2,7 +2,7 @@
 
 from oneread.transactions.intents import SeenRow
 from oneread.transactions.pipeline import Pipeline
-from oneread.transactions.row_shown_groups import RowsAndGroups
+from oneread.transactions.shown_groups import RowsAndGroups
 from oneread.transactions.total_follower import TotalFollower
 from tests.simulation.breaking import edit
 

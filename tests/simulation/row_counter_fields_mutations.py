@@ -6,7 +6,7 @@ from oneread.counters.shard_copying import ShardCopier
 from oneread.counters.shard_counters import ShardCounters
 from oneread.store.rows import RowMutation
 from oneread.transactions.pipeline import Pipeline
-from oneread.transactions.row_shown_groups import RowsAndGroups, read_groups
+from oneread.transactions.shown_groups import RowsAndGroups, read_groups
 from oneread.transactions.total_follower import TotalFollower
 from tests.simulation.breaking import edit
 from tests.simulation.row_counter_mutations import a_new_row_relies_on_old_settings

@@ -9,16 +9,16 @@ from datetime import timedelta
 from random import Random
 
 from oneread.errors import Unavailable
-from oneread.feeds import row_ending, row_following
+from oneread.feeds import cell_following, entry_ending
 from oneread.feeds.entries import Entries
+from oneread.feeds.entry_cells import ITEM, MEMBERSHIP, NONE_HIDDEN, entry_row
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.row_entries import ITEM, MEMBERSHIP, NONE_HIDDEN, entry_row
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, Cell, RowMutation, RowRange
 from oneread.testing.logical_rows import hidden_of
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
-from oneread.transactions.row_time import CLOCK_ERROR, LEAST_GRACE, OPERATION
+from oneread.transactions.grace import CLOCK_ERROR, LEAST_GRACE, OPERATION
 from tests.simulation.breaking import edit
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.row_feeds import Home
@@ -112,11 +112,11 @@ def world(seed, **options):
 
 
 def entries_are_ended_that_were_put_just_now(patch):
-    edit(patch, row_ending, "_may_end", ("row[TOUCHED].stamp < until", "True"))
+    edit(patch, entry_ending, "_may_end", ("row[TOUCHED].stamp < until", "True"))
 
 
 def entries_are_ended_without_comparing(patch):
-    patch.setattr(row_ending, "_ending", lambda key, row: _blind(RowMutation(key, row_ending._removals(row))))
+    patch.setattr(entry_ending, "_ending", lambda key, row: _blind(RowMutation(key, entry_ending._removals(row))))
 
 
 def _blind(mutation):
@@ -130,31 +130,31 @@ def _blind(mutation):
 
 def cells_that_end_are_deleted(patch):
     def ending(key, row):
-        stamps = {column: cell.stamp for column, cell in row_ending._removals(row).items()}
+        stamps = {column: cell.stamp for column, cell in entry_ending._removals(row).items()}
         return CheckAndMutate(
-            "views", row_ending.TOUCHED, row[row_ending.TOUCHED].value, RowMutation(key, deletes=stamps)
+            "views", entry_ending.TOUCHED, row[entry_ending.TOUCHED].value, RowMutation(key, deletes=stamps)
         )
 
-    patch.setattr(row_ending, "_ending", ending)
+    patch.setattr(entry_ending, "_ending", ending)
 
 
 def cells_that_end_are_stamped_by_the_clock(patch):
-    whole = row_ending._removals
+    whole = entry_ending._removals
 
     def removals(row):
-        return {column: Cell(REMOVED, row[row_ending.TOUCHED].stamp) for column in whole(row)}
+        return {column: Cell(REMOVED, row[entry_ending.TOUCHED].stamp) for column in whole(row)}
 
-    patch.setattr(row_ending, "_removals", removals)
+    patch.setattr(entry_ending, "_removals", removals)
 
 
 def a_put_does_not_say_when_it_was(patch):
-    edit(patch, row_ending, "put_entries", ('Cell(now.to_bytes(8, "big"), now)', 'Cell(bytes(7) + b"1", 1)'))
+    edit(patch, entry_ending, "put_entries", ('Cell(now.to_bytes(8, "big"), now)', 'Cell(bytes(7) + b"1", 1)'))
 
 
 def one_side_alone_ends(patch, column):
-    whole = row_ending._removals
+    whole = entry_ending._removals
     patch.setattr(
-        row_ending, "_removals", lambda row: {each: cell for each, cell in whole(row).items() if column in each}
+        entry_ending, "_removals", lambda row: {each: cell for each, cell in whole(row).items() if column in each}
     )
 
 
@@ -167,11 +167,11 @@ def memberships_of_a_removed_item_stay(patch):
 
 
 def entries_of_merged_groups_stay(patch):
-    edit(patch, row_ending, "end_entries", ("hidden.get(feed.member_in(key), NONE_HIDDEN)", "NONE_HIDDEN"))
+    edit(patch, entry_ending, "end_entries", ("hidden.get(feed.member_in(key), NONE_HIDDEN)", "NONE_HIDDEN"))
 
 
 def a_page_of_a_feed_never_gives_up(patch):
-    patch.setattr(row_following, "in_time", lambda plan, _clock, _seconds: plan)
+    patch.setattr(cell_following, "in_time", lambda plan, _clock, _seconds: plan)
 
 
 BY_SEED = {
@@ -210,7 +210,7 @@ def come_back_while_entries_end(seconds, skew):
 
 
 def is_blind_end(asked):
-    return is_of(Mutate, "views")(asked) and any(row_ending.TOUCHED not in row.puts for row in asked.rows)
+    return is_of(Mutate, "views")(asked) and any(entry_ending.TOUCHED not in row.puts for row in asked.rows)
 
 
 def an_item_comes_back_while_its_entry_ends():

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from random import Random
 
 from oneread import Feed, by, each, newest, on, shown
-from oneread.feeds import row_following
-from oneread.feeds.row_following import RowFeeds
+from oneread.feeds import cell_following
+from oneread.feeds.cell_following import RowFeeds
 from oneread.plans.effects import Now
 from oneread.store.requests import Read
 from oneread.store.rows import REMOVED
@@ -14,7 +14,7 @@ from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
 from oneread.transactions.intents import Intents
 from oneread.transactions.journal import Journal
-from oneread.transactions.row_tasks import RowTaskRunner
+from oneread.transactions.versioned_tasks import RowTaskRunner
 from tests.simulation.breaking import edit
 from tests.simulation.feed_models import BEGINNING, Membership, Post
 from tests.simulation.row_world import CALM, Harmless, RecoverStep, Switching, pair, work_of
@@ -153,9 +153,9 @@ def living(rows):
 
 def partners_that_are_removed_are_left_out(patch):
     for name in ("_of_item", "_of_membership"):
-        whole = getattr(row_following, name)
+        whole = getattr(cell_following, name)
         patch.setattr(
-            row_following, name, lambda feed, key, own, rows, whole=whole: whole(feed, key, own, living(rows))
+            cell_following, name, lambda feed, key, own, rows, whole=whole: whole(feed, key, own, living(rows))
         )
 
 
@@ -165,14 +165,14 @@ def a_group_that_was_left_has_no_task(patch):
 
 
 def an_entry_has_one_column_for_all_memberships(patch):
-    patch.setattr(row_following, "membership_column", lambda group, _member: b"d:m:" + group.ljust(24)[:24])
+    patch.setattr(cell_following, "membership_column", lambda group, _member: b"d:m:" + group.ljust(24)[:24])
 
 
 def an_item_has_one_column_for_all_groups(patch):
-    patch.setattr(row_following, "item_column", lambda _group: b"d:i:" + b"g" * 12)
-    whole = row_following.membership_column
+    patch.setattr(cell_following, "item_column", lambda _group: b"d:i:" + b"g" * 12)
+    whole = cell_following.membership_column
     patch.setattr(
-        row_following,
+        cell_following,
         "membership_column",
         lambda group, member: b"d:m:" + b"g" * 12 + whole(group, member)[-12:],
     )
@@ -188,19 +188,19 @@ def a_task_is_there_before_its_row(patch):
 
 
 def a_row_puts_its_own_cell_alone(patch):
-    whole = row_following._entry
+    whole = cell_following._entry
 
     def alone(*given):
         made = whole(*given)
         return type(made)(made.key, dict([next(iter(made.puts.items()))]))
 
-    patch.setattr(row_following, "_entry", alone)
+    patch.setattr(cell_following, "_entry", alone)
 
 
 def a_cell_has_the_stamp_of_its_partner(patch):
     edit(
         patch,
-        row_following,
+        cell_following,
         "_entry",
         ("Cell(member.membership, stamp)", "Cell(member.membership, max(stamp, item.cell.stamp))"),
     )
@@ -219,7 +219,7 @@ def a_task_ends_with_its_first_page(patch):
 
 
 def a_removed_row_removes_nothing(patch):
-    patch.setattr(row_following, "_of_membership", lambda *_given: [])
+    patch.setattr(cell_following, "_of_membership", lambda *_given: [])
 
 
 def a_worker_remembers_its_own_row(patch):
@@ -248,8 +248,8 @@ def what_is_too_old_by_a_worker_is_left_out(patch):
 
 
 def one_sided(patch, name):
-    whole = getattr(row_following, name)
-    patch.setattr(row_following, name, lambda feed, key, own, rows: whole(feed, key, own, living(rows)))
+    whole = getattr(cell_following, name)
+    patch.setattr(cell_following, name, lambda feed, key, own, rows: whole(feed, key, own, living(rows)))
 
 
 def a_removed_item_leaves_out_removed_memberships(patch):

@@ -31,7 +31,7 @@ from oneread.transactions.intents import JOURNAL, read_root, root_row
 from oneread.transactions.journal import Journal
 from oneread.transactions.journal_recovery import CLOCK_DRIFT, LEASE_SECONDS
 from oneread.transactions.root import parse_root
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 from oneread.transactions.system_rows import SCHEMA_ROW
 from oneread.transactions.tasks import TaskStepResult
 from tests.simulation.schema import Compiled

@@ -21,7 +21,7 @@ from oneread.testing.steps import SaveStep
 from oneread.transactions import outbox
 from oneread.transactions.journal import Journal
 from oneread.transactions.leases import LeaseHolder
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.total_follower import TotalFollower
 from tests.properties.test_one_row_backfill import Driver

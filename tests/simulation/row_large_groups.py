@@ -7,7 +7,7 @@ from oneread import Feed, by, each, newest, on, shown
 from oneread.database.lists import listed
 from oneread.database.pages import Query, page
 from oneread.errors import Unavailable
-from oneread.feeds.row_large_groups import GroupMode, rows_of_large_groups
+from oneread.feeds.large_group_cells import GroupMode, rows_of_large_groups
 from oneread.plans.effects import Together
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan

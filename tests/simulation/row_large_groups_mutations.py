@@ -1,9 +1,9 @@
 """Rules of large groups on a store that changes one row at a time, broken on purpose."""
 
 from oneread.database import pages
-from oneread.feeds import row_merging
-from oneread.feeds.row_crossing import LargeFeed
-from oneread.feeds.row_large_groups import GroupMode, RowsOfLargeGroups
+from oneread.feeds import place_merging
+from oneread.feeds.cell_crossing import LargeFeed
+from oneread.feeds.large_group_cells import GroupMode, RowsOfLargeGroups
 from oneread.plans.effects import Now
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import VALUE, RowMutation
@@ -22,7 +22,7 @@ def an_entry_comes_before_its_item(patch):
 
 
 def entries_of_merged_groups_are_shown(patch):
-    patch.setattr(row_merging, "group_digest", lambda _group: b"")
+    patch.setattr(place_merging, "group_digest", lambda _group: b"")
 
 
 def a_place_is_given_up_without_notice(patch):

@@ -4,14 +4,14 @@ from oneread.plans.effects import Now
 from oneread.store.keys import pointer_part
 from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.transactions import drafts, journal, outbox, page_drafts, pipeline
+from oneread.transactions.back_references import TakenValues
 from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.holds import Holds
 from oneread.transactions.intents import Intents
 from oneread.transactions.journal import Journal
 from oneread.transactions.journal_recovery import Recovery
 from oneread.transactions.pipeline import Pipeline
-from oneread.transactions.row_pointers import TakenValues
-from oneread.transactions.row_tasks import RowTaskRunner
+from oneread.transactions.versioned_tasks import RowTaskRunner
 from tests.simulation.breaking import edit
 
 

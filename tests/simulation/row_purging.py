@@ -12,9 +12,9 @@ from oneread.store.rows import REMOVED, VALUE
 from oneread.testing.schedules import ByChance, Fate
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import Step
-from oneread.transactions import copy_follower, journal_recovery, row_commits
+from oneread.transactions import copy_follower, journal_commits, journal_recovery
+from oneread.transactions.grace import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
 from oneread.transactions.journal import Journal
-from oneread.transactions.row_time import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
 from tests.simulation.breaking import edit
 from tests.simulation.row_following import ACTS, many
 from tests.simulation.row_world import Harmless, RecoverStep, small_beginning, work_of
@@ -149,7 +149,7 @@ def the_grace_is_one_late_request(patch):
 
 
 def no_operation_gives_up(patch):
-    for module in (row_commits, copy_follower, journal_recovery):
+    for module in (journal_commits, copy_follower, journal_recovery):
         patch.setattr(module, "in_time", lambda plan, _clock, _seconds: plan)
 
 

@@ -2,11 +2,11 @@
 
 from oneread.store.requests import Mutate
 from oneread.store.rows import VALUE, Cell, RowMutation
-from oneread.transactions import outbox, pipeline, row_shown_groups, total_follower
+from oneread.transactions import outbox, pipeline, shown_groups, total_follower
 from oneread.transactions.journal import Journal
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.root import BODY, VERSION
-from oneread.transactions.row_shown_groups import RowsAndGroups
+from oneread.transactions.shown_groups import RowsAndGroups
 from oneread.transactions.total_follower import TotalFollower
 from tests.simulation.breaking import edit
 
@@ -93,7 +93,7 @@ def changes_of_a_group_are_counted_after_it_was_read(patch):
         "        (again,) = yield from Read('counts', [group_of_root(counted)], 'dm')\n"
         "        {0}[counted] = _writes_of(again or {{}})\n    "
     )
-    patch.setattr(total_follower, "_writes_of", row_shown_groups._writes_of, raising=False)
+    patch.setattr(total_follower, "_writes_of", shown_groups._writes_of, raising=False)
     edit(patch, TotalFollower, "_show", (DECIDED, count.format("shown") + DECIDED))
     edit(patch, TotalFollower, "_list", ("before, now", count.format("writes") + "before, now"))
 
@@ -207,7 +207,7 @@ BY_SWITCHES = {
 
 
 def one_row_of_a_group_is_shown(patch):
-    patch.setattr(row_shown_groups, "add_up", lambda shards: shards[0] if shards and VALUE in shards[0] else None)
+    patch.setattr(shown_groups, "add_up", lambda shards: shards[0] if shards and VALUE in shards[0] else None)
 
 
 def changes_of_the_first_row_count_alone(patch):

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from random import Random
 
 from oneread import Feed, by, each, newest, on, shown
-from oneread.feeds import row_following
-from oneread.feeds.row_following import RowFeeds
+from oneread.feeds import cell_following
+from oneread.feeds.cell_following import RowFeeds
 from oneread.testing.schedules import ByChance
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, PatchStep, SaveStep
@@ -97,7 +97,7 @@ def entries_are_counted_before_they_are_put(patch):
     trim = (
         "        if feed.view.at_most is not None:\n            yield from _trim(feed, [each.key for each in rows])\n"
     )
-    edit(patch, row_following, "_write", (put, trim + put))
+    edit(patch, cell_following, "_write", (put, trim + put))
     edit(patch, RowFeeds, "_give", ("keys += yield from _trim(feed, keys)", "pass"))
 
 
@@ -106,29 +106,29 @@ def a_task_does_not_trim(patch):
         yield from ()
         return []
 
-    patch.setattr(row_following, "_trim", none)
+    patch.setattr(cell_following, "_trim", none)
 
 
 def one_is_trimmed_for_each_that_is_put(patch):
-    whole = row_following._beyond
+    whole = cell_following._beyond
 
     def beyond(feed, member):
         found = yield from whole(feed, member)
         return found[:1]
 
-    patch.setattr(row_following, "_beyond", beyond)
+    patch.setattr(cell_following, "_beyond", beyond)
 
 
 def entries_are_trimmed_beyond_the_first_page(patch):
     """The rest of what is behind is left to whoever comes next."""
-    patch.setattr(row_following, "_SCANNED", 2)
-    edit(patch, row_following, "_beyond", ("if len(found) < _SCANNED:", "if True:"))
+    patch.setattr(cell_following, "_SCANNED", 2)
+    edit(patch, cell_following, "_beyond", ("if len(found) < _SCANNED:", "if True:"))
 
 
 def the_item_alone_is_marked(patch):
-    whole = row_following.marks_of_trimming
+    whole = cell_following.marks_of_trimming
 
     def marks(row, hidden):
         return {column: cell for column, cell in whole(row, hidden).items() if column.startswith(b"d:t:i:")}
 
-    patch.setattr(row_following, "marks_of_trimming", marks)
+    patch.setattr(cell_following, "marks_of_trimming", marks)

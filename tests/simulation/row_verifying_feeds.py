@@ -6,9 +6,9 @@ Members join, leave and walk, posts are published, edited, moved, trimmed and de
 from random import Random
 
 from oneread.feeds.entries import Entries
+from oneread.feeds.entry_cells import ITEM, MEMBERSHIP, TRIMMED, entry_row, was_trimmed
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.row_entries import ITEM, MEMBERSHIP, TRIMMED, entry_row, was_trimmed
-from oneread.feeds.row_large_groups import rows_of_large_groups
+from oneread.feeds.large_group_cells import rows_of_large_groups
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
 from oneread.store.rows import REMOVED, Cell, RowRange

@@ -20,7 +20,7 @@ from oneread.transactions import outbox
 from oneread.transactions.intents import read_root
 from oneread.transactions.outbox import group_root
 from oneread.transactions.root import BODY, EMITTED
-from oneread.transactions.row_shown_groups import encode_listed
+from oneread.transactions.shown_groups import encode_listed
 from oneread.verify import row_group_rows, row_looks, row_numbers
 from oneread.verify.expected import StaleTotal
 from oneread.verify.row_mend_groups import GroupMender

@@ -6,14 +6,14 @@ from random import Random
 from oneread import Copy, Feed, Index, Key, Model, Schema, by, descending, each, newest, on, shown
 from oneread.database.lists import listed
 from oneread.database.pages import Query, page
-from oneread.feeds.row_following import RowFeeds
+from oneread.feeds.cell_following import RowFeeds
 from oneread.plans.trace import Trace
 from oneread.store.requests import Mutate
 from oneread.store.rows import Cell, RowMutation
 from oneread.testing.schedules import ByChance
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import CIPHER, DeleteStep, PatchStep, SaveStep
-from oneread.transactions import row_log
+from oneread.transactions import log_entries
 from oneread.transactions.change_log import COLUMN
 from oneread.transactions.intents import Intents
 from oneread.transactions.journal import Journal
@@ -175,12 +175,12 @@ def an_entry_replaces_one_of_its_number(patch):
         yield from Mutate("system", [RowMutation(key, {COLUMN: entry})])
         return True
 
-    patch.setattr(row_log, "_put_absent", put)
+    patch.setattr(log_entries, "_put_absent", put)
 
 
 def the_number_of_a_log_has_the_stamp_of_a_clock(patch):
-    whole = row_log.number_cell
-    patch.setattr(row_log, "number_cell", lambda number: Cell(whole(number).value, 1_700_000_000_000 - number))
+    whole = log_entries.number_cell
+    patch.setattr(log_entries, "number_cell", lambda number: Cell(whole(number).value, 1_700_000_000_000 - number))
 
 
 def entries_of_a_feed_are_not_logged(patch):

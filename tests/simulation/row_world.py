@@ -10,7 +10,7 @@ from oneread.testing.simulator import Simulation
 from oneread.testing.steps import DeleteStep, PatchStep, SaveAllStep, SaveStep, Step, TransactStep, UpsertStep
 from oneread.transactions.journal import left_tasks
 from oneread.transactions.leases import LeaseHolder
-from oneread.transactions.row_tasks import PageSizes, RowTaskRunner
+from oneread.transactions.versioned_tasks import PageSizes, RowTaskRunner
 from tests.simulation.schema import WORLD, Buyer, City, Customer, Home, Land, Product, Purchase, Region, Sold
 from tests.simulation.world import ACTS, KEPT, PENDING, READS, STEPS, WRITERS, WRITES, beginning, bought
 

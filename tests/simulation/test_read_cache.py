@@ -27,7 +27,7 @@ from oneread.plans.trace import Trace
 from oneread.store.cache import CACHE_REQUESTS, CacheFetch, CacheFill, CacheReplace
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import RowRange
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 
 RIGHT = 80
 FEW = 20

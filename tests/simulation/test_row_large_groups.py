@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from oneread.feeds.row_crossing import LargeFeed
+from oneread.feeds.cell_crossing import LargeFeed
 from oneread.testing.processes import Violation
 from oneread.testing.schedules import Fate
 from tests.simulation import row_large_groups_mutations as broken

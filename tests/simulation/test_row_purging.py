@@ -6,7 +6,7 @@
 import pytest
 
 from oneread.testing.processes import Violation
-from oneread.transactions.row_time import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
+from oneread.transactions.grace import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
 from tests.simulation.row_purging import (
     EQUAL,
     a_row_comes_again_while_it_is_purged,

@@ -15,7 +15,7 @@ from oneread.derivations.emitted_record import RecordedPointers
 from oneread.errors import Unavailable
 from oneread.store.limits import GRACE
 from oneread.store.requests import Mutate, Scan
-from tests.unit.transactions.test_row_commits import ALL, Store, bought, failing, is_commit
+from tests.unit.transactions.test_journal_commits import ALL, Store, bought, failing, is_commit
 
 DAY = 86_400_000
 PHASES = 5

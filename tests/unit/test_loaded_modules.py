@@ -73,12 +73,12 @@ def test_a_store_loads_its_own_engine(url, absent, tmp_path):
 
 def test_a_store_that_spans_rows_loads_nothing_of_the_other_committer(tmp_path):
     found = loaded(OPENED % "memory://", tmp_path)
-    assert {each for each in found if each.startswith("oneread.") and ".row_" in each} == {"oneread.feeds.row_entries"}
+    assert {each for each in found if each.startswith("oneread.") and ".row_" in each} == {"oneread.feeds.entry_cells"}
     assert found.isdisjoint({"oneread.database.purge", "oneread.transfer.single_bulk"})
     assert not [each for each in found if each.startswith("oneread.counters.shard_")]
     assert found.isdisjoint({"oneread.evolution.leased_fence", "oneread.evolution.task_building"})
     assert found.isdisjoint(f"oneread.transactions.{name}" for name in ("completion", "drafts", "journal", "pipeline"))
-    assert "oneread.transactions.row_commits" in loaded(OPENED % "memory://?span=row", tmp_path)
+    assert "oneread.transactions.journal_commits" in loaded(OPENED % "memory://?span=row", tmp_path)
 
 
 def test_each_public_name_is_loaded_from_where_type_checkers_find_it():

@@ -1,6 +1,6 @@
 """Prices of feeds and change logs where a store changes one row at a time: what a commit adds behind its commit point.
 
-The arithmetic is that of `feeds.row_following`, `feeds.row_crossing` and `transactions.row_log`. See
+The arithmetic is that of `feeds.cell_following`, `feeds.cell_crossing` and `transactions.log_entries`. See
 docs/explanation/costs.md.
 """
 

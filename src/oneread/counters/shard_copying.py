@@ -26,10 +26,10 @@ from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.derived_writes import CounterRows
 from oneread.transactions.intents import encode_version
+from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.refusals import ENDING, PartRefused
 from oneread.transactions.root_rows import GroupNumbers
-from oneread.transactions.row_commits import RowCommitter
 
 _STATE_BYTES: Final = 7
 """Of the digest of all rows' numbers. Their sum would not do: the rows of a scan are not of one moment."""

@@ -9,10 +9,10 @@ from oneread.plans.plan import Plan
 from oneread.store.rows import Cell, Row
 from oneread.transactions.commit import Basis, Change
 from oneread.transactions.drafts import GroupDraft, LostRace
+from oneread.transactions.grace import OPERATION
 from oneread.transactions.intents import encode_version
+from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.root import VERSION
-from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.row_time import OPERATION
 
 T = TypeVar("T")
 

@@ -16,10 +16,10 @@ from oneread.derivations.changes import Delete
 from oneread.errors import InvalidQuery
 from oneread.evolution.fence import Fence
 from oneread.feeds.entries import Entries
+from oneread.feeds.entry_cells import entry as stored_entry
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.marks import MARKS, FeedMarks, FeedPosition, MarkChange, MarkedFeed, Marks, moving
 from oneread.feeds.merging import LargeGroupReader
-from oneread.feeds.row_entries import entry as stored_entry
 from oneread.models.expiry import is_living_row
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan

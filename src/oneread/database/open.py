@@ -33,7 +33,7 @@ from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.system_rows import NATIVE_SYSTEM, NativeSystem
 
 if TYPE_CHECKING:
-    from oneread.transactions.row_system import RowSystem
+    from oneread.transactions.system_commits import RowSystem
 
 _NEWER: Final = "this store has a newer schema; start the newer program, or go back with `oneread migrate rollback`"
 
@@ -89,7 +89,7 @@ def opened(
 def _kind_of(committer: SystemCommitter) -> StoreKind:
     if isinstance(committer, NativeSystem):
         return SpanningStore()
-    from oneread.database.row_parts import RowStore  # noqa: PLC0415 - only stores of one row need it
+    from oneread.database.journal_parts import RowStore  # noqa: PLC0415 - only stores of one row need it
 
     return RowStore(cast("RowSystem", committer).journal.clock)
 

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 from oneread.derivations.catalog import Catalog
 from oneread.errors import UsageError
 from oneread.feeds.entries import Entries
+from oneread.feeds.entry_ending import end_entries
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.row_ending import end_entries
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.keys import holder_part, pointed_part, pointer_part, view_part
@@ -23,9 +23,9 @@ from oneread.store.limits import GRACE
 from oneread.store.requests import Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, RowMutation, RowRange, Table
 from oneread.transactions import outbox
+from oneread.transactions.grace import LEAST_GRACE
 from oneread.transactions.holds import RecordedKeys
 from oneread.transactions.intents import SeenRow, read_root
-from oneread.transactions.row_time import LEAST_GRACE
 
 PAGE: Final = 200
 """Rows of one step."""

@@ -1,6 +1,6 @@
 """What the verbs are done with: the parts that differ by what a store changes at once.
 
-Here are those of stores whose transactions span rows. `row_parts` has the others, and is loaded when a store that
+Here are those of stores whose transactions span rows. `journal_parts` has the others, and is loaded when a store that
 changes one row at a time is opened.
 """
 
@@ -45,7 +45,7 @@ from oneread.transfer.bulk import Batches, BatchOptions, MakeChange, NativeBatch
 if TYPE_CHECKING:
     from oneread.costs.bounds import Span
     from oneread.database.recoverer import Recoverer
-    from oneread.feeds.row_following import RowFeeds
+    from oneread.feeds.cell_following import RowFeeds
 
 NewBatches: TypeAlias = Callable[[MakeChange, BatchOptions], Batches]
 """Begins to gather the changes of a bulk writer, which the first argument makes."""

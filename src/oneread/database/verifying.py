@@ -1,6 +1,6 @@
 """Verify, repair and drop as an open database does them.
 
-Here is what does so on a store whose transactions span rows; `row_verifying` has the other one.
+Here is what does so on a store whose transactions span rows; `verifying_by_looks` has the other one.
 """
 
 from __future__ import annotations

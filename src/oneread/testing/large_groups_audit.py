@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Final
 
 from oneread.feeds.entries import Entries
+from oneread.feeds.large_group_cells import Places, RowsOfLargeGroups, rows_of_large_groups
 from oneread.feeds.large_groups import Delivery, GroupState, LargeGroups, large_groups_of, row_values
-from oneread.feeds.row_large_groups import Places, RowsOfLargeGroups, rows_of_large_groups
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.rows import VALUE, Row
 from oneread.testing.logical_rows import places_of

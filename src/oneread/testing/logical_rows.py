@@ -14,9 +14,9 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.copy_cells import LaidCopies
 from oneread.derivations.emitted_record import RecordedPointers
 from oneread.feeds.entries import Entries, Kept, kept_row
+from oneread.feeds.entry_cells import NONE_HIDDEN, entry_row, group_digest, was_trimmed
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.row_entries import NONE_HIDDEN, entry_row, group_digest, was_trimmed
-from oneread.feeds.row_large_groups import Places, RowsOfLargeGroups, rows_of_large_groups
+from oneread.feeds.large_group_cells import Places, RowsOfLargeGroups, rows_of_large_groups
 from oneread.store.keys import VIEW_BYTES, pointer_part, view_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowRange

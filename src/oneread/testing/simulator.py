@@ -50,11 +50,11 @@ from oneread.testing.schedules import Fates, Policy
 from oneread.testing.steps import DeleteStep, SaveStep, Step, UpsertStep
 from oneread.transactions import outbox
 from oneread.transactions.intents import JOURNAL, ChildRow, read_root, root_of_marker
+from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.root import BODY, NO_ROOT, VERSION, parse_root
-from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.row_system import RowSystem
 from oneread.transactions.sequences import last_number
+from oneread.transactions.system_commits import RowSystem
 from oneread.transactions.tasks import TaskStepResult
 
 _ROUNDS = 200

@@ -19,18 +19,18 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate, Read, Request
 from oneread.store.rows import VALUE, Row, RowMutation
 from oneread.transactions import outbox, page_drafts
+from oneread.transactions.back_references import Unfollowed, put_cell, put_pointers
 from oneread.transactions.commit import Change, Commit
 from oneread.transactions.completion import CommitCompletion
 from oneread.transactions.copy_follower import PAGE, PAGE_BYTES, CopyFollower
 from oneread.transactions.drafts import CommitRequest, Prepared
+from oneread.transactions.grace import OPERATION
 from oneread.transactions.intents import INTENTS, marker_row
 from oneread.transactions.journal import Committed, reserve
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.page_drafts import Alone, PageDraft
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.refusals import is_refusal
-from oneread.transactions.row_pointers import Unfollowed, put_cell, put_pointers
-from oneread.transactions.row_time import OPERATION
 
 GROUP_PAGE: Final = 50
 """Changes of one entity group in one commit, at most."""

@@ -11,11 +11,11 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate, Read
 from oneread.transactions import outbox
 from oneread.transactions.commit import Change
+from oneread.transactions.grace import OPERATION
 from oneread.transactions.intents import read_pending, read_root
 from oneread.transactions.journal import Committed, Journal, left_tasks, without_markers
 from oneread.transactions.journal_recovery import PATIENCE
 from oneread.transactions.lost_answers import surely
-from oneread.transactions.row_time import OPERATION
 from oneread.transactions.total_follower import TotalFollower
 
 LATER: Final = 1_000

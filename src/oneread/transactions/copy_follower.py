@@ -20,8 +20,11 @@ from oneread.store.keys import SELECTION_BYTES, holder_part, kind_part
 from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowMutation, later
 from oneread.transactions import outbox, page_drafts
+from oneread.transactions.back_references import Unfollowed
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.drafts import CommitRequest, Prepared
+from oneread.transactions.feed_tasks import follow_all, follow_feeds
+from oneread.transactions.grace import OPERATION
 from oneread.transactions.intents import INTENTS, SeenRow
 from oneread.transactions.journal import Committed, group_tasks, left_tasks
 from oneread.transactions.lost_answers import surely
@@ -29,9 +32,6 @@ from oneread.transactions.page_drafts import Alone, PageDraft
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.refusals import PartRefused, raises_again, tell_apart
 from oneread.transactions.root import VERSION, next_version
-from oneread.transactions.row_feeds import follow_all, follow_feeds
-from oneread.transactions.row_pointers import Unfollowed
-from oneread.transactions.row_time import OPERATION
 
 _log = logging.getLogger(__name__)
 

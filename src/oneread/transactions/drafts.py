@@ -26,8 +26,8 @@ from oneread.transactions.intents import (
 )
 from oneread.transactions.known_commits import KnownCommit
 from oneread.transactions.root import NO_ROOT, VERSION, Root, encode_root, next_version, root_at
-from oneread.transactions.row_shown_groups import RowsAndGroups
 from oneread.transactions.sequences import counted, keep_sequences, last_number
+from oneread.transactions.shown_groups import RowsAndGroups
 
 _TAKEN: Final = "this value is declared unique, and two entities of this commit want it"
 

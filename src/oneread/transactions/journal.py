@@ -34,9 +34,9 @@ from oneread.transactions.intents import (
     pending_key,
     read_root,
 )
+from oneread.transactions.log_entries import RowLogs
 from oneread.transactions.lost_answers import LOOKS, pause_for_answer, until_answered
 from oneread.transactions.root import NO_ROOT, VERSION, Root, next_version
-from oneread.transactions.row_log import RowLogs
 
 TOKENS: Final = b"m:t"
 """The column of all tokens of a row of `counts`, in the order in which they were added.

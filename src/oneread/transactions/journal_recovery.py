@@ -15,10 +15,10 @@ from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import RowMutation
+from oneread.transactions.grace import OPERATION
 from oneread.transactions.intents import JOURNAL, MARKER, has_intents, root_of_marker
 from oneread.transactions.journal import Journal
 from oneread.transactions.refusals import PartRefused, tell_apart
-from oneread.transactions.row_time import OPERATION
 
 _log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Row
+from oneread.transactions.back_references import taken_by
 from oneread.transactions.commit import Change, Decision
 from oneread.transactions.drafts import Ready, was_made
 from oneread.transactions.intents import SeenRow, read_root, root_row
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.pipeline import Pipeline
 from oneread.transactions.root import next_version, root_at
-from oneread.transactions.row_pointers import taken_by
-from oneread.transactions.row_shown_groups import RowsAndGroups, read_groups
+from oneread.transactions.shown_groups import RowsAndGroups, read_groups
 
 
 class Alone(Exception):

@@ -23,6 +23,7 @@ from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.requests import Mutate, Read, Request
 from oneread.store.rows import Cell, EntityRow, Row
 from oneread.transactions import outbox
+from oneread.transactions.back_references import TakenValues, Unfollowed, put_pointers, refers, taken_by
 from oneread.transactions.claims import ClaimFacts, no_claim_facts
 from oneread.transactions.commit import Basis, Change, Decision, FollowChanges
 from oneread.transactions.deltas import amounts_by_row, encode_amounts
@@ -36,6 +37,7 @@ from oneread.transactions.drafts import (
     Ready,
     was_made,
 )
+from oneread.transactions.feed_tasks import FollowRows, NoFeeds, noted
 from oneread.transactions.group_shards import GroupShards
 from oneread.transactions.holds import Holds, RecordedKeys
 from oneread.transactions.intents import (
@@ -57,9 +59,7 @@ from oneread.transactions.loading import still_referenced
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import VERSION, Root
-from oneread.transactions.row_feeds import FollowRows, NoFeeds, noted
-from oneread.transactions.row_pointers import TakenValues, Unfollowed, put_pointers, refers, taken_by
-from oneread.transactions.row_shown_groups import ReadCounter, has_extrema, no_counters, read_groups
+from oneread.transactions.shown_groups import ReadCounter, has_extrema, no_counters, read_groups
 
 INTENTS_BYTES: Final = 1_000_000
 """Bytes of the intents of one commit at most, so that they fit into a row of every store."""

@@ -3,8 +3,8 @@
 Each kind of task does something for each row of a range of `views`. An error of one holder is stored with the holder
 and never ends a task; only an error of the store ends a step. A worker has a lease on each task that it has begun,
 which is renewed with each batch: so several workers share the tasks. The stores differ in how a batch is done, see
-`task_batches` and `row_tasks`. See "Tasks" of the commit protocol, docs/decisions/0030-holders-are-set-aside.md and
-docs/decisions/0056-leases.md.
+`task_batches` and `versioned_tasks`. See "Tasks" of the commit protocol,
+docs/decisions/0030-holders-are-set-aside.md and docs/decisions/0056-leases.md.
 """
 
 from __future__ import annotations

@@ -19,10 +19,12 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import ABSENT, CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange, later
 from oneread.transactions import outbox
+from oneread.transactions.back_references import taken_by
 from oneread.transactions.commit import Change, Decision
 from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.derived_writes import DerivedWrites, Group, GroupIndexes
 from oneread.transactions.drafts import GroupDraft, LostRace, Ready
+from oneread.transactions.grace import OPERATION
 from oneread.transactions.intents import read_pending
 from oneread.transactions.journal import Committed, group_tasks
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder, encode_lease, lease_in
@@ -30,15 +32,13 @@ from oneread.transactions.outbox import group_of_root, group_root
 from oneread.transactions.pipeline import AttemptPlan, Pipeline
 from oneread.transactions.refusals import PartRefused, tell_apart
 from oneread.transactions.root import NO_ROOT, Root, next_version
-from oneread.transactions.row_pointers import taken_by
-from oneread.transactions.row_shown_groups import (
+from oneread.transactions.shown_groups import (
     RowsAndGroups,
     decode_listed,
     encode_listed,
     listed_digests,
     read_groups,
 )
-from oneread.transactions.row_time import OPERATION
 from oneread.transactions.tasks import TaskStepResult
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from oneread.errors import Corrupt
 from oneread.feeds.entries import Entries
-from oneread.feeds.row_entries import (
+from oneread.feeds.entry_cells import (
     NONE_HIDDEN,
     ShowingPair,
     entry_row,
@@ -24,7 +24,7 @@ from oneread.feeds.row_entries import (
     showing_pairs,
     was_trimmed_at,
 )
-from oneread.feeds.row_large_groups import PRESENT, GroupMode, Places, RowsOfLargeGroups, rows_of_large_groups
+from oneread.feeds.large_group_cells import PRESENT, GroupMode, Places, RowsOfLargeGroups, rows_of_large_groups
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
+from oneread.feeds.cell_following import RowFeeds
 from oneread.feeds.entries import Entries
-from oneread.feeds.row_ending import TOUCHED
-from oneread.feeds.row_entries import (
+from oneread.feeds.entry_cells import (
     MEMBERSHIP,
     ShowingPair,
     item_column,
@@ -21,15 +21,15 @@ from oneread.feeds.row_entries import (
     membership_column,
     showing_pairs,
 )
-from oneread.feeds.row_following import RowFeeds
-from oneread.feeds.row_large_groups import GroupMode, Places, RowsOfLargeGroups, rows_of_large_groups
+from oneread.feeds.entry_ending import TOUCHED
+from oneread.feeds.large_group_cells import GroupMode, Places, RowsOfLargeGroups, rows_of_large_groups
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate
 from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowMutation
+from oneread.transactions.feed_tasks import FollowRows, follow_all
 from oneread.transactions.root import next_version
-from oneread.transactions.row_feeds import FollowRows, follow_all
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.report import Finding
 from oneread.verify.row_feed_looks import all_rows, expected_cells, living_row

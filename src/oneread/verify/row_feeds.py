@@ -14,8 +14,8 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from oneread.feeds.entries import Entries, MemberRow
-from oneread.feeds.row_entries import item_column, membership_column, showing_pairs
-from oneread.feeds.row_large_groups import Places, RowsOfLargeGroups
+from oneread.feeds.entry_cells import item_column, membership_column, showing_pairs
+from oneread.feeds.large_group_cells import Places, RowsOfLargeGroups
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE, Cell, Row, RowRange

@@ -26,7 +26,7 @@ from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.intents import Intents, SeenRow, child_cells, read_root
 from oneread.transactions.journal import KEPT_TOKENS, Token, tokens_of
-from oneread.transactions.row_system import REPAIRED
+from oneread.transactions.system_commits import REPAIRED
 from oneread.verify.keyspace import DAMAGED
 from oneread.verify.row_passes import KindPasses
 from oneread.verify.row_scanner import version_in

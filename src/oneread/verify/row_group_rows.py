@@ -22,7 +22,7 @@ from oneread.store.rows import REMOVED, VALUE, Row, RowRange, Table
 from oneread.transactions.intents import unreadable_cells
 from oneread.transactions.outbox import group_of_root, group_root
 from oneread.transactions.root import EMITTED, VERSION
-from oneread.transactions.row_shown_groups import decode_listed, listed_digests
+from oneread.transactions.shown_groups import decode_listed, listed_digests
 from oneread.verify.confirm import Seen
 from oneread.verify.describe import row_name
 from oneread.verify.expected import RootFault, commit_fault, has_own_stamp, version_fault

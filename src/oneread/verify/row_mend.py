@@ -27,17 +27,17 @@ from oneread.transactions.change_log import entries_from, last_entry, number_cel
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.deltas import Delta, Number, amounts_by_row, decode_amounts, encode_amounts
 from oneread.transactions.derived_writes import NO_DERIVED_WRITES
+from oneread.transactions.feed_tasks import noted
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.intents import USED, USED_BY_CELLS, ChildRow, Intents, encode_version, read_root
 from oneread.transactions.journal import TOKENS, has_unreadable_tokens, new_commit
+from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.lost_answers import pause_for_answer
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.refusals import PartRefused
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
-from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.row_feeds import noted
-from oneread.transactions.row_system import REPAIRED
 from oneread.transactions.sequences import counted, without_unreadable
+from oneread.transactions.system_commits import REPAIRED
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.mend import is_droppable, stale_copies, stale_total

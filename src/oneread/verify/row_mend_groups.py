@@ -19,18 +19,18 @@ from oneread.store.requests import Read
 from oneread.store.rows import Row
 from oneread.transactions import outbox
 from oneread.transactions.derived_writes import Group
+from oneread.transactions.feed_tasks import noted
+from oneread.transactions.grace import OPERATION
 from oneread.transactions.intents import Intents, read_root
 from oneread.transactions.outbox import group_of_root, group_root
 from oneread.transactions.root import BODY, EMITTED, next_version
-from oneread.transactions.row_feeds import noted
-from oneread.transactions.row_shown_groups import (
+from oneread.transactions.shown_groups import (
     RowsAndGroups,
     decode_listed,
     encode_listed,
     listed_digests,
     read_groups,
 )
-from oneread.transactions.row_time import OPERATION
 from oneread.verify.keyspace import DAMAGED, shown_of
 from oneread.verify.report import Finding
 from oneread.verify.row_rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits

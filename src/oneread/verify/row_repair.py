@@ -17,7 +17,7 @@ from oneread.plans.in_time import OutOfTime
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress, no_progress
 from oneread.transactions.copy_cells import CopyCells
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.journal_commits import RowCommitter
 from oneread.verify.drop import check_droppable
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.repair import Repairer

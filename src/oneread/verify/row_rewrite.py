@@ -23,9 +23,9 @@ from oneread.transactions.intents import (
     read_root,
 )
 from oneread.transactions.journal import Committed, new_commit
+from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, root_at
-from oneread.transactions.row_commits import RowCommitter
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.row_scanner import LogicalScanner
 

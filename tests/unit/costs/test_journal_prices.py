@@ -138,7 +138,7 @@ def test_the_bounds_of_totals_are_reached():
 
 
 def test_the_bounds_of_the_shop_are_reached():
-    """As exactly as tests/unit/transactions/test_row_commits.py counts them."""
+    """As exactly as tests/unit/transactions/test_journal_commits.py counts them."""
     costs = declared.of(SHOP, span="row")
     found = [
         costs.create(Purchase),

@@ -16,11 +16,11 @@ from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.testing.clock import Clock
 from oneread.transactions import outbox
-from oneread.transactions.row_system import RowSystem
-from oneread.transactions.row_time import LEAST_GRACE
+from oneread.transactions.grace import LEAST_GRACE
+from oneread.transactions.system_commits import RowSystem
 from tests.unit.feeds.community import SCHEMA as COMMUNITY
+from tests.unit.transactions.test_journal_commits import Store, bought, failing, is_commit
 from tests.unit.transactions.test_pipeline import Author, Groups, Line, User
-from tests.unit.transactions.test_row_commits import Store, bought, failing, is_commit
 
 GRACE_MS = 1000 * LEAST_GRACE
 

@@ -19,7 +19,7 @@ from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Read, Scan
 from oneread.transactions import journal_recovery
 from oneread.transactions.journal import Journal
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 from tests.unit.database.shop import SHOP, Customer
 

@@ -29,7 +29,7 @@ from oneread.transactions.intents import JOURNAL
 from oneread.transactions.journal import Journal
 from oneread.transactions.journal_recovery import END_SECONDS, LEASE_SECONDS
 from oneread.transactions.outbox import SET_ASIDE
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 from oneread.transactions.system_rows import SCHEMA_ROW
 from tests.failures.stores import until
 from tests.unit.evolution.growing import (

@@ -20,7 +20,7 @@ from oneread.transactions import outbox
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.intents import JOURNAL, USED, USED_BY_CELLS
 from oneread.transactions.root import BODY
-from tests.unit.transactions.test_row_commits import Store
+from tests.unit.transactions.test_journal_commits import Store
 
 HOLDERS = 1_600
 

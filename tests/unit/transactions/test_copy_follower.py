@@ -11,7 +11,7 @@ from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation
 from oneread.transactions import copy_follower, outbox
 from oneread.transactions.intents import JOURNAL
 from oneread.transactions.outbox import TASKS
-from tests.unit.transactions.test_row_commits import Store, failing, is_commit, second
+from tests.unit.transactions.test_journal_commits import Store, failing, is_commit, second
 
 HOLDERS = 100
 

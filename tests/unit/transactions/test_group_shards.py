@@ -9,7 +9,7 @@ from oneread.errors import InvalidDeclaration
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.transactions.group_shards import SHARDS
-from tests.unit.transactions.test_row_commits import Store
+from tests.unit.transactions.test_journal_commits import Store
 
 POSTS = "abcdefg"
 

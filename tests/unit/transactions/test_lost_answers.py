@@ -6,12 +6,12 @@ from oneread.errors import OutcomeUnknown, Unavailable
 from oneread.plans.effects import Sleep, Together
 from oneread.store.requests import CheckAndMutate, Mutate
 from oneread.store.rows import VALUE, Cell, RowMutation
+from oneread.transactions.log_entries import RowLogs
 from oneread.transactions.lost_answers import LOOKS, until_answered
-from oneread.transactions.row_log import RowLogs
-from oneread.transactions.row_system import _replace
+from oneread.transactions.system_commits import _replace
 from tests.simulation.schema import WORLD, Customer, Product
 from tests.simulation.world import bought
-from tests.unit.transactions.test_row_commits import Store, failing
+from tests.unit.transactions.test_journal_commits import Store, failing
 
 PUT = Mutate("system", [RowMutation(b"k", {VALUE: Cell(b"v", 1)})])
 

@@ -41,7 +41,7 @@ from oneread.transactions.commit import Basis, Commit
 from oneread.transactions.intents import JOURNAL, OWN, encode_version
 from oneread.transactions.root import VERSION
 from oneread.transactions.sequences import SEQUENCE
-from tests.unit.transactions.test_row_commits import Losing, Store, failing, is_commit
+from tests.unit.transactions.test_journal_commits import Losing, Store, failing, is_commit
 
 
 class User(Model[str]):

@@ -11,11 +11,11 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import Cell, RowMutation
-from oneread.transactions import outbox, row_tasks
+from oneread.transactions import outbox, versioned_tasks
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.outbox import TASKS
-from oneread.transactions.row_system import RowSystem
-from oneread.transactions.row_tasks import PageSizes, RowTaskRunner
+from oneread.transactions.system_commits import RowSystem
+from oneread.transactions.versioned_tasks import PageSizes, RowTaskRunner
 from tests.simulation.row_mutations import edit
 from tests.unit.transactions.two_selections import ByCity, ByName, Maker, Shop, Thing
 
@@ -144,7 +144,7 @@ def test_no_holder_is_left_behind(history):
 
 
 def what_older_ones_do_is_left_out(patch):
-    patch.setattr(row_tasks, "_left_out_by_all", lambda row, _older: set(outbox.selections_left_out(row)))
+    patch.setattr(versioned_tasks, "_left_out_by_all", lambda row, _older: set(outbox.selections_left_out(row)))
 
 
 def the_cursor_stays_where_the_narrower_task_was(patch):

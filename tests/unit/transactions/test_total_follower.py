@@ -38,10 +38,10 @@ from oneread.testing.clock import Clock
 from oneread.transactions import outbox
 from oneread.transactions.leases import LEASE, LeaseHolder, encode_lease
 from oneread.transactions.outbox import GROUP_TASKS, SET_ASIDE
-from oneread.transactions.row_tasks import RowTaskRunner
 from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.versioned_tasks import RowTaskRunner
 from tests.simulation.row_totals import TOTALS, Question, answer, vote
-from tests.unit.transactions.test_row_commits import Store
+from tests.unit.transactions.test_journal_commits import Store
 
 
 class Play(Model[int]):

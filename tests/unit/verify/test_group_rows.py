@@ -30,7 +30,7 @@ from oneread.store.rows import VALUE, Cell
 from oneread.transactions.deltas import encode_amounts
 from oneread.transactions.outbox import group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION
-from oneread.transactions.row_shown_groups import decode_listed, encode_listed
+from oneread.transactions.shown_groups import decode_listed, encode_listed
 from oneread.transactions.total_follower import TotalFollower
 from oneread.verify import row_looks, row_sums
 from tests.unit.verify.hands import STORES, put, rows, stored_rows, url_of

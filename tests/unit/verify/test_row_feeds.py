@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from oneread import Schema
-from oneread.feeds.row_entries import ITEM, MEMBERSHIP, TRIMMED, entry_row, mark_column
+from oneread.feeds.entry_cells import ITEM, MEMBERSHIP, TRIMMED, entry_row, mark_column
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation
 from oneread.testing.clock import START

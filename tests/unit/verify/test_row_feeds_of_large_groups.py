@@ -2,13 +2,13 @@
 
 import pytest
 
-from oneread.feeds.row_large_groups import GroupMode, Places
+from oneread.feeds.large_group_cells import GroupMode, Places
 from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.verify import row_looks
 from oneread.verify.row_feed_looks import PlacesReader
-from tests.unit.feeds.test_row_crossing import World
+from tests.unit.feeds.test_cell_crossing import World
 
 FAR = 1 << 50
 

@@ -12,7 +12,7 @@ from oneread.store.rows import VALUE, WRITES, Cell, RowMutation, RowRange
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.journal import TOKENS as TOKENS_COLUMN
 from oneread.transactions.journal import Token
-from oneread.transactions.row_system import REPAIRED
+from oneread.transactions.system_commits import REPAIRED
 from oneread.verify import row_followed_sums, row_looks, row_sums
 from oneread.verify.row_scanner import LogicalScanner
 

@@ -8,7 +8,7 @@ from oneread import Key, Model, Schema, connect
 from oneread.engines.bigtable.options import LONGEST_SECONDS, BigtableOptions, options_from_url
 from oneread.engines.bigtable.servers import emulated
 from oneread.errors import InvalidUrl, UsageError
-from oneread.transactions.row_time import LATE
+from oneread.transactions.grace import LATE
 
 
 class Thing(Model[int]):

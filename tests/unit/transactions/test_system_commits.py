@@ -8,9 +8,9 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, WRITES, Cell, RowMutation, RowRange
-from oneread.transactions import row_system
+from oneread.transactions import system_commits
 from oneread.transactions.intents import encode_version
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 
 KEY = b"row"
@@ -111,7 +111,7 @@ def test_it_ends_with_the_swaps(store):
 
 
 def test_a_row_that_others_change_all_the_time_is_a_conflict(store, monkeypatch):
-    monkeypatch.setattr(row_system, "ATTEMPTS", 2)
+    monkeypatch.setattr(system_commits, "ATTEMPTS", 2)
     stamps = iter(range(5000, 6000))
 
     def others(request):

@@ -5,13 +5,13 @@ import pytest
 from oneread import Schema, connect
 from oneread.database.purge import Purge
 from oneread.derivations.emitted_record import RecordedPointers
-from oneread.feeds.row_entries import entry_row, item_column, marks_of_trimming, membership_column
+from oneread.feeds.entry_cells import entry_row, item_column, marks_of_trimming, membership_column
 from oneread.store.requests import CheckAndMutate
 from oneread.store.rows import REMOVED, Cell
 from oneread.testing.clock import Clock
-from oneread.transactions.row_time import LEAST_GRACE
+from oneread.transactions.grace import LEAST_GRACE
 from tests.simulation.feed_models import Post
-from tests.unit.feeds import community, test_row_crossing
+from tests.unit.feeds import community, test_cell_crossing
 from tests.unit.feeds.community import membership, post
 
 
@@ -95,15 +95,15 @@ def test_what_was_trimmed_ends_and_stays_away():
 
 
 def test_entries_of_a_group_that_is_read_end_and_come_again_when_it_is_written():
-    world = test_row_crossing.World()
+    world = test_cell_crossing.World()
     world.fill(members=3, posts=300)
     world.fill(members=4, posts=0)
     for number in range(50, 300):
         world.db.delete(Post, number)
-    page = world.db.page(test_row_crossing.Wide, 0, limit=10)
+    page = world.db.page(test_cell_crossing.Wide, 0, limit=10)
     assert (len(page), page.cost.requests) == (0, 14)
     assert purge(world) == 3 * 300
-    page = world.db.page(test_row_crossing.Wide, 0, limit=10)
+    page = world.db.page(test_cell_crossing.Wide, 0, limit=10)
     assert (len(page), page.cost.requests) == (10, 4)
     world.leave(1, 2, 3)
     assert world.places(0) == []

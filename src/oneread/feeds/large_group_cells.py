@@ -15,8 +15,8 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.feeds.entries import Entries
+from oneread.feeds.entry_cells import NONE_HIDDEN, group_digest
 from oneread.feeds.feed_view import FeedView, LargeGroupOptions
-from oneread.feeds.row_entries import NONE_HIDDEN, group_digest
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import ABSENT, CheckAndMutate, Read

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import msgspec
 
 from oneread.feeds.entries import Entries
-from oneread.feeds.row_large_groups import PRESENT, GroupAndPlaces, GroupMode, Places, RowsOfLargeGroups
+from oneread.feeds.large_group_cells import PRESENT, GroupAndPlaces, GroupMode, Places, RowsOfLargeGroups
 from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES

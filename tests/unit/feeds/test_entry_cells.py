@@ -1,7 +1,7 @@
 """The cells of entries on a store that changes one row at a time: as docs/formats/rows.md has them, and what shows."""
 
 from oneread.feeds.entries import SHOWN_BY, shown_by
-from oneread.feeds.row_entries import entry_row, item_column, marks_of_trimming, membership_column, was_trimmed
+from oneread.feeds.entry_cells import entry_row, item_column, marks_of_trimming, membership_column, was_trimmed
 from oneread.store.rows import REMOVED, VALUE, Cell
 
 ITEM, OTHER = item_column(b"a"), item_column(b"b")

@@ -6,8 +6,8 @@ import pytest
 
 from oneread import Feed, Schema, by, connect, each, newest, on, shown
 from oneread.errors import Corrupt, Expired
-from oneread.feeds import row_crossing
-from oneread.feeds.row_large_groups import GroupMode, Places, rows_of_large_groups
+from oneread.feeds import cell_crossing
+from oneread.feeds.large_group_cells import GroupMode, Places, rows_of_large_groups
 from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import VALUE, Cell, RowMutation, RowRange
 from oneread.testing.clock import START, Clock
@@ -224,7 +224,7 @@ def test_changes_have_items_of_large_groups_and_expire_when_a_place_is_taken(wor
 
 
 def test_some_memberships_of_very_large_groups_have_the_others_counted(monkeypatch):
-    monkeypatch.setattr(row_crossing, "_COUNTED", 1)
+    monkeypatch.setattr(cell_crossing, "_COUNTED", 1)
     world = World()
     scans = []
     for number in range(40):
@@ -238,7 +238,7 @@ def test_some_memberships_of_very_large_groups_have_the_others_counted(monkeypat
 
 
 def test_a_page_of_a_task_counts_no_more_than_it_must(monkeypatch):
-    monkeypatch.setattr(row_crossing, "_PAGE", 2)
+    monkeypatch.setattr(cell_crossing, "_PAGE", 2)
     world = World()
     world.fill(members=4)
     assert world.mode().is_merged

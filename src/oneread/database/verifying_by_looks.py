@@ -8,7 +8,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
 from oneread.transactions.copy_cells import CopyCells
-from oneread.transactions.row_commits import RowCommitter
+from oneread.transactions.journal_commits import RowCommitter
 from oneread.verify.repair import Repaired
 from oneread.verify.row_repair import RowRepairer, drop_rows
 from oneread.verify.row_verify import RowVerifier

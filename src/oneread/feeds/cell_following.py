@@ -15,13 +15,13 @@ from typing import Final
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
+from oneread.feeds.cell_crossing import LargeFeed
 from oneread.feeds.entries import Entries, ItemRow, MemberRow
+from oneread.feeds.entry_cells import item_column, marks_of_trimming, membership_column
+from oneread.feeds.entry_ending import put_entries
 from oneread.feeds.feed_view import FeedView
+from oneread.feeds.large_group_cells import hidden_groups, rows_of_large_groups
 from oneread.feeds.own_writes import MOST_MEMBERSHIPS, is_about
-from oneread.feeds.row_crossing import LargeFeed
-from oneread.feeds.row_ending import put_entries
-from oneread.feeds.row_entries import item_column, marks_of_trimming, membership_column
-from oneread.feeds.row_large_groups import hidden_groups, rows_of_large_groups
 from oneread.plans.effects import Together
 from oneread.plans.in_time import in_time
 from oneread.plans.performer import elapsed
@@ -31,8 +31,8 @@ from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
-from oneread.transactions.row_log import RowLogs
-from oneread.transactions.row_time import OPERATION
+from oneread.transactions.grace import OPERATION
+from oneread.transactions.log_entries import RowLogs
 
 _NO_CLOCK: Final = 0
 

@@ -14,7 +14,7 @@ from oneread.transactions.holds import RecordedKeys
 from oneread.transactions.intents import SeenRow, decode_version
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, VERSION, Root
-from oneread.transactions.row_shown_groups import RowsAndGroups
+from oneread.transactions.shown_groups import RowsAndGroups
 
 
 def refers(pointers: Collection[bytes], source: bytes) -> bool:

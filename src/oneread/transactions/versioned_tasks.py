@@ -16,11 +16,11 @@ from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate, Read, 
 from oneread.store.rows import VALUE, Cell, Row, RowMutation, RowRange, later
 from oneread.transactions import outbox
 from oneread.transactions.intents import read_pending
+from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder, TaskLease, encode_lease, task_lease_in
 from oneread.transactions.other_feeds import AskStanding, OtherFeeds, unknown_standing
 from oneread.transactions.outbox import AsideEntry, Task, group_root
 from oneread.transactions.refusals import PartRefused, tell_apart
-from oneread.transactions.row_commits import RowCommitter
 from oneread.transactions.tasks import Draining, FoundTask, OutboxRunner, TaskStepResult
 from oneread.transactions.total_follower import AskAlone
 

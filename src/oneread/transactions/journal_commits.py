@@ -18,12 +18,12 @@ from oneread.transactions.commit_pages import BatchDone, CommitPages
 from oneread.transactions.completion import CommitCompletion
 from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.drafts import CommitRequest
+from oneread.transactions.grace import OPERATION
 from oneread.transactions.journal import Journal
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.pipeline import DeclaredViews, Pipeline
 from oneread.transactions.refusals import PartRefused
-from oneread.transactions.row_system import RowSystem
-from oneread.transactions.row_time import OPERATION
+from oneread.transactions.system_commits import RowSystem
 from oneread.transactions.system_rows import Swap
 from oneread.transactions.total_follower import TotalFollower
 

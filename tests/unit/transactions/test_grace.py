@@ -8,10 +8,10 @@ from oneread.counters.rows import name_key
 from oneread.database.group_overlay import GroupOverlay
 from oneread.errors import Unavailable
 from oneread.store.requests import Mutate, Read
+from oneread.transactions.grace import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
 from oneread.transactions.intents import JOURNAL
 from oneread.transactions.outbox import GROUP_TASKS
-from oneread.transactions.row_time import CLOCK_ERROR, LATE, LEAST_GRACE, OPERATION
-from tests.unit.transactions.test_row_commits import Store, bought, is_commit
+from tests.unit.transactions.test_journal_commits import Store, bought, is_commit
 from tests.unit.transactions.test_total_follower import INDEXED, LISTED, Song, play
 
 

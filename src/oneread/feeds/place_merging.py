@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from oneread.feeds.entry_cells import entry_row, group_digest
 from oneread.feeds.feed_view import FeedView, LargeGroupOptions
+from oneread.feeds.large_group_cells import RowsOfLargeGroups
 from oneread.feeds.merging import LargeGroupReader, MergedGroups, T
-from oneread.feeds.row_entries import entry_row, group_digest
-from oneread.feeds.row_large_groups import RowsOfLargeGroups
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read, Scan

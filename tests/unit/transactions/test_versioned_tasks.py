@@ -14,9 +14,9 @@ from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.transactions import outbox
 from oneread.transactions.leases import LEASE, LeaseHolder, TaskLease, encode_lease, task_lease_in
 from oneread.transactions.outbox import TASKS
-from oneread.transactions.row_system import RowSystem
-from oneread.transactions.row_tasks import RowTaskRunner
+from oneread.transactions.system_commits import RowSystem
 from oneread.transactions.tasks import TaskStepResult
+from oneread.transactions.versioned_tasks import RowTaskRunner
 
 START = 1_700_000_000_000
 HOLDERS = 5

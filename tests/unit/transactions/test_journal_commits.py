@@ -30,7 +30,7 @@ from oneread.transactions.intents import GOING, INTENTS, JOURNAL, read_root
 from oneread.transactions.journal import KEPT_TOKENS, MOST_TOKENS, OLD_TOKEN, tokens_of
 from oneread.transactions.outbox import SET_ASIDE, TASKS
 from oneread.transactions.root import BODY, VERSION
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.system_commits import RowSystem
 
 START = 1_700_000_000_000
 ALL = RowRange(b"", b"")

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from oneread.feeds.entries import Entries
-from oneread.feeds.row_entries import NONE_HIDDEN, entry_row
-from oneread.feeds.row_large_groups import hidden_groups
+from oneread.feeds.entry_cells import NONE_HIDDEN, entry_row
+from oneread.feeds.large_group_cells import hidden_groups
 from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
 from oneread.store.requests import CheckAndMutate, Found, Mutate

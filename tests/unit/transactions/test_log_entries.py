@@ -6,8 +6,8 @@ from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.change_log import entries_from, last_entry, log_of, number_of, read_entry
-from oneread.transactions.row_log import RowLogs
-from oneread.transactions.row_system import RowSystem
+from oneread.transactions.log_entries import RowLogs
+from oneread.transactions.system_commits import RowSystem
 
 LOG = log_of(b"\x00\x07\x00\x01", 1)
 

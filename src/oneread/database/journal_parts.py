@@ -17,9 +17,9 @@ from oneread.database.group_overlay import GroupOverlay
 from oneread.database.patches import may_repeat
 from oneread.database.purge import Purge
 from oneread.database.recoverer import Recoverer
-from oneread.database.row_verifying import RowInspector
 from oneread.database.store_parts import ListedRows, OpenedSchema, StoreParts
 from oneread.database.unfinished_commits import oldest_commit, unfinished_commits
+from oneread.database.verifying_by_looks import RowInspector
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
@@ -32,10 +32,10 @@ from oneread.derivations.pending_tasks import PendingTasks
 from oneread.evolution.leased_fence import LeasedFence
 from oneread.evolution.schema import Schema
 from oneread.evolution.task_building import TaskBuilding
+from oneread.feeds.cell_following import RowFeeds, row_feeds_of
+from oneread.feeds.entry_cells import entry, is_entry
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.row_entries import entry, is_entry
-from oneread.feeds.row_following import RowFeeds, row_feeds_of
-from oneread.feeds.row_merging import row_group_reader
+from oneread.feeds.place_merging import row_group_reader
 from oneread.store.limits import ROW_HOLDERS
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE
@@ -43,10 +43,10 @@ from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.group_shards import GroupShards, SpreadGroups
 from oneread.transactions.jobs import PeriodicJob
 from oneread.transactions.journal import Journal
+from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.outbox import GROUP_TASKS
 from oneread.transactions.pipeline import DeclaredViews
-from oneread.transactions.row_commits import RowCommitter
-from oneread.transactions.row_tasks import RowTaskRunner
+from oneread.transactions.versioned_tasks import RowTaskRunner
 from oneread.transfer.bulk import Batches, BatchOptions, MakeChange
 from oneread.transfer.single_bulk import SingleBatches
 
