@@ -41,6 +41,13 @@ def test_a_seed_is_one_history(seed):
     assert first.digest == second.digest
 
 
+def test_who_takes_a_deleted_source_may_have_its_last_values():
+    """In this history a customer takes a city that was deleted, whose task still gives its holders the last values."""
+    simulation = world(12099)
+    simulation.run()
+    assert simulation.blurred
+
+
 def test_other_seeds_are_other_histories():
     digests = set()
     for seed in range(4):

@@ -101,6 +101,8 @@ class Oracle:
         self._given: dict[tuple[type, Place], int] = {}  # how many numbers each group gave to children of a model
         self.ever: set[Place] = set()
         """Every place that was ever written: those of them that are not held were deleted."""
+        self.took_deleted = False
+        """Whether an entity has taken a source that was deleted: it has no values, or those that a task still gives."""
 
     # The writing verbs.
 
@@ -269,6 +271,7 @@ class Oracle:
                 there = before is not None if target == place else source and not self.is_expired(source.entity)
                 if target not in known and not (source and there) and not field.missing_ok:
                     raise MissingReference("the referenced entity does not exist", field=field.name, target=target)
+                self.took_deleted |= target not in known and source is None and target in self.ever
             if before is not None and known == targets_of(field, entity):
                 kept = {wanted: value for wanted, value in before.seen.items() if wanted[0] == field.name}
                 self.held[place].seen.update(kept)

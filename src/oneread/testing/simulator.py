@@ -94,6 +94,7 @@ class Simulation(Processes):
         self.oracle.waits = self._is_stored
         self.audit = Audit(self.engine, self.operations)
         self.blurred = False
+        """Whether copies of a deleted source may have values that the oracle does not know, from here on."""
         self._changes: Counter[str] = Counter()
         """How many entities each step has changed, on a store that changes one row at a time."""
         self._changed: set[tuple[str, bytes]] = set()
@@ -261,10 +262,11 @@ class Simulation(Processes):
         if step.writes:
             if process.commits > 1:
                 self._raise_violation("one step committed twice")
-            self.blurred = self.blurred or lagging
+            self.oracle.took_deleted = False
             refusal = self._expect(step)
             if refusal is not None:
                 self._raise_violation(f"{step} was accepted; expected {type(refusal).__name__}")
+            self.blurred = self.blurred or lagging or (self.oracle.took_deleted and self.audit.pending)
         for other in self._processes:
             if other.step is not None and other.step.reads:
                 other.moments.append(self._moment(other.step))
