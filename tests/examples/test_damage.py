@@ -7,7 +7,7 @@ from examples.shop import damage, loading, stores
 from examples.shop.mistakes import Mistake
 from examples.shop.schema import Purchase
 from oneread import connect
-from oneread.verify import row_looks, row_sums
+from oneread.verify import looks, sums
 
 GENERATED, FAULTS = 3_000, 230
 
@@ -61,8 +61,8 @@ def test_more_faults_than_there_is_to_spoil_are_refused(url):
 
 
 def test_the_same_on_a_store_that_changes_one_row_at_a_time(monkeypatch):
-    monkeypatch.setattr(row_looks, "APART", 0.0)
-    monkeypatch.setattr(row_sums, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
+    monkeypatch.setattr(sums, "APART", 0.0)
     faults = 3 * len(damage.WAYS)
     with connect("memory://?span=row", stores.SHOP, workers=0) as db:
         loading.load(db, loading.Source(None, 400, 7))
@@ -77,8 +77,8 @@ def test_the_same_on_a_store_that_changes_one_row_at_a_time(monkeypatch):
 
 def test_purchases_that_are_deleted_meanwhile_are_passed_over(monkeypatch):
     """Their rows stay on a store that changes one row at a time, and say that they were deleted."""
-    monkeypatch.setattr(row_looks, "APART", 0.0)
-    monkeypatch.setattr(row_sums, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
+    monkeypatch.setattr(sums, "APART", 0.0)
     keys, faults = damage._keys, len(damage.WAYS)
     with connect("memory://?span=row", stores.SHOP, workers=0) as db:
         loading.load(db, loading.Source(None, 400, 7))

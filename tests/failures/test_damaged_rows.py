@@ -30,7 +30,7 @@ from oneread.testing.clock import Clock
 from oneread.transactions.intents import USED
 from oneread.transactions.root import BODY, VERSION
 from oneread.transactions.system_rows import FENCE_ROW, SCHEMA_ROW
-from oneread.verify import row_looks, row_sums
+from oneread.verify import looks, sums
 from tests.failures.damage_models import attempt, fill, opened, read_all, write_all
 
 SAMPLE = 40
@@ -222,7 +222,7 @@ def chosen(store):
 
 @pytest.fixture
 def apart(monkeypatch):
-    for module in (row_looks, row_sums):
+    for module in (looks, sums):
         monkeypatch.setattr(module, "APART", 0.0)
 
 

@@ -10,7 +10,7 @@ from oneread import connect
 from oneread.store.requests import Mutate, Read
 from oneread.store.rows import VALUE, WRITES, RowMutation
 from oneread.transactions.deltas import encode_amounts
-from oneread.verify import row_looks, row_sums
+from oneread.verify import looks, sums
 from tests.failures.shelves import SCHEMA, Author, Book, BooksOfWriter, Shelf, Writer, check_derived, settle
 from tests.failures.test_killed_bigtable_writers import AUTHORS, Victim
 from tests.servers import need
@@ -36,9 +36,9 @@ def plant(db):
 
 
 def test_exactly_what_was_planted_is_found_and_mended_while_others_write(monkeypatch):
-    monkeypatch.setattr(row_looks, "APART", 0.05)
-    monkeypatch.setattr(row_sums, "APART", 0.05)
-    monkeypatch.setattr(row_sums, "PASSES", 3)
+    monkeypatch.setattr(looks, "APART", 0.05)
+    monkeypatch.setattr(sums, "APART", 0.05)
+    monkeypatch.setattr(sums, "PASSES", 3)
     with need("bigtable", bigtable_emulator) as own:
         monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", own.host)
         url = f"bigtable://test/i{uuid4().hex}?timeout=60"

@@ -13,12 +13,12 @@ from oneread.testing.processes import Violation
 from oneread.testing.schedules import ByChance, Fate
 from oneread.testing.steps import Step
 from oneread.transactions.deltas import decode_amounts, encode_amounts
-from oneread.verify import row_followed_sums, row_looks, row_scanner, row_sums
+from oneread.verify import followed_sums, logical_scanner, looks, sums
 from oneread.verify.confirm import Seen
 from oneread.verify.digest_pass import BUCKETS, Digests
-from oneread.verify.row_followed_sums import FollowedSums
-from oneread.verify.row_looks import Looker, Looks
-from oneread.verify.row_scanner import LogicalScanner
+from oneread.verify.followed_sums import FollowedSums
+from oneread.verify.logical_scanner import LogicalScanner
+from oneread.verify.looks import Looker, Looks
 from oneread.verify.verify import VerifyOptions
 from tests.simulation import row_cells, row_groups, row_world
 from tests.simulation.breaking import edit
@@ -59,15 +59,15 @@ class VerifyStep(Step, frozen=True):
 def small_requests(patch, rows=2):
     """Lets a verification read few rows at a time, and look again at once."""
     patch.setattr(LogicalScanner, "batch", rows)
-    patch.setattr(row_looks, "OWNERS", rows)
-    patch.setattr(row_looks, "LOOKS", 4)
-    patch.setattr(row_looks, "APART", 0.02)
-    patch.setattr(row_sums, "APART", 0.02)
-    patch.setattr(row_sums, "PASSES", 4)
-    patch.setattr(row_sums, "LOOKS", 16)
-    patch.setattr(row_followed_sums, "KEPT_TOKENS", KEPT_TOKENS)
-    patch.setattr(row_followed_sums, "POLLED", rows)
-    patch.setattr(row_followed_sums, "REMEMBERED", 2 * rows)
+    patch.setattr(looks, "OWNERS", rows)
+    patch.setattr(looks, "LOOKS", 4)
+    patch.setattr(looks, "APART", 0.02)
+    patch.setattr(sums, "APART", 0.02)
+    patch.setattr(sums, "PASSES", 4)
+    patch.setattr(sums, "LOOKS", 16)
+    patch.setattr(followed_sums, "KEPT_TOKENS", KEPT_TOKENS)
+    patch.setattr(followed_sums, "POLLED", rows)
+    patch.setattr(followed_sums, "REMEMBERED", 2 * rows)
 
 
 def one_look(patch):
@@ -77,7 +77,7 @@ def one_look(patch):
         return Seen((yield from looker.look(suspects)).found, set())
 
     patch.setattr(Looks, "confirm", confirm)
-    patch.setattr(row_sums, "AGREEING", 0)
+    patch.setattr(sums, "AGREEING", 0)
 
 
 def follow_all(patch):
@@ -186,15 +186,15 @@ def a_root_is_not_looked_at_again(patch):
 
 
 def versions_are_not_compared(patch):
-    patch.setattr(row_scanner, "version_in", lambda _row: None)
+    patch.setattr(logical_scanner, "version_in", lambda _row: None)
 
 
 def intents_are_not_looked_at(patch):
-    patch.setattr(row_scanner, "is_settled", lambda _row: True)
+    patch.setattr(logical_scanner, "is_settled", lambda _row: True)
 
 
 def tasks_are_not_looked_at(patch):
-    patch.setattr(row_looks, "sources_that_wait", lambda *_given: _nothing(set()))
+    patch.setattr(looks, "sources_that_wait", lambda *_given: _nothing(set()))
 
 
 def a_source_may_be_changed_meanwhile(patch):

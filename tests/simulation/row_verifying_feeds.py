@@ -16,10 +16,10 @@ from oneread.testing.processes import Violation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import SweepStep
 from oneread.transactions.tasks import TaskStepResult
-from oneread.verify import feed_entries, row_feed_looks, row_feeds, row_scanner
+from oneread.verify import feed_entries, feed_looks, feed_passes, logical_scanner
 from oneread.verify.confirm import Seen
-from oneread.verify.row_feed_looks import NO_PLACES, FeedLooker, PartWatch, PlacesReader
-from oneread.verify.row_feed_mend import RowFeedMender
+from oneread.verify.feed_looks import NO_PLACES, FeedLooker, PartWatch, PlacesReader
+from oneread.verify.feed_mend import RowFeedMender
 from oneread.verify.verify import VerifyOptions
 from tests.simulation import row_ending, row_large_groups, row_trimming, row_verifying
 from tests.simulation import row_feeds as feeds
@@ -67,9 +67,9 @@ def world_of(seed):
 def small_requests(patch, rows=2):
     """Lets a verification read few rows at a time, and look again at once."""
     row_verifying.small_requests(patch, rows)
-    patch.setattr(row_scanner, "READ", rows)
-    patch.setattr(row_feeds, "READ", rows)
-    patch.setattr(row_feeds, "SUSPECTS", rows)
+    patch.setattr(logical_scanner, "READ", rows)
+    patch.setattr(feed_passes, "READ", rows)
+    patch.setattr(feed_passes, "SUSPECTS", rows)
     patch.setattr(feed_entries, "KEPT", rows)
 
 
@@ -80,7 +80,7 @@ def one_look(patch):
     def confirm(suspects, look, _pace):
         return Seen((yield from look(suspects)).found, set())
 
-    patch.setattr(row_feeds, "confirm", confirm)
+    patch.setattr(feed_passes, "confirm", confirm)
 
 
 class VerifiedFeeds(Verified):
@@ -192,7 +192,7 @@ def root_rows_are_not_read_again(patch):
 
 
 def tasks_are_not_looked_at(patch):
-    patch.setattr(row_feed_looks, "sources_that_wait", lambda *_given: _nothing(set()))
+    patch.setattr(feed_looks, "sources_that_wait", lambda *_given: _nothing(set()))
 
 
 BEGIN = "    yield from watch.begin(parts)\n"
@@ -209,7 +209,7 @@ def places_are_not_looked_at(patch):
 
 
 def what_was_trimmed_is_missing(patch):
-    patch.setattr(row_feed_looks, "was_trimmed_at", lambda _row, _cells: False)
+    patch.setattr(feed_looks, "was_trimmed_at", lambda _row, _cells: False)
 
 
 def one_side_that_waits_is_enough(patch):

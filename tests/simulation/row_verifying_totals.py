@@ -21,11 +21,11 @@ from oneread.transactions.intents import read_root
 from oneread.transactions.outbox import group_root
 from oneread.transactions.root import BODY, EMITTED
 from oneread.transactions.shown_groups import encode_listed
-from oneread.verify import row_group_rows, row_looks, row_numbers
+from oneread.verify import group_numbers, listed_groups, looks
 from oneread.verify.expected import StaleTotal
-from oneread.verify.row_mend_groups import GroupMender
-from oneread.verify.row_waiting import each_intents
+from oneread.verify.mend_groups import GroupMender
 from oneread.verify.verify import VerifyOptions
+from oneread.verify.waiting import each_intents
 from tests.simulation.breaking import edit
 from tests.simulation.row_child_totals import threads_world
 from tests.simulation.row_counter_fields import shown_world
@@ -216,8 +216,8 @@ def waits(*parts):
 
 
 def look_at(patch, plan):
-    patch.setattr(row_looks, "groups_that_wait", plan)
-    patch.setattr(row_group_rows, "groups_that_wait", plan)
+    patch.setattr(looks, "groups_that_wait", plan)
+    patch.setattr(listed_groups, "groups_that_wait", plan)
 
 
 def commits_that_change_groups_are_not_looked_at(patch):
@@ -229,7 +229,7 @@ def tasks_of_groups_are_not_looked_at(patch):
 
 
 def a_marked_counter_is_compared(patch):
-    edit(patch, row_numbers, "_read_counters", ("if mark is not None:", "if False:"))
+    edit(patch, group_numbers, "_read_counters", ("if mark is not None:", "if False:"))
 
 
 # Rules of what is found and mended, broken.
@@ -244,11 +244,11 @@ def whatever_may_wait_waits(patch):
 
 
 def records_of_groups_are_not_compared(patch):
-    edit(patch, row_group_rows.GroupRowPasses, "_forward", ("each.record == each.wanted == each.stored", "True"))
+    edit(patch, listed_groups.GroupRowPasses, "_forward", ("each.record == each.wanted == each.stored", "True"))
 
 
 def rows_are_not_looked_at_by_their_keys(patch):
-    edit(patch, row_group_rows.GroupRowPasses, "_backward", ("or place not in records[group]", ""))
+    edit(patch, listed_groups.GroupRowPasses, "_backward", ("or place not in records[group]", ""))
 
 
 def a_row_that_no_record_has_stays(patch):

@@ -10,9 +10,9 @@ from oneread.plans.progress import Fault
 from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.journal_commits import RowCommitter
 from oneread.verify.repair import Repaired
-from oneread.verify.row_repair import RowRepairer, drop_rows
-from oneread.verify.row_verify import RowVerifier
+from oneread.verify.repair_by_commits import RowRepairer, drop_rows
 from oneread.verify.verify import Verification, VerifyOptions
+from oneread.verify.verify_by_looks import RowVerifier
 
 
 class RowInspector:

@@ -9,7 +9,7 @@ from oneread.errors import Expired
 from oneread.store.rows import Cell
 from oneread.testing.clock import Clock
 from oneread.transactions.change_log import entries_from, entry_key
-from oneread.verify import row_looks
+from oneread.verify import looks
 from tests.unit.verify.hands import STORES, put, rows, url_of
 
 
@@ -63,7 +63,7 @@ class Site:
 
 @pytest.fixture(params=STORES)
 def site(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(row_looks, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
     site = Site(url_of(request.param, tmp_path))
     yield site
     site.db.close()

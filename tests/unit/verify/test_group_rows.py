@@ -32,7 +32,7 @@ from oneread.transactions.outbox import group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION
 from oneread.transactions.shown_groups import decode_listed, encode_listed
 from oneread.transactions.total_follower import TotalFollower
-from oneread.verify import row_looks, row_sums
+from oneread.verify import looks, sums
 from tests.unit.verify.hands import STORES, put, rows, stored_rows, url_of
 
 
@@ -84,8 +84,8 @@ TABLES = ("roots", "views", "counts")
 
 @pytest.fixture(params=STORES)
 def db(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(row_looks, "APART", 0.0)
-    monkeypatch.setattr(row_sums, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
+    monkeypatch.setattr(sums, "APART", 0.0)
     with connect(url_of(request.param, tmp_path), SITE, workers=0) as database:
         database.save_all([Tag(word=word) for word in "abc"])
         for number in range(9):
@@ -271,8 +271,8 @@ def test_a_dropped_entity_leaves_its_groups_and_their_rows(db):
 
 @pytest.fixture
 def one_row(monkeypatch):
-    monkeypatch.setattr(row_looks, "APART", 0.0)
-    monkeypatch.setattr(row_sums, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
+    monkeypatch.setattr(sums, "APART", 0.0)
     with connect("memory://?span=row", SITE, workers=0) as database:
         database.save_all([Tag(word=word) for word in "ab"])
         posted_at = datetime(2019, 5, 1, tzinfo=UTC)

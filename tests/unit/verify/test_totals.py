@@ -7,7 +7,7 @@ from oneread import connect
 from oneread.derivations.entity_type import EntityType
 from oneread.store.rows import VALUE, Cell
 from oneread.transactions.deltas import encode_amounts
-from oneread.verify import row_looks, row_sums
+from oneread.verify import looks, sums
 from tests.properties.votes_and_answers import (
     SITE,
     Answer,
@@ -31,8 +31,8 @@ from tests.unit.verify.hands import STORES, damage_document, put, rows, url_of
 
 @pytest.fixture(params=STORES)
 def db(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(row_looks, "APART", 0.0)
-    monkeypatch.setattr(row_sums, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
+    monkeypatch.setattr(sums, "APART", 0.0)
     with connect(url_of(request.param, tmp_path), SITE, workers=0) as database:
         database.save_all([User(number=number, name=name) for number, name in enumerate(("Ada", "Bea", "Cid"))])
         database.save(Tag(word="a"))

@@ -13,7 +13,7 @@ from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.intents import OF_COMMITS
 from oneread.transactions.root import VERSION
 from oneread.transactions.total_follower import TotalFollower
-from oneread.verify import row_looks, row_sums
+from oneread.verify import looks, sums
 from tests.properties.votes_and_answers import SITE, Answer, Author, Question, User
 from tests.simulation.schema import Buyer, Product, Purchase, Sold
 from tests.unit.verify import faults
@@ -24,8 +24,8 @@ from tests.unit.verify.hands import damage_document
 
 @pytest.fixture
 def store(monkeypatch):
-    monkeypatch.setattr(row_looks, "APART", 0.0)
-    monkeypatch.setattr(row_sums, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
+    monkeypatch.setattr(sums, "APART", 0.0)
     store = DamagedRows()
     yield store
     store.close()
@@ -242,7 +242,7 @@ def test_counters_that_entities_show_are_compared_once_they_are_copied():
 
 def test_a_commit_that_is_not_applied_makes_its_model_skipped_and_is_compared_later(store, monkeypatch):
     """The program that made it has ended between its commit point and what follows."""
-    monkeypatch.setattr(row_looks, "LOOKS", 2)
+    monkeypatch.setattr(looks, "LOOKS", 2)
     store.db.operations.apply_later()
     store.db.save(purchases(1)[0])
     committer = store.db.operations.committer
@@ -255,7 +255,7 @@ def test_a_commit_that_is_not_applied_makes_its_model_skipped_and_is_compared_la
 
 
 def test_what_is_wrong_is_reported_although_a_model_is_skipped(store, monkeypatch):
-    monkeypatch.setattr(row_looks, "LOOKS", 2)
+    monkeypatch.setattr(looks, "LOOKS", 2)
     kind, view, table, key, entity = faults.an_index_row_is_missing(store)
     store.db.operations.apply_later()
     store.db.save(purchases(1)[0])

@@ -10,7 +10,7 @@ from oneread.engines.one_row_memory import NoFaults
 from oneread.errors import Unavailable, UsageError
 from oneread.plans import in_time
 from oneread.store.requests import CheckAndMutate, Mutate
-from oneread.verify import row_looks
+from oneread.verify import looks
 from tests.unit.database import shop
 from tests.unit.verify.damaged import SCHEMA, Damaged
 from tests.unit.verify.damaged_rows import DamagedRows
@@ -28,7 +28,7 @@ def asked(monkeypatch):
         return float(reads[0])
 
     monkeypatch.setattr(in_time, "elapsed", elapsed)
-    monkeypatch.setattr(row_looks, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
     return reads
 
 
@@ -104,7 +104,7 @@ class Absent(NoFaults):
 
 
 def test_a_repair_of_a_store_that_does_not_answer_ends_soon(monkeypatch):
-    monkeypatch.setattr(row_looks, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
     one_row_memory.forget("absent")
     store = DamagedRows("memory://absent?span=row")
     try:

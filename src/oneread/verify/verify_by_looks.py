@@ -10,15 +10,15 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
 from oneread.transactions.copy_cells import CopyCells
+from oneread.verify.feed_passes import RowEntriesCheck
 from oneread.verify.group_rows import FaultyRows
 from oneread.verify.keyspace import StoreKeyspaces
+from oneread.verify.listed_groups import GroupRowPasses
+from oneread.verify.logical_scanner import LogicalScanner
+from oneread.verify.orphans_by_looks import RowOrphans
+from oneread.verify.passes import KindPasses
 from oneread.verify.report import FaultReporter, Finding, Report
-from oneread.verify.row_feeds import RowEntriesCheck
-from oneread.verify.row_group_rows import GroupRowPasses
-from oneread.verify.row_orphans import RowOrphans
-from oneread.verify.row_passes import KindPasses
-from oneread.verify.row_scanner import LogicalScanner
-from oneread.verify.row_sums import GroupPasses
+from oneread.verify.sums import GroupPasses
 from oneread.verify.verify import Verifier, VerifyOptions
 
 

@@ -13,8 +13,8 @@ from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.journal import TOKENS as TOKENS_COLUMN
 from oneread.transactions.journal import Token
 from oneread.transactions.system_commits import REPAIRED
-from oneread.verify import row_followed_sums, row_looks, row_sums
-from oneread.verify.row_scanner import LogicalScanner
+from oneread.verify import followed_sums, looks, sums
+from oneread.verify.logical_scanner import LogicalScanner
 
 
 class Thread(Model[int]):
@@ -53,8 +53,8 @@ SCHEMA = Schema(Thread, Reply, Vote, VotesOf, RepliesOf)
 
 @pytest.fixture
 def db(monkeypatch):
-    monkeypatch.setattr(row_looks, "APART", 0.0)
-    monkeypatch.setattr(row_sums, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
+    monkeypatch.setattr(sums, "APART", 0.0)
     monkeypatch.setattr(LogicalScanner, "batch", 10)
     with connect("memory://?span=row", SCHEMA, workers=0) as db:
         db.save_all([Thread(number=number) for number in range(4)])
@@ -153,8 +153,8 @@ def test_a_wrong_sum_is_found_and_mended_while_it_changes(db, writes, option, ev
 
 
 def test_a_sum_to_which_more_is_added_than_is_known_is_left_to_be_compared_later(db, monkeypatch):
-    monkeypatch.setattr(row_followed_sums, "KEPT_TOKENS", 2)
-    monkeypatch.setattr(row_followed_sums, "POLLED", 0)
+    monkeypatch.setattr(followed_sums, "KEPT_TOKENS", 2)
+    monkeypatch.setattr(followed_sums, "POLLED", 0)
     with Interrupted(db, vote(db), every=1):
         found = db.verify(Vote)
     assert (found.faults, found.skipped) == ((), ("Vote",))
@@ -164,7 +164,7 @@ def test_a_sum_to_which_more_is_added_than_is_known_is_left_to_be_compared_later
 @pytest.mark.parametrize("writes", [vote, reply])
 def test_groups_with_more_contributions_than_are_remembered(db, monkeypatch, writes):
     """Those that nobody changes are compared; of those that somebody changes it is not known what they had."""
-    monkeypatch.setattr(row_followed_sums, "REMEMBERED", 5)
+    monkeypatch.setattr(followed_sums, "REMEMBERED", 5)
     damage(db, "no")
     with Interrupted(db, writes(db), every=7):
         found = db.verify()
@@ -185,7 +185,7 @@ def test_children_are_not_looked_for_where_a_hold_is_missing(db):
 
 
 def test_a_root_row_with_many_children_is_not_followed(db, monkeypatch):
-    monkeypatch.setattr(row_followed_sums, "CHILDREN", 10)
+    monkeypatch.setattr(followed_sums, "CHILDREN", 10)
     with Interrupted(db, reply(db), every=7):
         assert db.verify(Reply).skipped == ("Reply",)
 
@@ -211,7 +211,7 @@ def move_child(db):
 @pytest.mark.parametrize("every", [1, 2, 3, 5, 7])
 @pytest.mark.parametrize(("writes", "model"), [(move, Vote), (move_child, Reply)])
 def test_an_entity_that_is_committed_between_all_reads_makes_no_sum_wrong(db, writes, model, every, monkeypatch):
-    monkeypatch.setattr(row_sums, "AGREEING", 0)  # one look decides
+    monkeypatch.setattr(sums, "AGREEING", 0)  # one look decides
     with Interrupted(db, writes(db), every):
         found = db.verify(model)
     assert found.faults == ()
@@ -245,7 +245,7 @@ def sum_row(*tokens, repair=None):
     ],
 )
 def test_what_was_added_between_two_reads_of_a_row(before, now, added):
-    assert row_followed_sums._added(before, now) == added
+    assert followed_sums._added(before, now) == added
 
 
 @pytest.mark.parametrize("is_added", [False, True], ids=["not added", "added"])

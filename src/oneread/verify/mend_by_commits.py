@@ -39,14 +39,14 @@ from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
 from oneread.transactions.sequences import counted, without_unreadable
 from oneread.transactions.system_commits import REPAIRED
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
+from oneread.verify.feed_mend import RowFeedMender
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
+from oneread.verify.logical_scanner import LogicalScanner, is_settled
 from oneread.verify.mend import is_droppable, stale_copies, stale_total
+from oneread.verify.mend_groups import GroupMender
+from oneread.verify.orphans_by_looks import ROW_RANGES
 from oneread.verify.report import Finding
-from oneread.verify.row_feed_mend import RowFeedMender
-from oneread.verify.row_mend_groups import GroupMender
-from oneread.verify.row_orphans import ROW_RANGES
-from oneread.verify.row_rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits
-from oneread.verify.row_scanner import LogicalScanner, is_settled
+from oneread.verify.rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits
 
 _OURS: Final = (VALUE, SHARDS)
 

@@ -27,7 +27,7 @@ from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, root_at
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
-from oneread.verify.row_scanner import LogicalScanner
+from oneread.verify.logical_scanner import LogicalScanner
 
 ATTEMPTS: Final = 10
 """Times that a root row is committed again while others commit it."""

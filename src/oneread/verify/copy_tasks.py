@@ -15,7 +15,7 @@ from oneread.store.rows import REMOVED, VALUE, RowRange
 from oneread.transactions.outbox import aside_key, task_key
 from oneread.verify.copy_check import CopyComparison, HeldCopy
 from oneread.verify.expected import ExpectedRows
-from oneread.verify.row_scanner import LogicalScanner
+from oneread.verify.logical_scanner import LogicalScanner
 
 TASKS_READ: Final = 100
 """Tasks of one source that are looked at; a source seldom has more than one."""

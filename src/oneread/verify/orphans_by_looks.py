@@ -13,7 +13,7 @@ from oneread.transactions.change_log import says_last_entry
 from oneread.transactions.intents import JOURNAL
 from oneread.transactions.outbox import Task
 from oneread.transactions.system_rows import RANGES
-from oneread.verify import row_looks
+from oneread.verify import looks
 from oneread.verify.orphans import Orphans
 
 ROW_RANGES: Final = (*RANGES, JOURNAL, outbox.GROUP_TASKS)
@@ -40,7 +40,7 @@ class RowOrphans(Orphans):
 
     def _is_lost(self, log: bytes) -> Plan[bool]:
         """The first entry is put before the row, so another look decides."""
-        yield from Sleep(row_looks.APART)
+        yield from Sleep(looks.APART)
         (row,) = yield from self._scanner.read("system", [log])
         return not says_last_entry(row)
 

@@ -23,8 +23,8 @@ from oneread.transactions.intents import HISTORY, has_intents, root_row, unreada
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION
 from oneread.transactions.root_rows import GroupNumbers
+from oneread.verify.group_numbers import read_numbers
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
-from oneread.verify.row_numbers import read_numbers
 from oneread.verify.scanner import Scanner
 
 AGELESS: Final = float("inf")

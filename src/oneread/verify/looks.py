@@ -18,13 +18,13 @@ from oneread.store.rows import Row, Table
 from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.verify.confirm import Pace, Seen, confirm
 from oneread.verify.copy_check import CopyComparison
+from oneread.verify.copy_tasks import set_aside_among, sources_that_wait, stale_copies
 from oneread.verify.expected import ExpectedRows, RowReader
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
+from oneread.verify.logical_scanner import LogicalScanner, settled_roots
 from oneread.verify.report import DerivedRow, FaultReporter, Finding
-from oneread.verify.row_copies import set_aside_among, sources_that_wait, stale_copies
-from oneread.verify.row_scanner import LogicalScanner, settled_roots
-from oneread.verify.row_waiting import groups_that_wait
 from oneread.verify.sequence_check import SequenceCheck
+from oneread.verify.waiting import groups_that_wait
 
 APART: Final = 0.5
 """Seconds between two looks at what seems wrong."""

@@ -21,10 +21,10 @@ from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.journal import has_unreadable_tokens
 from oneread.verify.confirm import Pace, Seen, confirm
 from oneread.verify.digest_pass import bucket_of
+from oneread.verify.followed_sums import REMEMBERED, FollowedSums, LostGroup
 from oneread.verify.keyspace import DAMAGED, amounts_of
+from oneread.verify.passes import KindPasses
 from oneread.verify.report import FaultReporter, Finding
-from oneread.verify.row_followed_sums import REMEMBERED, FollowedSums, LostGroup
-from oneread.verify.row_passes import KindPasses
 
 PASSES: Final = 6
 """Scans of all entities for groups of which more was added than is known, at most."""

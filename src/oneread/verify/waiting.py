@@ -14,7 +14,7 @@ from oneread.store.requests import Found
 from oneread.transactions import outbox
 from oneread.transactions.intents import JOURNAL, Intents, read_root, root_of_marker
 from oneread.verify.keyspace import DAMAGED
-from oneread.verify.row_scanner import LogicalScanner
+from oneread.verify.logical_scanner import LogicalScanner
 
 
 def each_intents(scanner: LogicalScanner, take: Callable[[bytes, Intents], None]) -> Plan[None]:

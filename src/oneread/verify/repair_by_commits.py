@@ -20,12 +20,12 @@ from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.journal_commits import RowCommitter
 from oneread.verify.drop import check_droppable
 from oneread.verify.keyspace import StoreKeyspaces
+from oneread.verify.logical_scanner import LogicalScanner
+from oneread.verify.mend_by_commits import RowMender
 from oneread.verify.repair import Repairer
 from oneread.verify.report import Finding
-from oneread.verify.row_mend import RowMender
-from oneread.verify.row_scanner import LogicalScanner
-from oneread.verify.row_verify import RowVerifier
 from oneread.verify.verify import Verification, VerifyOptions
+from oneread.verify.verify_by_looks import RowVerifier
 
 
 class RowRepairer(Repairer):

@@ -6,8 +6,8 @@ from oneread.feeds.large_group_cells import GroupMode, Places
 from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation, RowRange
 from oneread.transactions import outbox
-from oneread.verify import row_looks
-from oneread.verify.row_feed_looks import PlacesReader
+from oneread.verify import looks
+from oneread.verify.feed_looks import PlacesReader
 from tests.unit.feeds.test_cell_crossing import World
 
 FAR = 1 << 50
@@ -16,7 +16,7 @@ FAR = 1 << 50
 @pytest.fixture
 def world(monkeypatch):
     """Group a is large, b too, and c is not; member 1 is in all, with places for two."""
-    monkeypatch.setattr(row_looks, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
     made = World()
     made.fill()
     for group, numbers in (("b", (11, 12, 13, 14, 15)), ("c", (21, 22)), ("d", (31, 32, 33, 34))):
@@ -165,7 +165,7 @@ def test_an_entry_of_who_is_written_to_is_judged(world):
 
 def test_places_that_move_during_a_look_leave_the_feed_to_be_compared_later(world, monkeypatch):
     """An entry that was hidden for long may have ended in between."""
-    monkeypatch.setattr(row_looks, "LOOKS", 2)
+    monkeypatch.setattr(looks, "LOOKS", 2)
     feed, (key, *_rest) = world.rows.feed, written(world)
     group = feed.group_of(key)
     (item, _row), *_others = under(world, feed.items + group)

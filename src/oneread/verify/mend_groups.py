@@ -32,9 +32,9 @@ from oneread.transactions.shown_groups import (
     read_groups,
 )
 from oneread.verify.keyspace import DAMAGED, shown_of
+from oneread.verify.logical_scanner import is_settled
 from oneread.verify.report import Finding
-from oneread.verify.row_rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits
-from oneread.verify.row_scanner import is_settled
+from oneread.verify.rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits
 
 
 class GroupMender(RowRewriter):

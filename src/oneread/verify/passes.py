@@ -22,13 +22,13 @@ from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.outbox import PRESENT
 from oneread.transactions.root import AHEAD_MILLISECONDS, VERSION
 from oneread.verify.copy_check import CopyComparison
+from oneread.verify.copy_tasks import stale_copies
 from oneread.verify.digest_pass import Digests, SeenAhead
 from oneread.verify.expected import ExpectedRows, RowReader
 from oneread.verify.keyspace import Pointers, StoreKeyspaces, pointers_of, shown_of
+from oneread.verify.logical_scanner import LogicalScanner
+from oneread.verify.looks import NOTHING, Looker, Looks, Suspects
 from oneread.verify.report import FaultReporter, Finding
-from oneread.verify.row_copies import stale_copies
-from oneread.verify.row_looks import NOTHING, Looker, Looks, Suspects
-from oneread.verify.row_scanner import LogicalScanner
 from oneread.verify.sequence_check import SequenceCheck
 
 SUSPECTS: Final = 1_000

@@ -30,10 +30,10 @@ from oneread.store.requests import ABSENT, CheckAndMutate, Found, Mutate
 from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowMutation
 from oneread.transactions.feed_tasks import FollowRows, follow_all
 from oneread.transactions.root import next_version
+from oneread.verify.feed_looks import all_rows, expected_cells, living_row
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
+from oneread.verify.logical_scanner import LogicalScanner
 from oneread.verify.report import Finding
-from oneread.verify.row_feed_looks import all_rows, expected_cells, living_row
-from oneread.verify.row_scanner import LogicalScanner
 
 CommitAbove: TypeAlias = Callable[[bytes, bytes, int], Plan[bool]]
 """Commits an entity as it is, with a row of its, at a version above a stamp; whether that was done."""

@@ -21,11 +21,11 @@ from oneread.store.requests import Found
 from oneread.store.rows import VALUE, Cell, Row, RowRange
 from oneread.verify.confirm import Seen, confirm
 from oneread.verify.feed_entries import JoinedGroups
+from oneread.verify.feed_looks import FeedLooker, PlacesReader, hidden_by, is_right, living_row
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
+from oneread.verify.logical_scanner import READ, LogicalScanner
+from oneread.verify.looks import two_looks
 from oneread.verify.report import Finding
-from oneread.verify.row_feed_looks import FeedLooker, PlacesReader, hidden_by, is_right, living_row
-from oneread.verify.row_looks import two_looks
-from oneread.verify.row_scanner import READ, LogicalScanner
 
 SUSPECTS: Final = 1_000
 """What seems wrong and is not looked at yet, at most."""

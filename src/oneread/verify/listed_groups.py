@@ -2,7 +2,7 @@
 
 A group that is listed has a root row, whose record has its index rows (rule R5). Forward: has each root row the record
 that its group's numbers make, and are the rows there? Has each group with entities a root row? Backward: does the
-record of the group that a row names have it? What differs is a suspect, and looks decide: see `row_looks`. The root
+record of the group that a row names have it? What differs is a suspect, and looks decide: see `looks`. The root
 row, the numbers, what waits for the group, the rows, and the root row again. See
 docs/decisions/0105-totals-verified-one-row-at-a-time.md.
 """
@@ -28,11 +28,11 @@ from oneread.verify.describe import row_name
 from oneread.verify.expected import RootFault, commit_fault, has_own_stamp, version_fault
 from oneread.verify.group_rows import FaultyRows, GroupRows
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
+from oneread.verify.logical_scanner import LogicalScanner, settled_roots
+from oneread.verify.looks import Looks, Suspects
+from oneread.verify.passes import SuspectPasses
 from oneread.verify.report import DerivedRow, FaultReporter, Finding
-from oneread.verify.row_looks import Looks, Suspects
-from oneread.verify.row_passes import SuspectPasses
-from oneread.verify.row_scanner import LogicalScanner, settled_roots
-from oneread.verify.row_waiting import groups_that_wait
+from oneread.verify.waiting import groups_that_wait
 
 
 class ListedGroup(NamedTuple):

@@ -28,9 +28,9 @@ from oneread.transactions.intents import Intents, SeenRow, child_cells, read_roo
 from oneread.transactions.journal import KEPT_TOKENS, Token, tokens_of
 from oneread.transactions.system_commits import REPAIRED
 from oneread.verify.keyspace import DAMAGED
-from oneread.verify.row_passes import KindPasses
-from oneread.verify.row_scanner import version_in
-from oneread.verify.row_waiting import each_intents
+from oneread.verify.logical_scanner import version_in
+from oneread.verify.passes import KindPasses
+from oneread.verify.waiting import each_intents
 
 KEPT: Final = 50_000
 """Groups that are kept in memory at a time."""

@@ -11,8 +11,8 @@ from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation
 from oneread.testing.clock import START
 from oneread.testing.logical_rows import hidden_of
 from oneread.transactions import outbox
-from oneread.verify import feed_entries, row_feeds, row_looks
-from oneread.verify.row_feed_looks import FeedLooker, PartWatch
+from oneread.verify import feed_entries, feed_passes, looks
+from oneread.verify.feed_looks import FeedLooker, PartWatch
 from tests.properties import schema_of_feeds as feeds
 from tests.properties.schema_of_feeds import (
     EachFeed,
@@ -67,7 +67,7 @@ class RowStore(Store):
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(row_looks, "APART", 0.0)
+    monkeypatch.setattr(looks, "APART", 0.0)
 
 
 @pytest.fixture
@@ -303,7 +303,7 @@ def test_a_task_that_ends_during_a_look_has_put_its_entries_before(broken, monke
         return (yield from asked(watch, parts))
 
     monkeypatch.setattr(PartWatch, "waiting", ending)
-    monkeypatch.setattr(row_feeds, "confirm", lambda suspects, look, _pace: look(list(suspects)))
+    monkeypatch.setattr(feed_passes, "confirm", lambda suspects, look, _pace: look(list(suspects)))
     if broken is not None:
         broken(monkeypatch)
     assert store.db.verify().clean is (broken is None)
@@ -331,7 +331,7 @@ def test_a_task_lost_is_found_and_mended():
 
 
 def test_a_commit_that_is_not_applied_makes_the_feed_skipped_and_is_compared_later(store, monkeypatch):
-    monkeypatch.setattr(row_looks, "LOOKS", 2)
+    monkeypatch.setattr(looks, "LOOKS", 2)
     store.put(store.shown(HomeFeed)[0][0], None)
     store.db.operations.apply_later()
     store.db.save(Post(number=2, group=A, groups=[A], at=START + timedelta(seconds=2), text="changed"))
@@ -356,8 +356,8 @@ def test_what_has_expired_is_not_compared(store):
 
 def test_groups_larger_than_what_is_kept_are_compared_in_parts(store, monkeypatch):
     monkeypatch.setattr(feed_entries, "KEPT", 1)
-    monkeypatch.setattr(row_feeds, "READ", 2)
-    monkeypatch.setattr(row_feeds, "SUSPECTS", 1)
+    monkeypatch.setattr(feed_passes, "READ", 2)
+    monkeypatch.setattr(feed_passes, "SUSPECTS", 1)
     assert store.db.verify().clean
     for key, _row in store.shown(HomeFeed):
         store.put(key, None)
