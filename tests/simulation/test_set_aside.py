@@ -16,7 +16,7 @@ from oneread.transactions import native, outbox
 from oneread.transactions.task_batches import TaskRunner
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
-from oneread.verify.verify import NativeVerifier, VerifyOptions
+from oneread.verify.verify import VerifyOptions
 
 SEEDS = 20
 NAMES = ("a", "!b", "c", "!d", "e")
@@ -100,7 +100,7 @@ def judged(seed):
     if aside != stale(simulation):
         raise Violation(f"seed {seed}: set aside {aside}, stale {stale(simulation)}")
     driver = SyncDriver(simulation.engine, lambda: simulation.now)
-    found = driver.run(NativeVerifier(simulation.operations.catalog, VerifyOptions()).plan(), Trace())
+    found = driver.run(simulation.operations.parts.inspector.verify(VerifyOptions()), Trace())
     if found.found != ({"copy": {"different": len(aside)}} if aside else {}):
         raise Violation(f"seed {seed}: {len(aside)} are set aside, verify says {found.found}")
     for number in range(1, 21):

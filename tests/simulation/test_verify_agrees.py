@@ -10,7 +10,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.processes import Violation
-from oneread.verify.verify import NativeVerifier, VerifyOptions
+from oneread.verify.verify import VerifyOptions
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import world
 
@@ -24,7 +24,7 @@ class Agreeing(Audit):
     def __init__(self, simulation):
         super().__init__(simulation.engine, simulation.operations)
         self.driver = SyncDriver(simulation.engine, lambda: simulation.now)
-        self.catalog = simulation.operations.catalog
+        self.inspector = simulation.operations.parts.inspector
         self.asked = 0
         self.disagreed = []
 
@@ -42,7 +42,7 @@ class Agreeing(Audit):
             raise Offence(self.disagreed[-1])
 
     def verified(self):
-        return self.driver.run(NativeVerifier(self.catalog, VerifyOptions()).plan(), Trace())
+        return self.driver.run(self.inspector.verify(VerifyOptions()), Trace())
 
 
 def judged(seed):

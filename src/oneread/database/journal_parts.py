@@ -19,7 +19,7 @@ from oneread.database.purge import Purge
 from oneread.database.recoverer import Recoverer
 from oneread.database.store_parts import ListedRows, OpenedSchema, StoreParts
 from oneread.database.unfinished_commits import oldest_commit, unfinished_commits
-from oneread.database.verifying_by_looks import RowInspector
+from oneread.database.verifying import Inspector
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
@@ -49,6 +49,7 @@ from oneread.transactions.pipeline import DeclaredViews
 from oneread.transactions.versioned_tasks import RowTaskRunner
 from oneread.transfer.bulk import Batches, BatchOptions, MakeChange
 from oneread.transfer.single_bulk import SingleBatches
+from oneread.verify.by_looks import ByLooks
 
 
 class RowStore:
@@ -87,7 +88,7 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         cache_counters=CacheFirstCommitter(committer),
         copies=ShardCopier(committer, catalog.counters),
         building=TaskBuilding(committer),
-        inspector=RowInspector(catalog, cells, committer),
+        inspector=Inspector(catalog, ByLooks(catalog, cells, committer)),
         new_batches=partial(_new_batches, committer),
         cells=cells,
         jobs=[] if grace is None else [_purge_job(catalog, grace)],

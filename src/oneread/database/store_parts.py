@@ -16,7 +16,7 @@ from oneread.counters.copying import CounterCopier, NativeCopier
 from oneread.counters.sweep import TokenSweeper
 from oneread.database.overlays import NewOverlay, SpanningOverlay
 from oneread.database.unfinished_commits import UnfinishedCommits
-from oneread.database.verifying import Inspector, NativeInspector
+from oneread.database.verifying import Inspector
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import followers
 from oneread.derivations.compiled_schema import SPANNING_FORM, StoredForm
@@ -41,6 +41,7 @@ from oneread.transactions.task_batches import FollowHandler, TaskHandler, TaskRu
 from oneread.transactions.tasks import OutboxRunner
 from oneread.transactions.unit_of_work import UnitOfWork
 from oneread.transfer.bulk import Batches, BatchOptions, MakeChange, NativeBatches
+from oneread.verify.in_snapshots import InSnapshots
 
 if TYPE_CHECKING:
     from oneread.costs.bounds import Span
@@ -200,7 +201,7 @@ def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool
         cache_counters=CacheFirstCommitter(committer),
         copies=NativeCopier(committer, catalog.counters),
         building=NativeBuilding(committer),
-        inspector=NativeInspector(catalog, committer),
+        inspector=Inspector(catalog, InSnapshots(catalog, committer)),
         new_batches=partial(_new_batches, committer),
         recoverer=EachRecovers(fence),
         prices="rows",

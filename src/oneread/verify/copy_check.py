@@ -67,13 +67,15 @@ class CopyComparison:
             if entity_type.kind is kind
         }
         self._sources: dict[bytes, Source] = {}
-        self.unreadable: set[bytes] = set()
-        """Sources that cannot be read."""
+        self._unreadable: set[bytes] = set()
         self._expected: dict[tuple[str, type, bytes], _Expected] = {}
         self._one_form: dict[type, bool] = {}
 
     def differing(self, holders: Sequence[tuple[bytes, ExpectedRows]]) -> Plan[list[HeldCopy]]:
-        """The copies of some entities that differ; one read for the sources that are not in memory."""
+        """The copies of some entities that differ from sources that can be read.
+
+        One read for the sources that are not in memory.
+        """
         held = [
             HeldCopy(key, rows, reference, source)
             for key, rows in holders
@@ -83,7 +85,8 @@ class CopyComparison:
         ]
         if any(each.source not in self._sources for each in held):
             yield from self._load({each.source for each in held})
-        return [each for each in held if not self._follows(each.rows, each.reference, each.source)]
+        differing = [each for each in held if not self._follows(each.rows, each.reference, each.source)]
+        return [each for each in differing if each.source not in self._unreadable]
 
     def has_source(self, held: HeldCopy) -> bool:
         """Whether the source of a copy was found by its key."""
@@ -96,7 +99,7 @@ class CopyComparison:
         wanted = sorted(needed - self._sources.keys())
         found, unreadable = yield from load_sources(self._keyspaces, self._scanner, wanted)
         self._sources |= found
-        self.unreadable |= unreadable
+        self._unreadable |= unreadable
 
     def _follows(self, rows: ExpectedRows, reference: Reference, source: bytes) -> bool:
         entity = rows.entity
@@ -186,7 +189,7 @@ class CopyCheck:
         rows = yield from self._scanner.read("system", [aside_key(source, key) for key, source in waiting])
         excused = {each for each, row in zip(waiting, rows, strict=True) if row is None}
         for held in differing:
-            if (held.key, held.source) not in excused and held.source not in self._copies.unreadable:
+            if (held.key, held.source) not in excused:
                 if not self._copies.has_source(held):
                     self._absent.add(kind_part(held.source))
                 self._copies.describe(held, self._reporter)

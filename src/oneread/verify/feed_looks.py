@@ -31,10 +31,10 @@ from oneread.store.requests import Found
 from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowRange
 from oneread.transactions import outbox
 from oneread.verify.confirm import Seen
-from oneread.verify.copy_tasks import sources_that_wait
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.logical_scanner import LogicalScanner, settled_roots
 from oneread.verify.report import EntryRow, FaultReporter, Finding
+from oneread.verify.waiting import sources_that_wait
 
 NO_PLACES: Final = Places()
 

@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from oneread.counters import rows as counters
 from oneread.derivations.catalog import Catalog
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Reporter
 from oneread.plans.scans import FetchBatch, fetch_rows
 from oneread.store.keys import view_part
 from oneread.store.requests import Found
-from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowRange, Table, living
+from oneread.store.rows import REMOVED, VALUE, WRITES, Cell, Row, RowRange, Table, living
 from oneread.transactions.copy_cells import COPY_CELL, CopyCells
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.group_shards import GroupShards
-from oneread.transactions.intents import HISTORY, has_intents, root_row, unreadable_cells
-from oneread.transactions.outbox import is_group_root
+from oneread.transactions.intents import HISTORY, JOURNAL, has_intents, root_row, unreadable_cells
+from oneread.transactions.outbox import GROUP_TASKS, TASKS, is_group_root
 from oneread.transactions.root import BODY, EMITTED, VERSION
 from oneread.transactions.root_rows import GroupNumbers
+from oneread.transactions.system_rows import RANGES
 from oneread.verify.group_numbers import read_numbers
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.scanner import Scanner
@@ -35,6 +37,9 @@ BATCH: Final = 1_000
 
 READ: Final = 2_000
 """Rows read by key in one request, at most."""
+
+SYSTEM_RANGES: Final = (*RANGES, JOURNAL, GROUP_TASKS)
+"""Where rows of `system` are on such a store."""
 
 _VERSION_BYTES: Final = 8
 _LACKING: Final = Cell(bytes(_VERSION_BYTES), 0)
@@ -62,7 +67,7 @@ class LogicalScanner(Scanner):
 
     def _meanings(self, table: Table, found: list[Found]) -> list[Found]:
         meant = [(key, self._meaning(table, key, row)) for key, row in found]
-        return [(key, row) for key, row in meant if row is not None]
+        return [(key, row) for key, row in meant if row is not None and not _says_nothing(table, key, row)]
 
     def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
         """Reads rows by key, as they are meant."""
@@ -152,6 +157,15 @@ class LogicalScanner(Scanner):
 def claims_of(keyspaces: StoreKeyspaces) -> frozenset[bytes]:
     """The prefixes of rows in `counts` that name the owner of a unique value."""
     return frozenset(each.prefix for each in keyspaces.keyspaces.values() if each.table == "counts" and not each.width)
+
+
+def _says_nothing(table: Table, key: bytes, row: Row) -> bool:
+    """Whether a row has only what commits need of it: a lease that outlived its task, a counter that has no value."""
+    if not row or VALUE in row:
+        return False
+    if table == "system":
+        return key.startswith(TASKS.start)
+    return table == "counts" and WRITES in row and key.startswith(counters.ALL.start)
 
 
 def is_settled(row: Row | None) -> bool:

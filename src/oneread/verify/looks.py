@@ -18,13 +18,12 @@ from oneread.store.rows import Row, Table
 from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.verify.confirm import Pace, Seen, confirm
 from oneread.verify.copy_check import CopyComparison
-from oneread.verify.copy_tasks import set_aside_among, sources_that_wait, stale_copies
 from oneread.verify.expected import ExpectedRows, RowReader
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.logical_scanner import LogicalScanner, settled_roots
 from oneread.verify.report import DerivedRow, FaultReporter, Finding
 from oneread.verify.sequence_check import SequenceCheck
-from oneread.verify.waiting import groups_that_wait
+from oneread.verify.waiting import groups_that_wait, set_aside_among, sources_that_wait
 
 APART: Final = 0.5
 """Seconds between two looks at what seems wrong."""
@@ -192,7 +191,7 @@ class Looker(Looks):
         for key in groups:
             copies = self._copies(key)
             if copies is not None:
-                differing = yield from stale_copies(copies, [(key, expected[key])])
+                differing = yield from copies.differing([(key, expected[key])])
                 if differing:
                     stale[key] = {each.source for each in differing}
         if not stale:
@@ -220,7 +219,7 @@ class Looker(Looks):
         copies = self._copies(key)
         assert copies is not None, "only holders have copies"
         (row,) = yield from self._scanner.read("roots", [key])
-        differing = yield from stale_copies(copies, list((yield from self._expect({key: row})).items()))
+        differing = yield from copies.differing(list((yield from self._expect({key: row})).items()))
         stale = [each for each in differing if each.source in sources]
         aside = yield from set_aside_among(self._scanner, stale)
         for each in stale:

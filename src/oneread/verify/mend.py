@@ -7,8 +7,10 @@ docs/decisions/0014-repair-in-place.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from typing import Final
 
 from oneread.counters import rows as counters
 from oneread.derivations import emitted_record
@@ -17,6 +19,7 @@ from oneread.derivations.emitted_record import COPIED
 from oneread.errors import Corrupt, LimitExceeded, OnereadError, SchemaMismatch, StaleCopies
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
+from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
 from oneread.store.keys import kind_part, view_part
 from oneread.store.rows import VALUE, Cell, Row, RowRange, Table
@@ -35,8 +38,12 @@ from oneread.verify.feed_entries import EntryMaker
 from oneread.verify.feed_rows import FeedRowMender
 from oneread.verify.group_rows import GroupRows
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
+from oneread.verify.repair import step_of
 from oneread.verify.report import Finding
 from oneread.verify.scanner import Scanner
+
+BATCH: Final = 100
+"""Findings mended in one transaction."""
 
 
 def stale_copies(finding: Finding, source: object, reason: str) -> StaleCopies:
@@ -52,7 +59,7 @@ def stale_total(finding: Finding, error: Exception) -> StaleCopies:
 
 
 class Mender:
-    """Mends findings, inside `together`. `fence` is the fence row as it was when the keyspaces were read."""
+    """Mends findings in transactions. `fence` is the fence row as it was when the keyspaces were read."""
 
     def __init__(
         self, keyspaces: StoreKeyspaces, scanner: Scanner, committer: NativeCommitter, fence: Row | None
@@ -70,21 +77,27 @@ class Mender:
         self._new_unit = partial(UnitOfWork, name_of=self._catalog.name_of, logs=self._catalog.logged)
         self._feed_rows = FeedRowMender(keyspaces.feeds.values(), scanner, self._new_unit)
 
-    def mend(self, store: CountedStore, findings: Sequence[Finding]) -> list[bool]:
+    def batches(self, todo: Sequence[Finding]) -> Iterator[list[Finding]]:
+        """Batches of findings of one step each: its rows are written before the next step reads."""
+        for _order, group in groupby(todo, step_of):
+            step = list(group)
+            for start in range(0, len(step), BATCH):
+                yield step[start : start + BATCH]
+
+    def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
         """Mends several in one transaction: whether each is right now. Raises SchemaMismatch if the schema changed."""
+        return self._committer.together(lambda store: self._mend(store, findings))
+
+    def _mend(self, store: CountedStore, findings: Sequence[Finding]) -> list[bool]:
         self._check_schema(store)
-        done: list[bool] = []
-        for finding in findings:
-            right = self._repair_for(finding)(store, finding)
-            done.append(right)
-        return done
+        return [self._repair_for(finding)(store, finding) for finding in findings]
 
     def _check_schema(self, store: CountedStore) -> None:
         (fence,) = store.read("system", [FENCE_ROW])
         if fence != self._fence:
             raise SchemaMismatch("the store's schema has changed while it was repaired; repair it again")
 
-    def drop(self, store: CountedStore, fault: Fault) -> bool:
+    def drop(self, fault: Fault) -> Plan[bool]:
         """Removes a row that cannot be mended, if that is still so; returns whether it was removed.
 
         An entity is deleted as `delete` does it: its record says which rows are its, and a task marks copies of it.
@@ -92,6 +105,9 @@ class Mender:
         Raises:
             SchemaMismatch: the schema has changed since the keyspaces were read; nothing was written.
         """
+        return self._committer.together(partial(self._drop, fault=fault))
+
+    def _drop(self, store: CountedStore, fault: Fault) -> bool:
         self._check_schema(store)
         (row,) = run_plan(store, self._scanner.read(fault.table, [fault.key]))
         if row is None:

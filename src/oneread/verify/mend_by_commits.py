@@ -8,7 +8,8 @@ docs/decisions/0104-verify-one-row-at-a-time.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -41,10 +42,9 @@ from oneread.transactions.system_commits import REPAIRED
 from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
 from oneread.verify.feed_mend import RowFeedMender
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
-from oneread.verify.logical_scanner import LogicalScanner, is_settled
+from oneread.verify.logical_scanner import SYSTEM_RANGES, LogicalScanner, is_settled
 from oneread.verify.mend import is_droppable, stale_copies, stale_total
 from oneread.verify.mend_groups import GroupMender
-from oneread.verify.orphans_by_looks import ROW_RANGES
 from oneread.verify.report import Finding
 from oneread.verify.rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits
 
@@ -70,12 +70,20 @@ class RowMender(RowRewriter):
         self._groups = GroupMender(keyspaces, scanner, committer)
         self._feeds = RowFeedMender(keyspaces, scanner, committer.views.feeds, self._commit_above)
 
-    def mend(self, findings: Sequence[Finding]) -> Plan[bool]:
-        """Mends what is wrong with one entity or group, or one row of none; whether it is right now.
+    def batches(self, todo: Sequence[Finding]) -> Iterator[list[Finding]]:
+        """What is wrong with one entity or group, or one row of none, each."""
+        for _owner, group in groupby(sorted(todo, key=_of_one), _of_one):
+            yield list(group)
+
+    def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
+        """Mends such a batch: whether each is right now, which is the same for all of them.
 
         Raises:
             OnereadError: the store refused it, or answered no more: what is left is found by the next verification.
         """
+        return [(yield from self._mend(findings))] * len(findings)
+
+    def _mend(self, findings: Sequence[Finding]) -> Plan[bool]:
         yield from self._committer.journal.renew_lease()
         first = findings[0]
         view = first.fault.view
@@ -123,7 +131,7 @@ class RowMender(RowRewriter):
         if row is None:
             return False
         if fault.table != "roots":
-            is_stray = is_droppable(fault.table, fault.key, row, ROW_RANGES)
+            is_stray = is_droppable(fault.table, fault.key, row, SYSTEM_RANGES)
             return is_stray and (yield from self._delete([(fault.table, fault.key)]))
         if kind_part(fault.key) not in self._reader.kinds:
             if kind_part(fault.key) in self._keyspaces.known_prefixes("roots"):
@@ -390,6 +398,15 @@ class RowMender(RowRewriter):
         if outbox.kind_of(source) == outbox.FOLLOW:
             yield from self._committer.copies.restart(source or b"\x00")
         return True
+
+
+def _of_one(finding: Finding) -> tuple[bool, str, bytes]:
+    """What is mended at once: sums last, for what is wrong with entities comes first."""
+    fault = finding.fault
+    is_of_entity = bool(finding.owner) and fault.table != "system" and fault.view != "stray"
+    if is_of_entity:
+        return False, "roots", finding.owner
+    return finding.state is not None, fault.table, fault.key
 
 
 def _can_commit(held: _Held) -> bool:

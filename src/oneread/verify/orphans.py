@@ -6,11 +6,14 @@ docs/formats/rows.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from oneread.counters import rows as counters
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import Corrupt
+from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending, fetch_rows
 from oneread.store.keys import PREFIX_BYTES, pointer_part
@@ -18,34 +21,40 @@ from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import LOGS, last_entry, number_of, owning_log, read_entry, says_last_entry
-from oneread.transactions.outbox import Task
 from oneread.transactions.system_rows import RANGES, is_known_row
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter
 from oneread.verify.scanner import Scanner
 
 
+def _as_it_is(key: bytes) -> bytes:
+    return key
+
+
+class SystemForm(NamedTuple):
+    """How the rows of `system` differ by the kind of store; as it is, those of stores that span rows."""
+
+    ranges: tuple[RowRange, ...] = RANGES
+    """Where rows are that a program of this release writes."""
+    unversioned: Callable[[bytes], bytes] = _as_it_is
+    """The key of a task, or its source, without the version of a change."""
+    has_group_roots: bool = False
+    """Whether groups that indexes list have rows in `roots`."""
+    apart: float | None = None
+    """Seconds between two looks at the row of a log, where entries are put before it; None where both are together."""
+
+
 class Orphans:
     """Reports rows without an entity, view or source, and broken tasks and counters."""
 
-    _ranges: tuple[RowRange, ...] = RANGES
-
-    def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner, reporter: FaultReporter) -> None:
+    def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner, reporter: FaultReporter, form: SystemForm) -> None:
         self._keyspaces = keyspaces
         self._scanner = scanner
         self._reporter = reporter
+        self._form = form
         self._known: frozenset[bytes] = frozenset()
         self._log: tuple[bytes, Row | None] | None = None
         self._last = 0
-
-    def _tasks_among(self, found: list[Found]) -> list[Found]:
-        return found
-
-    def _source_of(self, key: bytes) -> bytes:
-        return outbox.source_of(key)
-
-    def _is_task_of(self, key: bytes, task: Task) -> bool:
-        return outbox.is_task_of(key, task)
 
     def run(self) -> Plan[None]:
         """One request for each view and kind, and one for each batch of orphans and of rows of counters."""
@@ -64,8 +73,8 @@ class Orphans:
             yield from self._scan_unknown(table, width)
 
     def _check_tasks(self, found: list[Found]) -> Plan[None]:
-        found = self._tasks_among(found)
-        sources = [self._source_of(key) for key, _row in found]
+        unversioned = self._form.unversioned
+        sources = [unversioned(outbox.source_of(key)) for key, _row in found]
         rows = yield from self._scanner.read("roots", [source or b"\x00" for source in sources])
         for (key, row), source, root in zip(found, sources, rows, strict=True):
             try:
@@ -75,7 +84,7 @@ class Orphans:
                 continue
             if root is None and outbox.kind_of(source) == outbox.FOLLOW:
                 self._reporter.task("dangling", key, source, "")
-            elif not self._is_task_of(key, task):
+            elif not outbox.is_task_of(unversioned(key), task):
                 self._reporter.task("different", key, source, f"it names {self._keyspaces.name_of(task.source)}")
 
     def _check_set_aside(self, found: list[Found]) -> None:
@@ -89,7 +98,7 @@ class Orphans:
 
     def _check_system(self, found: list[Found]) -> None:
         for key, row in found:
-            if not is_known_row(key, self._ranges):
+            if not is_known_row(key, self._form.ranges):
                 self._reporter.stray("system", key, row)
 
     def _check_logs(self, found: list[Found]) -> Plan[None]:
@@ -113,20 +122,19 @@ class Orphans:
             return
         log, row = self._log
         if says_last_entry(row):
-            if self._is_behind(last_entry(log, row), self._last):
+            if self._form.apart is None and last_entry(log, row) < self._last:
                 self._reporter.change_log("different", log, f"the last entry is {self._last}")
         elif (yield from self._is_lost(log)):
             text = "the number of the last entry cannot be read" if row else "the number of the last entry is missing"
             self._reporter.change_log("unreadable" if row else "missing", log, text)
 
-    def _is_behind(self, said: int, last: int) -> bool:
-        """Whether the row of a log says fewer entries than there are."""
-        return said < last
-
-    def _is_lost(self, log: bytes) -> Plan[bool]:  # noqa: ARG002 - for other stores
-        """Whether the row of a log cannot be read by now either."""
-        yield from ()
-        return True
+    def _is_lost(self, log: bytes) -> Plan[bool]:
+        """Whether the row of a log cannot be read by now either: its first entry may be put before it."""
+        if self._form.apart is None:
+            return True
+        yield from Sleep(self._form.apart)
+        (row,) = yield from self._scanner.read("system", [log])
+        return not says_last_entry(row)
 
     def _check_counters(self, found: list[Found]) -> None:
         """Reports rows of counters that cannot be read; a counter has no source that its value could differ from."""
@@ -153,9 +161,10 @@ class Orphans:
             if not (self._is_known(table, prefix) or is_counter or may_be_former):
                 yield from self._scanner.scan_all(table, RowRange(within, start or b""), partial(self._report, table))
 
-    def _is_known(self, table: Table, prefix: bytes) -> bool:  # noqa: ARG002 - for other stores
+    def _is_known(self, table: Table, prefix: bytes) -> bool:
         """Whether the schema has rows under a prefix."""
-        return prefix in self._known
+        is_group = self._form.has_group_roots and table == "roots" and outbox.is_group_root(prefix)
+        return is_group or prefix in self._known
 
     def _first_key(self, table: Table, start: bytes) -> Plan[bytes | None]:
         try:

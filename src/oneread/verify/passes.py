@@ -22,7 +22,6 @@ from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.outbox import PRESENT
 from oneread.transactions.root import AHEAD_MILLISECONDS, VERSION
 from oneread.verify.copy_check import CopyComparison
-from oneread.verify.copy_tasks import stale_copies
 from oneread.verify.digest_pass import Digests, SeenAhead
 from oneread.verify.expected import ExpectedRows, RowReader
 from oneread.verify.keyspace import Pointers, StoreKeyspaces, pointers_of, shown_of
@@ -115,7 +114,7 @@ class KindPasses(SuspectPasses):
         yield from self._compare_rows("counts", checked)
         yield from self._sequences.check(found)
         if self._copies is not None:
-            for each in (yield from stale_copies(self._copies, checked)):
+            for each in (yield from self._copies.differing(checked)):
                 self._suspect(each.key)
         yield from self._look_when_many()
 

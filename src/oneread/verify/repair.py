@@ -1,4 +1,4 @@
-"""Repair: verify, mend what was found, verify again, until nothing is left that can be mended.
+"""Repair: verify, mend what was found, verify again, until nothing is left that can be mended. And drop the rest.
 
 Sums are mended in a round that found every record right: a commit by a wrong record would move a sum while it is being
 mended. See "Verify and repair of aggregates" of the decisions page and docs/decisions/0014-repair-in-place.md.
@@ -6,36 +6,24 @@ mended. See "Verify and repair of aggregates" of the decisions page and docs/dec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import OnereadError, SchemaMismatch, StaleCopies, Unavailable, UsageError
-from oneread.plans.effects import Now
 from oneread.plans.in_time import OutOfTime, in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress
-from oneread.store.requests import Read
-from oneread.transactions.native import NativeCommitter
-from oneread.transactions.system_rows import FENCE_ROW
-from oneread.verify.keyspace import StoreKeyspaces
-from oneread.verify.mend import Mender
 from oneread.verify.report import Finding
-from oneread.verify.scanner import Scanner
-from oneread.verify.verify import NativeVerifier, Verification, VerifyOptions
+from oneread.verify.verify import PartComparison, Verification, Verifier, VerifyOptions
 
 ROUNDS: Final = 6
 """Times a store is verified at most."""
 
 MENDED_FINDINGS: Final = 50_000
 """Findings mended in one round; the next round finds the others."""
-
-BATCH: Final = 100
-"""Findings mended in one transaction."""
 
 _REASONS: Final = 20
 
@@ -71,11 +59,44 @@ class Repaired(msgspec.Struct, frozen=True):
         return self.verification.clean
 
 
-class Repairer:
-    """One repair. The options have no `resume`; the stores differ in how they verify and mend."""
+class Mending(Protocol):
+    """Mends findings of a store of one kind."""
 
-    def __init__(self, catalog: Catalog, options: VerifyOptions) -> None:
+    def batches(self, todo: Sequence[Finding]) -> Iterable[list[Finding]]:
+        """Those that are mended at once; each finding is in one of these."""
+        ...
+
+    def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
+        """Mends such a batch: whether each is right now.
+
+        Raises:
+            OnereadError: the store refused one of them; what is right by then is found so by the next verification.
+        """
+        ...
+
+    def drop(self, fault: Fault) -> Plan[bool]:
+        """Removes what a fault is about, if that is still so; whether it was."""
+        ...
+
+
+class Inspection(Protocol):
+    """How a store of one kind is verified and mended."""
+
+    def comparison(self, options: VerifyOptions) -> PartComparison:
+        """What compares the parts of a verification."""
+        ...
+
+    def mender(self, options: VerifyOptions) -> Plan[Mending]:
+        """What mends, under the schema of this moment."""
+        ...
+
+
+class Repairer:
+    """One repair. The options have no `resume`."""
+
+    def __init__(self, catalog: Catalog, inspection: Inspection, options: VerifyOptions) -> None:
         self._catalog = catalog
+        self._inspection = inspection
         self._options = msgspec.structs.replace(options, timeout=None)
         self._timeout = options.timeout
         self._unanswered = 0
@@ -93,7 +114,8 @@ class Repairer:
         while True:
             rounds += 1
             self._found = []
-            verification = yield from self._verify()
+            comparison = self._inspection.comparison(self._options)
+            verification = yield from Verifier(self._catalog, comparison, self._options, self._collect).plan()
             todo = self._findings_to_mend()
             is_done = not todo or rounds == ROUNDS
             if not is_done:
@@ -105,13 +127,31 @@ class Repairer:
             if is_done:
                 return Repaired(self._mended, verification.faults, rounds, tuple(self._reasons), verification)
 
-    def _verify(self) -> Plan[Verification]:
-        """Verifies, and collects what is found."""
-        raise NotImplementedError
-
     def _mend(self, todo: list[Finding]) -> Plan[None]:
-        """Mends findings."""
-        raise NotImplementedError
+        mender = yield from self._inspection.mender(self._options)
+        done = 0
+        for batch in mender.batches(todo):
+            yield from self._mend_batch(mender, batch)
+            done += len(batch)
+            self._options.progress(Progress("mending", done, len(todo), len(todo) - done))
+
+    def _mend_batch(self, mender: Mending, batch: Sequence[Finding]) -> Plan[None]:
+        """Mends several at once; when one of them is refused, each by itself."""
+        try:
+            right = yield from mender.mend(batch)
+        except (SchemaMismatch, OutOfTime):
+            raise
+        except OnereadError as failure:
+            if len(batch) > 1:
+                for finding in batch:
+                    yield from self._mend_batch(mender, [finding])
+                return
+            self._note_failure(batch[0], failure)
+            return
+        for finding, mended in zip(batch, right, strict=True):
+            self._mended += mended
+            if not mended and not _is_sum(finding):
+                self._note_hopeless(finding)
 
     def _collect(self, finding: Finding) -> None:
         if finding.fault.mendable and _name(finding) not in self._hopeless and len(self._found) < MENDED_FINDINGS:
@@ -120,7 +160,7 @@ class Repairer:
     def _findings_to_mend(self) -> list[Finding]:
         """The findings of this round in order; sums only when every record is right."""
         wrong_records = any(finding.fault.view == "record" for finding in self._found)
-        return sorted((each for each in self._found if not (wrong_records and _is_sum(each))), key=_step)
+        return sorted((each for each in self._found if not (wrong_records and _is_sum(each))), key=step_of)
 
     def _note_hopeless(self, finding: Finding) -> None:
         """Notes what cannot be mended, in no round."""
@@ -144,46 +184,6 @@ class Repairer:
             self._reasons.append(f"{finding.fault.text}: {reason}")
 
 
-class NativeRepairer(Repairer):
-    """That of stores whose transactions span rows: several findings are mended in one transaction."""
-
-    def __init__(self, catalog: Catalog, committer: NativeCommitter, options: VerifyOptions) -> None:
-        super().__init__(catalog, options)
-        self._committer = committer
-
-    def _verify(self) -> Plan[Verification]:
-        return NativeVerifier(self._catalog, self._options, self._collect).plan()
-
-    def _mend(self, todo: list[Finding]) -> Plan[None]:
-        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))
-        (fence,) = yield from Read("system", [FENCE_ROW])
-        scanner = Scanner(None, self._options.max_age, self._options.progress)
-        mender = Mender(keyspaces, scanner, self._committer, fence)
-        done = 0
-        for batch in _batches(todo):
-            yield from self._mend_batch(mender, batch)
-            done += len(batch)
-            self._options.progress(Progress("mending", done, len(todo), len(todo) - done))
-
-    def _mend_batch(self, mender: Mender, batch: Sequence[Finding]) -> Plan[None]:
-        """Mends several in one transaction; when one of them is refused, each in its own."""
-        try:
-            right = yield from self._committer.together(lambda store: mender.mend(store, batch))
-        except (SchemaMismatch, OutOfTime):
-            raise
-        except OnereadError as failure:
-            if len(batch) > 1:
-                for finding in batch:
-                    yield from self._mend_batch(mender, [finding])
-                return
-            self._note_failure(batch[0], failure)
-            return
-        for finding, mended in zip(batch, right, strict=True):
-            self._mended += mended
-            if not mended and not _is_sum(finding):
-                self._note_hopeless(finding)
-
-
 def _is_sum(finding: Finding) -> bool:
     return bool(finding.amounts) or (finding.fault.table == "counts" and not finding.owner)
 
@@ -192,13 +192,28 @@ def _name(finding: Finding) -> tuple[str, bytes, str]:
     return finding.fault.table, finding.fault.key, finding.fault.row
 
 
-def _step(finding: Finding) -> tuple[int, bool]:
+def step_of(finding: Finding) -> tuple[int, bool]:
+    """When a finding is mended: before what reads what it makes right."""
     return _STEPS.get(finding.fault.view, 3), _is_sum(finding)
 
 
-def _batches(todo: list[Finding]) -> Iterator[list[Finding]]:
-    """Batches of findings of one step each: its rows are written before the next step reads."""
-    for _order, group in groupby(todo, _step):
-        step = list(group)
-        for start in range(0, len(step), BATCH):
-            yield step[start : start + BATCH]
+def drop(inspection: Inspection, faults: Sequence[Fault]) -> Plan[tuple[Fault, ...]]:
+    """Removes what these faults are about; returns those of which something was removed.
+
+    Each is looked at again, and stays if it is readable by then. See "What only you can mend" of
+    docs/explanation/verify-and-repair.md.
+
+    Raises:
+        UsageError: a fault is not droppable; nothing was removed.
+        SchemaMismatch: the schema has changed; what was removed before stays removed.
+    """
+    for fault in faults:
+        if not isinstance(fault, Fault):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise UsageError("expected a fault, as verify returns them", given=fault)
+        if not fault.droppable:
+            raise UsageError("only a fault with droppable=True can be dropped; repair mends others", fault=fault.text)
+    mender = yield from inspection.mender(VerifyOptions())
+    dropped: list[Fault] = []
+    for fault in faults:
+        dropped += [fault] if (yield from mender.drop(fault)) else []
+    return tuple(dropped)

@@ -1,35 +1,33 @@
 """Verify: whether every derived row of a store is what its entities say, while the store is in use.
 
-Each kind is compared in one snapshot of the whole store, so writers continue and no commit is seen by half. See "Verify
-and repair of aggregates" of the decisions page and docs/decisions/0013-verify-by-digests.md.
+A part is compared in one snapshot of the whole store (`in_snapshots`), or by looks where there are none (`by_looks`),
+so writers continue and no commit is seen by half. See docs/decisions/0013-verify-by-digests.md
+and docs/decisions/0104-verify-one-row-at-a-time.md.
 """
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import UsageError
-from oneread.feeds.entries import Entries
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
-from oneread.plans.effects import Now, Snapshot
+from oneread.plans.effects import Now
 from oneread.plans.in_time import OutOfTime, in_whole_time
 from oneread.plans.plan import Plan
 from oneread.plans.progress import KEEP, MAX_AGE, Ahead, Fault, FaultKind, OnFault, Reporter, no_progress
 from oneread.store.rows import Table
-from oneread.verify.digest_pass import DigestPass, SeenAhead
-from oneread.verify.feed_entries import EntriesCheck
-from oneread.verify.group_rows import FaultyRows, GroupRowsCheck
+from oneread.verify.digest_pass import SeenAhead
+from oneread.verify.group_rows import FaultyRows
 from oneread.verify.keyspace import StoreKeyspaces
-from oneread.verify.locate_pass import LocatePass
-from oneread.verify.orphans import Orphans
-from oneread.verify.report import FaultReporter, Finding, Report
-from oneread.verify.scanner import Scanner, TooOld
+from oneread.verify.report import Finding, Report
+from oneread.verify.scanner import Scanner
 
 KEPT_FAULTS: Final = 50_000
 """Rows reported as faults that are kept, so that what only follows from them is not reported."""
@@ -105,18 +103,60 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     timeout: float | None = None
 
 
+class Part(NamedTuple):
+    """What is compared at once: the entities of a kind with what follows from them, a feed by its name, or orphans."""
+
+    kind: EntityKind | None = None
+    feed: str = ""
+
+
+class Compared(NamedTuple):
+    """What was compared with one part."""
+
+    entities: int = 0
+    ahead: SeenAhead | None = None
+
+
+class AskedPart(NamedTuple):
+    """What a verification gives to whom it lets compare a part."""
+
+    part: Part
+    read_keyspaces: Callable[[], Plan[StoreKeyspaces]]
+    """What is compared under the schema of this moment."""
+    faulty: Sequence[tuple[Table, bytes]]
+    """Rows that are reported already."""
+    report: Report
+
+    def faulty_rows(self) -> list[bytes]:
+        """Rows of `views` that are reported, from which entries of feeds may follow."""
+        return [key for table, key in self.faulty if table == "views"]
+
+
+class PartComparison(Protocol):
+    """Compares parts of a store of one kind."""
+
+    @property
+    def scanner(self) -> Scanner:
+        """What it reads with."""
+        ...
+
+    def compare(self, asked: AskedPart) -> Plan[Compared | None]:
+        """Reports what is wrong; None where not all of it could be compared."""
+        ...
+
+
 class Verifier:
-    """One verification; `report` is called with each finding, besides the options' `on_fault`.
+    """One verification; `report` is called with each finding, besides the options' `on_fault`."""
 
-    The stores differ in how they compare a part.
-    """
-
-    def __init__(self, catalog: Catalog, scanner: Scanner, options: VerifyOptions, report: Report | None) -> None:
+    def __init__(
+        self, catalog: Catalog, comparison: PartComparison, options: VerifyOptions, report: Report | None = None
+    ) -> None:
         _check_options(options)
         self._catalog = catalog
         self._options = options
         self._report = report
-        self._scanner = scanner
+        self._comparison = comparison
+        self._scanner = comparison.scanner
         self._keyspaces: StoreKeyspaces | None = None
         self._done = _Done() if options.resume is None else _decode_cursor(options.resume)
         self._scanner.cursor = "" if options.resume is None else options.resume
@@ -132,19 +172,19 @@ class Verifier:
 
     def _compare_all(self) -> Plan[Verification]:
         keyspaces = yield from self._read_keyspaces()
-        kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
-        parts = [*kinds, *[_FEED + name for name in keyspaces.feeds]]
-        parts += [] if self._options.wanted else [_ORPHANS]
+        parts = {kind.cls.__name__: Part(kind) for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
+        parts |= {_FEED + name: Part(feed=name) for name in keyspaces.feeds}
+        parts |= {} if self._options.wanted else {_ORPHANS: Part()}
         done_before = frozenset(self._done.parts)
-        for name in parts:
+        for name, part in parts.items():
             if name not in done_before:
                 try:
-                    yield from self._compare_part(name, kinds.get(name))
+                    yield from self._compare_part(name, part)
                 except OutOfTime:  # the parts behind it are skipped likewise
                     self._skip_part(name)
         self._report_totals()
         done = self._done
-        cursor = "" if set(parts) <= set(done.parts) else _encode_cursor(done)
+        cursor = "" if parts.keys() <= set(done.parts) else _encode_cursor(done)
         faults, skipped, ahead = tuple(self._faults), tuple(self._skipped), tuple(self._ahead)
         found = Verification(faults, done.found, done.entities, done.rows, skipped, cursor, ahead, done.ahead)
         return msgspec.structs.replace(found, building=keyspaces.building)
@@ -167,32 +207,25 @@ class Verifier:
             if not faulty.has_any([group.key for group in each.groups], extrema):
                 self._count(each._replace(groups=()))
 
-    def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
+    def _compare_part(self, name: str, part: Part) -> Plan[None]:
         """Compares one part, and counts it as done or as skipped."""
-        raise NotImplementedError
-
-    def _skip_part(self, name: str) -> None:
-        self._skipped.append(name or "orphans")
-
-    def _count_entities(self, entities: int, ahead: SeenAhead) -> None:
-        self._done.entities += entities
-        self._done.ahead += ahead.count
-        self._ahead.extend(ahead.first)
-
-    def _end_part(self, name: str) -> None:
+        asked = AskedPart(part, self._read_keyspaces, self._faulty, self._count)
+        compared = yield from self._comparison.compare(asked)
+        if compared is None:
+            self._skip_part(name)
+            return
         done = self._done
+        done.entities += compared.entities
+        if compared.ahead is not None:
+            done.ahead += compared.ahead.count
+            self._ahead.extend(compared.ahead.first)
         done.parts.append(name)
         done.rows += self._scanner.rows
         self._scanner.rows = 0
         self._scanner.cursor = _encode_cursor(done)
 
-    def _feed_of(self, keyspaces: StoreKeyspaces, name: str) -> Entries | None:
-        """The feed that a part is about; None for another part."""
-        return keyspaces.feeds.get(name.removeprefix(_FEED)) if name.startswith(_FEED) else None
-
-    def _faulty_rows(self) -> list[bytes]:
-        """Rows of `views` that are reported, from which entries of feeds may follow."""
-        return [key for table, key in self._faulty if table == "views"]
+    def _skip_part(self, name: str) -> None:
+        self._skipped.append(name or "orphans")
 
     def _count(self, finding: Finding) -> None:
         if finding.groups:  # judged when all groups are
@@ -210,43 +243,6 @@ class Verifier:
             self._options.on_fault(fault)
         if self._report is not None:
             self._report(finding)
-
-
-class NativeVerifier(Verifier):
-    """That of stores that have snapshots: each part is compared in one."""
-
-    def __init__(self, catalog: Catalog, options: VerifyOptions, report: Report | None = None) -> None:
-        super().__init__(catalog, Scanner(options.pace, options.max_age, options.progress), options, report)
-
-    def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
-        try:
-            digested = yield from Snapshot(lambda: self._compare(name, kind))
-        except TooOld:
-            self._skip_part(name)
-            return
-        if digested is not None:
-            self._count_entities(digested.entities, digested.seen_ahead)
-        self._end_part(name)
-
-    def _compare(self, name: str, kind: EntityKind | None) -> Plan[DigestPass | None]:
-        """Compares one part, in a snapshot; the schema is read in the same one."""
-        keyspaces = yield from self._read_keyspaces()
-        reporter = FaultReporter(keyspaces, self._count)
-        yield from self._scanner.begin()
-        feed = self._feed_of(keyspaces, name)
-        if feed is not None:
-            yield from EntriesCheck(self._scanner, reporter, self._faulty_rows()).run(feed, keyspaces.expired_until)
-            return None
-        if kind is None:
-            yield from Orphans(keyspaces, self._scanner, reporter).run()
-            return None
-        digested = DigestPass(keyspaces, kind, self._scanner, reporter)
-        yield from digested.run()
-        yield from LocatePass(digested).run()
-        faulty = FaultyRows(self._faulty)
-        for indexed in keyspaces.indexed_of.get(kind, ()):
-            yield from GroupRowsCheck(keyspaces, self._scanner, reporter).run(indexed, faulty)
-        return digested
 
 
 def _check_options(options: VerifyOptions) -> None:

@@ -21,7 +21,7 @@ from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.locate_pass import LocatePass
 from oneread.verify.report import FaultReporter
 from oneread.verify.scanner import Scanner
-from oneread.verify.verify import NativeVerifier, VerifyOptions
+from oneread.verify.verify import VerifyOptions
 from tests.simulation.schema import (
     City,
     Compiled,
@@ -125,7 +125,7 @@ def test_a_snapshot_that_grows_too_old_is_left_and_said_so():
     store = Damaged("memory://")
     driver = type(store.db._driver)(store.engine, clock=clock)
     options = VerifyOptions(max_age=0.5)
-    found = driver.run(NativeVerifier(store.catalog, options).plan(), Trace())
+    found = driver.run(store.db.operations.parts.inspector.verify(options), Trace())
     assert set(found.skipped) >= {"Purchase", "Customer"}
     assert not found.clean
     assert found.total == 0
@@ -155,7 +155,7 @@ def answered(engine, plan, slept):
 
 def test_a_pace_is_kept(store):
     slept = []
-    found = answered(store.engine, NativeVerifier(store.catalog, VerifyOptions(pace=10)).plan(), slept)
+    found = answered(store.engine, store.db.operations.parts.inspector.verify(VerifyOptions(pace=10)), slept)
     assert found.clean
     batches = sum(slept)
     assert found.rows / 10 - 2 * len(store.catalog.kinds) - 2 <= batches <= found.rows / 10

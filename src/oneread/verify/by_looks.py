@@ -1,0 +1,97 @@
+"""Verify, repair and drop on stores that change one row at a time: suspects from scans, faults by looks.
+
+The same parts, reports and cursors as in a snapshot; what is wrong is mended by commits of one row each. See
+docs/decisions/0104-verify-one-row-at-a-time.md.
+"""
+
+from __future__ import annotations
+
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.schema_rows import stored_schema
+from oneread.models.registry import EntityKind
+from oneread.plans.effects import Now
+from oneread.plans.plan import Plan
+from oneread.transactions.copy_cells import CopyCells
+from oneread.transactions.journal_commits import RowCommitter
+from oneread.transactions.outbox import unversioned
+from oneread.verify import looks
+from oneread.verify.feed_passes import RowEntriesCheck
+from oneread.verify.group_rows import FaultyRows
+from oneread.verify.keyspace import StoreKeyspaces
+from oneread.verify.listed_groups import GroupRowPasses
+from oneread.verify.logical_scanner import SYSTEM_RANGES, LogicalScanner
+from oneread.verify.mend_by_commits import RowMender
+from oneread.verify.orphans import Orphans, SystemForm
+from oneread.verify.passes import KindPasses
+from oneread.verify.report import FaultReporter, Finding
+from oneread.verify.sums import GroupPasses
+from oneread.verify.verify import AskedPart, Compared, VerifyOptions
+
+
+class LookedComparison:
+    """A `PartComparison` without snapshots. `cells` are those of the store's documents."""
+
+    def __init__(self, cells: CopyCells, options: VerifyOptions) -> None:
+        self.scanner = LogicalScanner(cells, options.pace, options.progress)
+
+    def compare(self, asked: AskedPart) -> Plan[Compared | None]:
+        """None where something was being changed whenever it was looked at, or the schema changed."""
+        keyspaces = yield from asked.read_keyspaces()
+        self.scanner.learn(keyspaces)
+        yield from self.scanner.begin()
+        found: list[Finding] = []
+        compared = yield from self._compare(keyspaces, asked, found)
+        if (yield from stored_schema()) != keyspaces.stored:
+            return None
+        for finding in found:
+            asked.report(finding)
+        return compared
+
+    def _compare(self, keyspaces: StoreKeyspaces, asked: AskedPart, found: list[Finding]) -> Plan[Compared | None]:
+        kind, feed = asked.part.kind, keyspaces.feeds.get(asked.part.feed)
+        if kind is not None:
+            return (yield from self._compare_kind(keyspaces, kind, asked, found))
+        if feed is not None:
+            entries = RowEntriesCheck(keyspaces, self.scanner, feed, asked.faulty_rows())
+            yield from entries.run()
+            found += entries.found
+            return None if entries.unsettled else Compared()
+        form = SystemForm(SYSTEM_RANGES, unversioned, has_group_roots=True, apart=looks.APART)
+        yield from Orphans(keyspaces, self.scanner, FaultReporter(keyspaces, found.append), form).run()
+        return Compared()
+
+    def _compare_kind(
+        self, keyspaces: StoreKeyspaces, kind: EntityKind, asked: AskedPart, found: list[Finding]
+    ) -> Plan[Compared | None]:
+        passes = KindPasses(keyspaces, kind, self.scanner)
+        yield from passes.run()
+        groups = GroupPasses(passes)
+        yield from groups.run()
+        found += [*passes.found, *groups.found]
+        rows = [*asked.faulty, *((each.fault.table, each.fault.key) for each in found)]
+        listed = GroupRowPasses(keyspaces, self.scanner, FaultyRows(rows), groups.unsettled)
+        for indexed in keyspaces.indexed_of.get(kind, ()):
+            yield from listed.run(indexed)
+        found += listed.found
+        if passes.unsettled or groups.unsettled or listed.unsettled:
+            return None
+        return Compared(passes.entities, passes.seen_ahead)
+
+
+class ByLooks:
+    """An `Inspection` of such a store; `cells` are those of its documents."""
+
+    def __init__(self, catalog: Catalog, cells: CopyCells, committer: RowCommitter) -> None:
+        self._catalog = catalog
+        self._cells = cells
+        self._committer = committer
+
+    def comparison(self, options: VerifyOptions) -> LookedComparison:
+        return LookedComparison(self._cells, options)
+
+    def mender(self, options: VerifyOptions) -> Plan[RowMender]:
+        """One request."""
+        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))
+        scanner = LogicalScanner(self._cells, None, options.progress)
+        scanner.learn(keyspaces)
+        return RowMender(keyspaces, scanner, self._committer)

@@ -1,0 +1,81 @@
+"""Verify, repair and drop on stores whose transactions span rows: compared in snapshots, mended in transactions.
+
+See docs/decisions/0013-verify-by-digests.md and docs/decisions/0014-repair-in-place.md.
+"""
+
+from __future__ import annotations
+
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.schema_rows import stored_schema
+from oneread.models.registry import EntityKind
+from oneread.plans.effects import Now, Snapshot
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read
+from oneread.transactions.native import NativeCommitter
+from oneread.transactions.system_rows import FENCE_ROW
+from oneread.verify.digest_pass import DigestPass
+from oneread.verify.feed_entries import EntriesCheck
+from oneread.verify.group_rows import FaultyRows, GroupRowsCheck
+from oneread.verify.keyspace import StoreKeyspaces
+from oneread.verify.locate_pass import LocatePass
+from oneread.verify.mend import Mender
+from oneread.verify.orphans import Orphans, SystemForm
+from oneread.verify.report import FaultReporter
+from oneread.verify.scanner import Scanner, TooOld
+from oneread.verify.verify import AskedPart, Compared, VerifyOptions
+
+
+class SnapshotComparison:
+    """A `PartComparison` of each part in one snapshot."""
+
+    def __init__(self, options: VerifyOptions) -> None:
+        self.scanner = Scanner(options.pace, options.max_age, options.progress)
+
+    def compare(self, asked: AskedPart) -> Plan[Compared | None]:
+        """None where the snapshot grew too old."""
+        try:
+            return (yield from Snapshot(lambda: self._compare(asked)))
+        except TooOld:
+            return None
+
+    def _compare(self, asked: AskedPart) -> Plan[Compared]:
+        """Compares one part, in a snapshot; the schema is read in the same one."""
+        keyspaces = yield from asked.read_keyspaces()
+        reporter = FaultReporter(keyspaces, asked.report)
+        yield from self.scanner.begin()
+        kind, feed = asked.part.kind, keyspaces.feeds.get(asked.part.feed)
+        if kind is not None:
+            return (yield from self._compare_kind(kind, keyspaces, reporter, asked))
+        if feed is not None:
+            yield from EntriesCheck(self.scanner, reporter, asked.faulty_rows()).run(feed, keyspaces.expired_until)
+        else:
+            yield from Orphans(keyspaces, self.scanner, reporter, SystemForm()).run()
+        return Compared()
+
+    def _compare_kind(
+        self, kind: EntityKind, keyspaces: StoreKeyspaces, reporter: FaultReporter, asked: AskedPart
+    ) -> Plan[Compared]:
+        digested = DigestPass(keyspaces, kind, self.scanner, reporter)
+        yield from digested.run()
+        yield from LocatePass(digested).run()
+        faulty = FaultyRows(asked.faulty)
+        for indexed in keyspaces.indexed_of.get(kind, ()):
+            yield from GroupRowsCheck(keyspaces, self.scanner, reporter).run(indexed, faulty)
+        return Compared(digested.entities, digested.seen_ahead)
+
+
+class InSnapshots:
+    """An `Inspection` of such a store."""
+
+    def __init__(self, catalog: Catalog, committer: NativeCommitter) -> None:
+        self._catalog = catalog
+        self._committer = committer
+
+    def comparison(self, options: VerifyOptions) -> SnapshotComparison:
+        return SnapshotComparison(options)
+
+    def mender(self, options: VerifyOptions) -> Plan[Mender]:
+        """Two requests."""
+        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))
+        (fence,) = yield from Read("system", [FENCE_ROW])
+        return Mender(keyspaces, Scanner(None, options.max_age, options.progress), self._committer, fence)
