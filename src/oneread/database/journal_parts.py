@@ -49,7 +49,7 @@ from oneread.transactions.pipeline import DeclaredViews
 from oneread.transactions.versioned_tasks import RowTaskRunner
 from oneread.transfer.bulk import Batches, BatchOptions, MakeChange
 from oneread.transfer.single_bulk import SingleBatches
-from oneread.verify.by_looks import ByLooks
+from oneread.verify.by_looks import by_looks
 
 
 class RowStore:
@@ -88,7 +88,7 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         cache_counters=CacheFirstCommitter(committer),
         copies=ShardCopier(committer, catalog.counters),
         building=TaskBuilding(committer),
-        inspector=Inspector(catalog, ByLooks(catalog, cells, committer)),
+        inspector=Inspector(catalog, by_looks(catalog, cells, committer)),
         new_batches=partial(_new_batches, committer),
         cells=cells,
         jobs=[] if grace is None else [_purge_job(catalog, grace)],

@@ -41,7 +41,7 @@ from oneread.transactions.task_batches import FollowHandler, TaskHandler, TaskRu
 from oneread.transactions.tasks import OutboxRunner
 from oneread.transactions.unit_of_work import UnitOfWork
 from oneread.transfer.bulk import Batches, BatchOptions, MakeChange, NativeBatches
-from oneread.verify.in_snapshots import InSnapshots
+from oneread.verify.in_snapshots import in_snapshots
 
 if TYPE_CHECKING:
     from oneread.costs.bounds import Span
@@ -201,7 +201,7 @@ def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool
         cache_counters=CacheFirstCommitter(committer),
         copies=NativeCopier(committer, catalog.counters),
         building=NativeBuilding(committer),
-        inspector=Inspector(catalog, InSnapshots(catalog, committer)),
+        inspector=Inspector(catalog, in_snapshots(catalog, committer)),
         new_batches=partial(_new_batches, committer),
         recoverer=EachRecovers(fence),
         prices="rows",

@@ -6,6 +6,8 @@ docs/decisions/0104-verify-one-row-at-a-time.md.
 
 from __future__ import annotations
 
+from functools import partial
+
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.models.registry import EntityKind
@@ -23,9 +25,10 @@ from oneread.verify.logical_scanner import SYSTEM_RANGES, LogicalScanner
 from oneread.verify.mend_by_commits import RowMender
 from oneread.verify.orphans import Orphans, SystemForm
 from oneread.verify.passes import KindPasses
+from oneread.verify.repair import Inspection
 from oneread.verify.report import FaultReporter, Finding
 from oneread.verify.sums import GroupPasses
-from oneread.verify.verify import AskedPart, Compared, VerifyOptions
+from oneread.verify.verify import Compared, ComparedPart, VerifyOptions
 
 
 class LookedComparison:
@@ -34,25 +37,25 @@ class LookedComparison:
     def __init__(self, cells: CopyCells, options: VerifyOptions) -> None:
         self.scanner = LogicalScanner(cells, options.pace, options.progress)
 
-    def compare(self, asked: AskedPart) -> Plan[Compared | None]:
+    def compare(self, part: ComparedPart) -> Plan[Compared | None]:
         """None where something was being changed whenever it was looked at, or the schema changed."""
-        keyspaces = yield from asked.read_keyspaces()
+        keyspaces = yield from part.read_keyspaces()
         self.scanner.learn(keyspaces)
         yield from self.scanner.begin()
         found: list[Finding] = []
-        compared = yield from self._compare(keyspaces, asked, found)
+        compared = yield from self._compare(keyspaces, part, found)
         if (yield from stored_schema()) != keyspaces.stored:
             return None
         for finding in found:
-            asked.report(finding)
+            part.report(finding)
         return compared
 
-    def _compare(self, keyspaces: StoreKeyspaces, asked: AskedPart, found: list[Finding]) -> Plan[Compared | None]:
-        kind, feed = asked.part.kind, keyspaces.feeds.get(asked.part.feed)
+    def _compare(self, keyspaces: StoreKeyspaces, part: ComparedPart, found: list[Finding]) -> Plan[Compared | None]:
+        kind, feed = part.kind, keyspaces.feeds.get(part.feed)
         if kind is not None:
-            return (yield from self._compare_kind(keyspaces, kind, asked, found))
+            return (yield from self._compare_kind(keyspaces, kind, part, found))
         if feed is not None:
-            entries = RowEntriesCheck(keyspaces, self.scanner, feed, asked.faulty_rows())
+            entries = RowEntriesCheck(keyspaces, self.scanner, feed, part.faulty_rows())
             yield from entries.run()
             found += entries.found
             return None if entries.unsettled else Compared()
@@ -61,14 +64,14 @@ class LookedComparison:
         return Compared()
 
     def _compare_kind(
-        self, keyspaces: StoreKeyspaces, kind: EntityKind, asked: AskedPart, found: list[Finding]
+        self, keyspaces: StoreKeyspaces, kind: EntityKind, part: ComparedPart, found: list[Finding]
     ) -> Plan[Compared | None]:
         passes = KindPasses(keyspaces, kind, self.scanner)
         yield from passes.run()
         groups = GroupPasses(passes)
         yield from groups.run()
         found += [*passes.found, *groups.found]
-        rows = [*asked.faulty, *((each.fault.table, each.fault.key) for each in found)]
+        rows = [*part.faulty, *((each.fault.table, each.fault.key) for each in found)]
         listed = GroupRowPasses(keyspaces, self.scanner, FaultyRows(rows), groups.unsettled)
         for indexed in keyspaces.indexed_of.get(kind, ()):
             yield from listed.run(indexed)
@@ -78,20 +81,13 @@ class LookedComparison:
         return Compared(passes.entities, passes.seen_ahead)
 
 
-class ByLooks:
-    """An `Inspection` of such a store; `cells` are those of its documents."""
+def by_looks(catalog: Catalog, cells: CopyCells, committer: RowCommitter) -> Inspection:
+    """How such a store is verified and mended; `cells` are those of its documents."""
 
-    def __init__(self, catalog: Catalog, cells: CopyCells, committer: RowCommitter) -> None:
-        self._catalog = catalog
-        self._cells = cells
-        self._committer = committer
-
-    def comparison(self, options: VerifyOptions) -> LookedComparison:
-        return LookedComparison(self._cells, options)
-
-    def mender(self, options: VerifyOptions) -> Plan[RowMender]:
-        """One request."""
-        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))
-        scanner = LogicalScanner(self._cells, None, options.progress)
+    def mender(options: VerifyOptions) -> Plan[RowMender]:
+        keyspaces = StoreKeyspaces(catalog, (yield from stored_schema()), now=(yield from Now()))
+        scanner = LogicalScanner(cells, None, options.progress)
         scanner.learn(keyspaces)
-        return RowMender(keyspaces, scanner, self._committer)
+        return RowMender(keyspaces, scanner, committer)
+
+    return Inspection(partial(LookedComparison, cells), mender)

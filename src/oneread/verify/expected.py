@@ -127,6 +127,11 @@ class ExpectedRows(msgspec.Struct, frozen=True, gc=False):
     stale_total: StaleTotal | None = None
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the entity itself cannot be read or is another one, which no repair mends."""
+        return any(fault.what == "entity" and not fault.mendable for fault in self.faults)
+
+    @property
     def is_complete(self) -> bool:
         return not (self.missing_sources or self.missing_groups or self.digests)
 

@@ -20,9 +20,10 @@ from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.locate_pass import LocatePass
 from oneread.verify.mend import Mender
 from oneread.verify.orphans import Orphans, SystemForm
+from oneread.verify.repair import Inspection
 from oneread.verify.report import FaultReporter
 from oneread.verify.scanner import Scanner, TooOld
-from oneread.verify.verify import AskedPart, Compared, VerifyOptions
+from oneread.verify.verify import Compared, ComparedPart, VerifyOptions
 
 
 class SnapshotComparison:
@@ -31,51 +32,45 @@ class SnapshotComparison:
     def __init__(self, options: VerifyOptions) -> None:
         self.scanner = Scanner(options.pace, options.max_age, options.progress)
 
-    def compare(self, asked: AskedPart) -> Plan[Compared | None]:
+    def compare(self, part: ComparedPart) -> Plan[Compared | None]:
         """None where the snapshot grew too old."""
         try:
-            return (yield from Snapshot(lambda: self._compare(asked)))
+            return (yield from Snapshot(lambda: self._compare(part)))
         except TooOld:
             return None
 
-    def _compare(self, asked: AskedPart) -> Plan[Compared]:
+    def _compare(self, part: ComparedPart) -> Plan[Compared]:
         """Compares one part, in a snapshot; the schema is read in the same one."""
-        keyspaces = yield from asked.read_keyspaces()
-        reporter = FaultReporter(keyspaces, asked.report)
+        keyspaces = yield from part.read_keyspaces()
+        reporter = FaultReporter(keyspaces, part.report)
         yield from self.scanner.begin()
-        kind, feed = asked.part.kind, keyspaces.feeds.get(asked.part.feed)
+        kind, feed = part.kind, keyspaces.feeds.get(part.feed)
         if kind is not None:
-            return (yield from self._compare_kind(kind, keyspaces, reporter, asked))
+            return (yield from self._compare_kind(kind, keyspaces, reporter, part))
         if feed is not None:
-            yield from EntriesCheck(self.scanner, reporter, asked.faulty_rows()).run(feed, keyspaces.expired_until)
+            yield from EntriesCheck(self.scanner, reporter, part.faulty_rows()).run(feed, keyspaces.expired_until)
         else:
             yield from Orphans(keyspaces, self.scanner, reporter, SystemForm()).run()
         return Compared()
 
     def _compare_kind(
-        self, kind: EntityKind, keyspaces: StoreKeyspaces, reporter: FaultReporter, asked: AskedPart
+        self, kind: EntityKind, keyspaces: StoreKeyspaces, reporter: FaultReporter, part: ComparedPart
     ) -> Plan[Compared]:
         digested = DigestPass(keyspaces, kind, self.scanner, reporter)
         yield from digested.run()
         yield from LocatePass(digested).run()
-        faulty = FaultyRows(asked.faulty)
+        faulty = FaultyRows(part.faulty)
         for indexed in keyspaces.indexed_of.get(kind, ()):
             yield from GroupRowsCheck(keyspaces, self.scanner, reporter).run(indexed, faulty)
         return Compared(digested.entities, digested.seen_ahead)
 
 
-class InSnapshots:
-    """An `Inspection` of such a store."""
+def in_snapshots(catalog: Catalog, committer: NativeCommitter) -> Inspection:
+    """How such a store is verified and mended."""
 
-    def __init__(self, catalog: Catalog, committer: NativeCommitter) -> None:
-        self._catalog = catalog
-        self._committer = committer
-
-    def comparison(self, options: VerifyOptions) -> SnapshotComparison:
-        return SnapshotComparison(options)
-
-    def mender(self, options: VerifyOptions) -> Plan[Mender]:
-        """Two requests."""
-        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))
+    def mender(options: VerifyOptions) -> Plan[Mender]:
+        keyspaces = StoreKeyspaces(catalog, (yield from stored_schema()), now=(yield from Now()))
         (fence,) = yield from Read("system", [FENCE_ROW])
-        return Mender(keyspaces, Scanner(None, options.max_age, options.progress), self._committer, fence)
+        return Mender(keyspaces, Scanner(None, options.max_age, options.progress), committer, fence)
+
+    return Inspection(SnapshotComparison, mender)

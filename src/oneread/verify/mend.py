@@ -15,7 +15,7 @@ from typing import Final
 from oneread.counters import rows as counters
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.emitted_record import COPIED
+from oneread.derivations.emitted_record import COPIED, Record
 from oneread.errors import Corrupt, LimitExceeded, OnereadError, SchemaMismatch, StaleCopies
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
@@ -33,7 +33,15 @@ from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION
 from oneread.transactions.sequences import counted, keep_sequences, raised, rewritten, without_unreadable
 from oneread.transactions.system_rows import FENCE_ROW, RANGES, is_known_row
 from oneread.transactions.unit_of_work import UnitOfWork
-from oneread.verify.expected import RowReader, StoredEntity, deleted_record, emit_again, has_own_stamp, recorded_in
+from oneread.verify.expected import (
+    ExpectedRows,
+    RowReader,
+    StoredEntity,
+    deleted_record,
+    emit_again,
+    has_own_stamp,
+    recorded_in,
+)
 from oneread.verify.feed_entries import EntryMaker
 from oneread.verify.feed_rows import FeedRowMender
 from oneread.verify.group_rows import GroupRows
@@ -73,7 +81,6 @@ class Mender:
         self._groups = GroupRows(keyspaces, scanner)
         self._entries = EntryMaker(keyspaces.feeds.values(), scanner)
         self._feed_entries = frozenset(feed.prefix for feed in keyspaces.feeds.values())
-        self._kinds = frozenset(kind.prefix for kind in keyspaces.kinds)
         self._new_unit = partial(UnitOfWork, name_of=self._catalog.name_of, logs=self._catalog.logged)
         self._feed_rows = FeedRowMender(keyspaces.feeds.values(), scanner, self._new_unit)
 
@@ -112,17 +119,13 @@ class Mender:
         (row,) = run_plan(store, self._scanner.read(fault.table, [fault.key]))
         if row is None:
             return False
-        if fault.table != "roots":
-            return is_droppable(fault.table, fault.key, row) and self._write(store, fault.table, fault.key, None)
-        if kind_part(fault.key) in self._kinds:
+        if is_of_model(self._keyspaces, fault):
             return self._drop_entity(store, fault.key, row)
-        if kind_part(fault.key) in self._keyspaces.known_prefixes("roots"):
-            return False
-        return self._write(store, "roots", fault.key, None)
+        return is_stray(self._keyspaces, fault, row) and self._write(store, fault.table, fault.key, None)
 
     def _drop_entity(self, store: CountedStore, key: bytes, row: Row) -> bool:
         expected = run_plan(store, self._reader.expected_rows(key, row))
-        if not any(fault.what == "entity" and not fault.mendable for fault in expected.faults):
+        if not expected.is_lost:
             return False
         now = store.now()
         version, entity_type = next_version(now, _newest_stamp(row, now), key), self._catalog.any_type_of(key)
@@ -130,7 +133,7 @@ class Mender:
         unit = self._new_unit(store)
         root = Root(version, None, emitted_record.encode_record(record))
         unit.put("roots", key, keep_sequences(encode_root(root), row))
-        taken = _taken_back(key, row.get(EMITTED))
+        taken = taken_back(key, row.get(EMITTED))
         unit.apply(taken, version, key)
         groups = entity_type.touched(recorded_in(row.get(EMITTED)), record) if taken.deltas else []
         for group in groups:
@@ -176,15 +179,9 @@ class Mender:
         expected = run_plan(store, self._reader.expected_rows(key, row))
         if not expected.faults:
             return True
-        body = row.get(BODY)
-        if body is None:
-            record = deleted_record(self._catalog.any_type_of(key), row.get(EMITTED))
-        elif expected.entity is None:
+        record, body = record_again(self._keyspaces, key, row, expected), row.get(BODY)
+        if record is None:
             return False
-        else:
-            entity_type = self._catalog.type_of(expected.entity)
-            given = StoredEntity(entity_type, expected.entity, expected.refs, expected.hidden)
-            record = emit_again(self._keyspaces, key, given, row.get(EMITTED)).record
         now = store.now()
         version = next_version(now, _newest_stamp(row, now), key)
         emitted = emitted_record.encode_record(record)
@@ -371,11 +368,31 @@ class Mender:
         return True
 
 
-def is_droppable(table: Table, key: bytes, row: Row, ranges: Sequence[RowRange] = RANGES) -> bool:
-    """Whether a row of `system` or `counts` is one that no program of this release wrote, or a damaged counter's."""
-    if table == "counts":
+def is_of_model(keyspaces: StoreKeyspaces, fault: Fault) -> bool:
+    """Whether a fault is about the root row of an entity of a model that the program has."""
+    return fault.table == "roots" and kind_part(fault.key) in keyspaces.kinds_by_prefix
+
+
+def is_stray(keyspaces: StoreKeyspaces, fault: Fault, row: Row, ranges: Sequence[RowRange] = RANGES) -> bool:
+    """Whether the row of a fault, of no such entity, is one that no program of this release wrote, or of no use."""
+    table, key = fault.table, fault.key
+    if table == "roots":
+        return kind_part(key) not in keyspaces.known_prefixes("roots")
+    if table == "counts":  # a damaged counter's
         return view_part(key).startswith(counters.ALL.start) and counters.fault_of(key, row) is not None
     return not is_known_row(key, ranges)
+
+
+def record_again(keyspaces: StoreKeyspaces, key: bytes, row: Row, expected: ExpectedRows) -> Record | None:
+    """The record that an entity emits as it is stored; None where that cannot be read."""
+    record = row.get(EMITTED)
+    if BODY not in row:
+        return deleted_record(keyspaces.catalog.any_type_of(key), record)
+    if expected.entity is None:
+        return None
+    entity_type = keyspaces.catalog.type_of(expected.entity)
+    given = StoredEntity(entity_type, expected.entity, expected.refs, expected.hidden)
+    return emit_again(keyspaces, key, given, record).record
 
 
 def _shows(row: Row) -> dict[bytes, bytes]:
@@ -383,7 +400,7 @@ def _shows(row: Row) -> dict[bytes, bytes]:
     return {column: cell.value for column, cell in row.items()}
 
 
-def _taken_back(key: bytes, record: Cell | None) -> DerivedWrites:
+def taken_back(key: bytes, record: Cell | None) -> DerivedWrites:
     """The writes that remove what a record lists; none where it cannot be read, since `repair` removes orphans."""
     try:
         return emitted_record.record_diff(key, recorded_in(record), {}, {})

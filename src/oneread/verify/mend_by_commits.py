@@ -27,7 +27,6 @@ from oneread.transactions import outbox
 from oneread.transactions.change_log import entries_from, last_entry, number_cell, owning_log, row_by_entries
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.deltas import Delta, Number, amounts_by_row, decode_amounts, encode_amounts
-from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.transactions.feed_tasks import noted
 from oneread.transactions.group_shards import SHARDS
 from oneread.transactions.intents import USED, USED_BY_CELLS, ChildRow, Intents, encode_version, read_root
@@ -39,11 +38,11 @@ from oneread.transactions.refusals import PartRefused
 from oneread.transactions.root import BODY, EMITTED, VERSION, Root, next_version
 from oneread.transactions.sequences import counted, without_unreadable
 from oneread.transactions.system_commits import REPAIRED
-from oneread.verify.expected import ExpectedRows, RowReader, StoredEntity, deleted_record, emit_again, recorded_in
+from oneread.verify.expected import ExpectedRows, RowReader, deleted_record, recorded_in
 from oneread.verify.feed_mend import RowFeedMender
-from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
+from oneread.verify.keyspace import StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.logical_scanner import SYSTEM_RANGES, LogicalScanner, is_settled
-from oneread.verify.mend import is_droppable, stale_copies, stale_total
+from oneread.verify.mend import is_of_model, is_stray, record_again, stale_copies, stale_total, taken_back
 from oneread.verify.mend_groups import GroupMender
 from oneread.verify.report import Finding
 from oneread.verify.rewrite import ATTEMPTS, RowRewriter, seen_row, written_by_commits
@@ -130,16 +129,12 @@ class RowMender(RowRewriter):
         (row,) = yield from self._scanner.read_stored(fault.table, [fault.key])
         if row is None:
             return False
-        if fault.table != "roots":
-            is_stray = is_droppable(fault.table, fault.key, row, SYSTEM_RANGES)
-            return is_stray and (yield from self._delete([(fault.table, fault.key)]))
-        if kind_part(fault.key) not in self._reader.kinds:
-            if kind_part(fault.key) in self._keyspaces.known_prefixes("roots"):
-                return False
-            return (yield from self._delete([("roots", fault.key)]))
+        if not is_of_model(self._keyspaces, fault):
+            is_left = is_stray(self._keyspaces, fault, row, SYSTEM_RANGES)
+            return is_left and (yield from self._delete([(fault.table, fault.key)]))
         for _ in range(ATTEMPTS):
             held = yield from self._hold(fault.key)
-            if held is None or not any(each.what == "entity" and not each.mendable for each in held.expected.faults):
+            if held is None or not held.expected.is_lost:
                 return False
             if (yield from self._commit_delete(fault.key, held)):
                 return True
@@ -150,10 +145,7 @@ class RowMender(RowRewriter):
         record = held.row.get(EMITTED)
         entity_type = self._catalog.any_type_of(key)
         deleted = deleted_record(entity_type, record)
-        try:
-            taken = emitted_record.record_diff(key, recorded_in(record), {}, {})
-        except DAMAGED:
-            taken = NO_DERIVED_WRITES
+        taken = taken_back(key, record)
         stamps = [cell.stamp for row in (held.stored, held.own) for cell in written_by_commits(row)]
         version, groups = (
             next_version((yield from Now()), max(stamps), key),
@@ -247,16 +239,10 @@ class RowMender(RowRewriter):
 
     def _record(self, owner: bytes, held: _Held) -> bytes:
         """What the entity emits; of one that cannot be read, what its record says."""
-        record, expected = held.row.get(EMITTED), held.expected
-        if BODY not in held.row:
-            made = deleted_record(self._catalog.any_type_of(owner), record)
-        elif expected.entity is None:
-            return b"" if record is None else record.value
-        else:
-            entity_type = self._catalog.type_of(expected.entity)
-            given = StoredEntity(entity_type, expected.entity, expected.refs, expected.hidden)
-            made = emit_again(self._keyspaces, owner, given, record).record
-        return emitted_record.encode_record(made)
+        made = record_again(self._keyspaces, owner, held.row, held.expected)
+        if made is not None:
+            return emitted_record.encode_record(made)
+        return held.row[EMITTED].value if EMITTED in held.row else b""
 
     def _counts(self, owner: bytes, held: _Held, version: int) -> Row:
         """The counts of the group's sequences that are behind the number of this entity, or cannot be read."""

@@ -6,8 +6,8 @@ mended. See "Verify and repair of aggregates" of the decisions page and docs/dec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -79,16 +79,13 @@ class Mending(Protocol):
         ...
 
 
-class Inspection(Protocol):
+class Inspection(NamedTuple):
     """How a store of one kind is verified and mended."""
 
-    def comparison(self, options: VerifyOptions) -> PartComparison:
-        """What compares the parts of a verification."""
-        ...
-
-    def mender(self, options: VerifyOptions) -> Plan[Mending]:
-        """What mends, under the schema of this moment."""
-        ...
+    comparison: Callable[[VerifyOptions], PartComparison]
+    """Makes what compares the parts of a verification."""
+    mender: Callable[[VerifyOptions], Plan[Mending]]
+    """Makes what mends, under the schema of this moment."""
 
 
 class Repairer:

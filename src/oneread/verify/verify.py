@@ -103,13 +103,6 @@ class VerifyOptions(msgspec.Struct, frozen=True):
     timeout: float | None = None
 
 
-class Part(NamedTuple):
-    """What is compared at once: the entities of a kind with what follows from them, a feed by its name, or orphans."""
-
-    kind: EntityKind | None = None
-    feed: str = ""
-
-
 class Compared(NamedTuple):
     """What was compared with one part."""
 
@@ -117,10 +110,11 @@ class Compared(NamedTuple):
     ahead: SeenAhead | None = None
 
 
-class AskedPart(NamedTuple):
-    """What a verification gives to whom it lets compare a part."""
+class ComparedPart(NamedTuple):
+    """What is compared at once: the entities of a kind with what follows from them, a feed by its name, or orphans."""
 
-    part: Part
+    kind: EntityKind | None
+    feed: str
     read_keyspaces: Callable[[], Plan[StoreKeyspaces]]
     """What is compared under the schema of this moment."""
     faulty: Sequence[tuple[Table, bytes]]
@@ -140,7 +134,7 @@ class PartComparison(Protocol):
         """What it reads with."""
         ...
 
-    def compare(self, asked: AskedPart) -> Plan[Compared | None]:
+    def compare(self, part: ComparedPart) -> Plan[Compared | None]:
         """Reports what is wrong; None where not all of it could be compared."""
         ...
 
@@ -172,19 +166,19 @@ class Verifier:
 
     def _compare_all(self) -> Plan[Verification]:
         keyspaces = yield from self._read_keyspaces()
-        parts = {kind.cls.__name__: Part(kind) for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
-        parts |= {_FEED + name: Part(feed=name) for name in keyspaces.feeds}
-        parts |= {} if self._options.wanted else {_ORPHANS: Part()}
+        kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
+        parts = [*kinds, *[_FEED + name for name in keyspaces.feeds]]
+        parts += [] if self._options.wanted else [_ORPHANS]
         done_before = frozenset(self._done.parts)
-        for name, part in parts.items():
+        for name in parts:
             if name not in done_before:
                 try:
-                    yield from self._compare_part(name, part)
+                    yield from self._compare_part(name, kinds.get(name))
                 except OutOfTime:  # the parts behind it are skipped likewise
                     self._skip_part(name)
         self._report_totals()
         done = self._done
-        cursor = "" if parts.keys() <= set(done.parts) else _encode_cursor(done)
+        cursor = "" if set(parts) <= set(done.parts) else _encode_cursor(done)
         faults, skipped, ahead = tuple(self._faults), tuple(self._skipped), tuple(self._ahead)
         found = Verification(faults, done.found, done.entities, done.rows, skipped, cursor, ahead, done.ahead)
         return msgspec.structs.replace(found, building=keyspaces.building)
@@ -207,10 +201,10 @@ class Verifier:
             if not faulty.has_any([group.key for group in each.groups], extrema):
                 self._count(each._replace(groups=()))
 
-    def _compare_part(self, name: str, part: Part) -> Plan[None]:
+    def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         """Compares one part, and counts it as done or as skipped."""
-        asked = AskedPart(part, self._read_keyspaces, self._faulty, self._count)
-        compared = yield from self._comparison.compare(asked)
+        part = ComparedPart(kind, name.removeprefix(_FEED), self._read_keyspaces, self._faulty, self._count)
+        compared = yield from self._comparison.compare(part)
         if compared is None:
             self._skip_part(name)
             return

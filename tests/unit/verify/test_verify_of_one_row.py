@@ -5,17 +5,19 @@ from decimal import Decimal
 import pytest
 
 from oneread import Aggregate, Key, Model, Schema, by, connect, count, counter, rollup
-from oneread.errors import OutcomeUnknown
+from oneread.errors import OutcomeUnknown, UsageError
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import VALUE, Cell, RowMutation, RowRange
 from oneread.transactions import outbox
+from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.intents import OF_COMMITS
+from oneread.transactions.refusals import PartRefused
 from oneread.transactions.root import VERSION
 from oneread.transactions.total_follower import TotalFollower
 from oneread.verify import looks, sums
 from tests.properties.votes_and_answers import SITE, Answer, Author, Question, User
-from tests.simulation.schema import Buyer, Product, Purchase, Sold
+from tests.simulation.schema import Buyer, Product, Purchase, PurchasesOfBuyer, Sold
 from tests.unit.verify import faults
 from tests.unit.verify.damaged_rows import DamagedRows, stored_key
 from tests.unit.verify.faults import LEFT, PLANTED
@@ -291,3 +293,21 @@ class ThingsOfKind(Aggregate[Thing]):
 
     kind: str = by(Thing.kind)
     things: int = count()
+
+
+def test_what_one_copy_refuses_says_nothing_of_the_other_rows_of_its_holder(store, monkeypatch):
+    faults.a_copy_that_no_view_shows_is_wrong(store)
+    (key,) = [each.key for each in store.db.verify().faults]
+    suffix = key[2:]
+    place = next(each for each in store.rows("views", store.index(PurchasesOfBuyer)) if each.endswith(suffix))
+    store.put("views", place, None)
+
+    def refuse(_follower, _source, _holder):
+        raise PartRefused(UsageError("it would be too large"))
+        yield
+
+    monkeypatch.setattr(CopyFollower, "take_again", refuse)
+    repaired = store.db.repair()
+    assert [fault.view for fault in repaired.left] == ["copy"]
+    assert (repaired.mended, len(repaired.reasons)) == (1, 1)
+    assert "too large" in repaired.reasons[0]
