@@ -1,8 +1,7 @@
 """Verify: whether every derived row of a store is what its entities say, while the store is in use.
 
 A part is compared in one snapshot of the whole store (`in_snapshots`), or by looks where there are none (`by_looks`),
-so writers continue and no commit is seen by half. See docs/decisions/0013-verify-by-digests.md
-and docs/decisions/0104-verify-one-row-at-a-time.md.
+so writers continue and no commit is seen by half. See docs/decisions/0139-one-verify.md.
 """
 
 from __future__ import annotations
