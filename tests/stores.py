@@ -18,6 +18,7 @@ SERVERS = ("bigtable", "hbase")
 ON_SERVERS = {
     "docs/test_which_store.py",
     "unit/counters/test_cache_first.py",
+    "unit/database/test_logged_models.py",
     "unit/database/test_references.py",
     "unit/database/test_set_aside.py",
     "unit/database/test_task_turns.py",
@@ -71,6 +72,7 @@ _LEFT_OUT = {
         unit/web/test_streams.py test_a_stream_begins_behind_its_cursor_and_ends_by_itself
             test_a_browser_that_connects_again_continues_behind_the_last_event
             test_what_is_shown_of_a_change_is_the_programs_choice test_large_changes_come_in_several_events
+            test_entities_of_a_logged_model_are_streamed
         unit/derivations/test_changes.py test_a_patch_decodes_its_row_and_applies_its_function_once
         unit/derivations/test_counter_fields.py test_what_each_call_asks test_copies_and_adds_stay_below_bounds
         unit/derivations/test_extrema.py test_a_commit_writes_a_row_and_reads_the_first_ones_only_for_an_index

@@ -1,7 +1,7 @@
 """Processes that write, follow and sweep are killed with SIGKILL at random moments; followers have the page at the end.
 
-The story: a follower keeps its rows and its cursor in a file, as a browser does, and continues from there when it is
-started again. When its cursor is too old it reads the page again.
+The story: a follower keeps its rows and its cursor in a file, as a browser does, or a copy of all entities, and
+continues from there when it is started again. When its cursor is too old it reads the page again.
 """
 
 import json
@@ -20,6 +20,7 @@ from datetime import timedelta
 from oneread import Index, Key, Model, Schema, by, connect, descending
 
 class Post(Model[int]):
+    logged = timedelta(seconds=1)
     number: Key[int]
     room: str
     rank: int
@@ -54,6 +55,10 @@ FOLLOWER = (
 from oneread.errors import Expired
 
 place = sys.argv[2]
+followed = (PostsOf, "a") if sys.argv[3] == "page" else (Post,)
+
+def number(row):
+    return row.source.key[0] if followed[0] is PostsOf else row.number
 
 def keep(rows, cursor):
     with open(place + ".new", "w") as file:
@@ -61,8 +66,8 @@ def keep(rows, cursor):
     os.replace(place + ".new", place)
 
 def read_page():
-    cursor = db.changes_cursor(PostsOf)
-    rows = {row.source.key[0]: row.rank for row in db.page(PostsOf, "a", limit=1000)}
+    cursor = db.changes_cursor(followed[0])
+    rows = {number(row): row.rank for row in db.page(*followed, limit=1000)}
     keep(rows, cursor)
     return rows, cursor
 
@@ -74,7 +79,7 @@ else:
     rows, cursor = read_page()
 while True:
     try:
-        for changes in db.changes(PostsOf, "a", cursor=cursor, pace=0.01, wait=0.1, limit=7):
+        for changes in db.changes(*followed, cursor=cursor, pace=0.01, wait=0.1, limit=7):
             for change in changes:
                 if change.is_removed:
                     rows.pop(change.source.key[0], None)
@@ -100,6 +105,7 @@ while True:
 
 
 class Post(Model[int]):
+    logged = timedelta(seconds=1)
     number: Key[int]
     room: str
     rank: int
@@ -125,23 +131,25 @@ def started(program, *arguments):
     return process
 
 
-def test_a_follower_has_the_page_after_all_kills(tmp_path):
+def test_followers_have_the_page_and_all_entities_after_all_kills(tmp_path):
     chance = random.Random(20260000)
-    url, place = f"lmdb://{tmp_path}/store?durability=none", tmp_path / "rows.json"
-    programs = {"writer": (WRITER, url, "1"), "other": (WRITER, url, "2"), "follower": (FOLLOWER, url, place)}
-    programs["sweeper"] = (SWEEPER, url)
+    url, page, copy = f"lmdb://{tmp_path}/store?durability=none", tmp_path / "page.json", tmp_path / "copy.json"
+    programs = {"writer": (WRITER, url, "1"), "other": (WRITER, url, "2"), "sweeper": (SWEEPER, url)}
+    programs |= {"follower": (FOLLOWER, url, page, "page"), "copier": (FOLLOWER, url, copy, "model")}
     with connect(url, Schema(Post, PostsOf), workers=0, timeout=60) as db:
         running = {name: started(*program) for name, program in programs.items()}
         try:
             for _ in range(KILLS):
-                for name in ("follower", chance.choice(("writer", "other", "sweeper"))):
+                for name in ("follower", "copier", chance.choice(("writer", "other", "sweeper"))):
                     time.sleep(chance.uniform(0.05, 0.2))
                     kill(running.pop(name))
                     running[name] = started(*programs[name])
             for name in ("writer", "other"):
                 kill(running.pop(name))
-            page = [[row.source.key[0], row.rank] for row in db.page(PostsOf, "a", limit=1000)]
-            until(lambda: json.loads(place.read_text())[0] == sorted(page))
+            rows = [[row.source.key[0], row.rank] for row in db.page(PostsOf, "a", limit=1000)]
+            until(lambda: json.loads(page.read_text())[0] == sorted(rows))
+            entities = [[each.number, each.rank] for each in db.page(Post, limit=1000)]
+            until(lambda: json.loads(copy.read_text())[0] == sorted(entities))
         finally:
             for process in running.values():
                 kill(process)

@@ -3,13 +3,14 @@
 Each commit of a history is made twice: by a unit of work on a store that keeps nothing, and as programs make it.
 """
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 
 from examples.shop.schema import SHOP
-from oneread import GENERATED, Aggregate, Key, Model, Schema, by, connect, total
+from oneread import GENERATED, Aggregate, Index, Key, Model, Schema, by, connect, total
 from oneread.errors import OnereadError
 from oneread.plans.counted import CountedStore
 from oneread.plans.trace import Trace
@@ -23,7 +24,34 @@ from tests.properties.forum import FORUM
 from tests.properties.schema_of_everything import EVERYTHING
 from tests.properties.schema_of_feeds import FEED_SCHEMA, GIVEN
 
-SCHEMAS = {"shop": SHOP, "forum": FORUM, "everything": Schema(*EVERYTHING), "feeds": FEED_SCHEMA}
+
+class Quiet(Model[int]):
+    number: Key[int]
+    title: str | None = None
+    note: str = ""
+
+
+class Titles(Index[Quiet]):
+    watched = timedelta(hours=1)
+
+    title: str = by(Quiet.title)
+
+
+class Notes(Index[Quiet]):
+    note: str = by(Quiet.note)
+
+
+class Loud(Model[int]):
+    logged = timedelta(hours=1)
+
+    number: Key[int]
+    note: str = ""
+
+
+LOGS = Schema(Quiet, Titles, Notes, Loud)
+"""Commits of which some are logged."""
+
+SCHEMAS = {"logs": LOGS, "shop": SHOP, "forum": FORUM, "everything": Schema(*EVERYTHING), "feeds": FEED_SCHEMA}
 SOME = settings(max_examples=max(5, settings().max_examples // 4), deadline=None)
 
 

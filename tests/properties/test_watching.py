@@ -1,7 +1,8 @@
-"""Whatever is written: a page and the changes since its cursor are the page as it is, in every kind of index.
+"""Whatever is written: a page and the changes since its cursor are the page as it is, in every list of a schema.
 
 The machine that holds the database against the oracle writes; each call stays below the bound that says what its logs
-cost, and each watched view is followed, by batches of different sizes, and by one follower that comes back at the end.
+cost, and each watched view and logged model is followed, by batches of different sizes, and by one follower that comes
+back at the end.
 """
 
 from collections import Counter
@@ -11,15 +12,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from oneread import Schema
+from oneread import Model, Schema
 from oneread.costs import declared
 from oneread.database.watching import Watcher
+from oneread.models.registry import root_model
 from tests.properties.schema_of_everything import EVERYTHING, INDEXES, INDEXES_OVER_GROUPS
 from tests.properties.searching import UNTIL_FOUND
 from tests.properties.test_costs_stay_below_bounds import WRITES, Priced
 from tests.properties.test_derived_equals_recomputed import Machine
 
 VIEWS = (*INDEXES, *INDEXES_OVER_GROUPS)
+MODELS = tuple(dict.fromkeys(root_model(each) for each in EVERYTHING if issubclass(each, Model)))
 THOROUGH = settings().max_examples > 1000
 
 
@@ -27,6 +30,8 @@ THOROUGH = settings().max_examples > 1000
 def watched(monkeypatch):
     for view in VIEWS:
         monkeypatch.setattr(view, "watched", timedelta(hours=1))
+    for model in [each for each in EVERYTHING if issubclass(each, Model)]:
+        monkeypatch.setattr(model, "logged", timedelta(days=7))
 
 
 class Follower:
@@ -67,7 +72,8 @@ class Followed(Priced):
         super().__init__(url, clock)
         self.costs = declared.of(self.schema)
         self.followers = [Follower(self.db, view, limit) for view in VIEWS for limit in (1, 100)]
-        self.late = [Follower(self.db, view, 7) for view in VIEWS]
+        self.followers += [Follower(self.db, model, 3) for model in MODELS]
+        self.late = [Follower(self.db, view, 7) for view in (*VIEWS, *MODELS)]
         self.calls = 0
 
     def __getattr__(self, verb):

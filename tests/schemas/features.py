@@ -38,6 +38,7 @@ DECLARED = {
     "unique": r"unique = True",
     "where": r"where = ",
     "watched": r"watched = ",
+    "logged": r"logged = ",
     "aggregate": r"\(Aggregate\[",
     "count": r"= count\(",
     "total": r"= total\(",

@@ -76,6 +76,8 @@ class ModelDeclarer:
             self.add_ttl(plan)
         if self.has("spread", 0.5) and plan.base is None:
             plan.options.append("spread = 3")
+        if plan.base is None and len(self.models) % 3 == 1:
+            plan.options.append("logged = timedelta(days=2)")
         self.models.append(plan)
         self.texts.append(plan)
 

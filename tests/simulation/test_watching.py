@@ -20,6 +20,7 @@ from oneread.plans.trace import Trace
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import CIPHER, DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, Step
 from oneread.transactions import change_log, unit_of_work
+from oneread.transactions.overlay import OverlayRows
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 4)
 SECOND = timedelta(seconds=1)
@@ -35,6 +36,8 @@ class Who(Copy[User]):
 
 
 class Post(Model[int]):
+    logged = SECOND
+
     number: Key[int]
     room: str
     rank: int
@@ -79,11 +82,13 @@ class Client:
         cursor = yield from changes_cursor(operations, of, CIPHER)
         found = yield from page(of, Query(self.equal, limit=1000), CIPHER, Trace())
         self.rows = {self.key_of(row): row for row in found}
-        self.sources = {row.source: row for row in found}
+        self.sources = {self.key_of(row)[0]: row for row in found}
         self.cursor = cursor
         self.read_again += 1
 
     def key_of(self, row):
+        if self.view is Post:
+            return row.ref(), (row.number,)
         return (row.source, (row.room, row.rank) if self.view is PostsOf else (row.posts,))
 
     def follow(self, operations, *, forget=False):
@@ -152,7 +157,7 @@ def simulate(seed):
         simulation.process(f"writer {number}", [act(chance) for _ in range(12)])
     simulation.process("worker", [DrainStep(2)] * 8)
     simulation.process("sweeper", [SweepLogs()] * 12)
-    pages = ((PostsOf, ("a",)), (PostsOf, ()), (Largest, ()))
+    pages = ((PostsOf, ("a",)), (PostsOf, ()), (Largest, ()), (Post, ()))
     clients = [Client(view, equal, chance.choice((1, 2, 100))) for view, equal in pages]
     for number, client in enumerate(clients):
         follows = [FollowStep(client, chance.random() < 0.2) for _ in range(10)]
@@ -168,7 +173,7 @@ def simulate(seed):
         found = run(page(listed(simulation.operations, client.view), Query(client.equal, limit=1000), CIPHER, Trace()))
         expected = {client.key_of(row): row for row in found}
         assert client.rows == expected, seed
-        assert client.sources == {row.source: row for row in found}, seed
+        assert client.sources == {client.key_of(row)[0]: row for row in found}, seed
     return clients
 
 
@@ -199,12 +204,16 @@ def test_a_log_without_removed_rows_is_found(monkeypatch):
     broken_by(monkeypatch, unit_of_work, "new_entries", lambda key, row, keys, now: log(key, row, list(keys)[:-1], now))
 
 
+def test_a_log_without_entities_is_found(monkeypatch):
+    broken_by(monkeypatch, OverlayRows, "changed_entities", lambda _unit: [])
+
+
 def test_a_cursor_taken_behind_the_page_is_found(monkeypatch):
     def read(client, operations):
         of = listed(operations, client.view)
         found = yield from page(of, Query(client.equal, limit=1000), CIPHER, Trace())
         client.rows = {client.key_of(row): row for row in found}
-        client.sources = {row.source: row for row in found}
+        client.sources = {client.key_of(row)[0]: row for row in found}
         client.cursor = yield from changes_cursor(operations, of, CIPHER)
         client.read_again += 1
 

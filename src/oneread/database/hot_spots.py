@@ -20,7 +20,7 @@ from oneread.models.registry import EntityKind
 from oneread.plans.hot_keys import HotKeys
 from oneread.store.keys import view_part
 from oneread.store.rows import Table
-from oneread.transactions.change_log import LOGS, logged_view
+from oneread.transactions.change_log import LOGS
 from oneread.transactions.group_shards import MOST_SHARDS
 from oneread.transactions.outbox import group_of_root, is_group_root
 
@@ -158,11 +158,12 @@ def _of_group(catalog: Catalog, key: bytes) -> Cause | None:
 
 
 def _of_log(catalog: Catalog, key: bytes) -> Cause | None:
-    view = _view_of(catalog, logged_view(key))
-    if view is None:
+    cls = catalog.logged_class(key)
+    if cls is None:
         return None
-    name = view.cls.__name__
-    advice = f"every commit adds to the log of {name}: leave `watched` out, or watch a view of fewer changes"
+    name = cls.__name__
+    others = "leave `logged` out" if cls in catalog.kinds else "leave `watched` out, or watch a view of fewer changes"
+    advice = f"every commit adds to the log of {name}: {others}"
     return Cause(name, "change log", advice, name)
 
 

@@ -1,4 +1,4 @@
-"""Removes entries of change logs that are not kept any more, and the logs of views that are not watched any more.
+"""Removes entries of change logs that are not kept any more, and logs that no program writes any more.
 
 The row of a log stays with the number of its last entry, so that a cursor from before a removed one is recognised. See
 docs/explanation/live-pages.md.
@@ -14,13 +14,13 @@ import msgspec
 
 from oneread.database.expiry_sweep import ExpirySweep, Swept
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.schema_rows import fence_unchanged, schema_and_fence
+from oneread.derivations.schema_rows import fence_unchanged, schema_and_fence, stored_logs
 from oneread.errors import Conflict
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
-from oneread.transactions.change_log import LOGS, entries_from, log_of, owning_log, stamp_of
+from oneread.transactions.change_log import LOGS, entries_from, owning_log, stamp_of
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.system_rows import Swap
 
@@ -30,20 +30,18 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 class LogSweep:
     """One sweep of all change logs of a store.
 
-    A log of this program's views loses what is older than they declare; with programs that declare different times, the
-    shortest counts. A log of a view that only newer programs know is left to them.
+    A log of this program's views and models loses what is older than they declare; with programs that declare
+    different times, the shortest counts. A log that only newer programs know is left to them.
     """
 
     def __init__(self, catalog: Catalog, system: SystemCommitter, batch: int) -> None:
-        self._kept = {
-            catalog.logs[view.prefix]: view.cls.watched // _MILLISECOND
-            for view in catalog.views.values()
-            if view.cls.watched is not None
-        }
+        kept: list[tuple[type, timedelta | None]] = [(view.cls, view.cls.watched) for view in catalog.views.values()]
+        kept += [(model, model.logged) for model in catalog.models]
+        self._kept = {catalog.log_of(cls): time // _MILLISECOND for cls, time in kept if time is not None}
         self._system = system
         self._batch = batch
         self._start = LOGS.start
-        self._watched: frozenset[bytes] = frozenset()
+        self._written: frozenset[bytes] = frozenset()
         self._unchanged: list[Swap] = []
         self.removed = 0
 
@@ -67,13 +65,13 @@ class LogSweep:
 
     def _learn(self) -> Plan[None]:
         stored, fence = yield from schema_and_fence()
-        self._watched = frozenset(log_of(each.prefix, each.watched) for each in stored.views.values() if each.watched)
+        self._written = stored_logs(stored)
         lost = "the schema has changed since this sweep began; sweep again"
         self._unchanged = [fence_unchanged(fence, lambda: Conflict(lost))]
 
     def _sweep(self, log: bytes) -> Plan[int]:
         kept = self._kept.get(log)
-        if log not in self._watched:  # no program that may still write knows it
+        if log not in self._written:  # no program that may still write knows it
             return (yield from self._system.sweep("system", RowRange.under(log), self._batch, self._unchanged))
         if kept is None:
             return 0

@@ -1,4 +1,4 @@
-"""Watching: what changed in a page's range of a watched view since a cursor.
+"""Watching: what changed in a page's range of a watched view, or of the entities of a logged model, since a cursor.
 
 The change log says which rows were put or removed, and the rows themselves are read as they are by then; so a change
 that comes twice does no harm, and several changes of a row are one. See docs/explanation/live-pages.md.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from hashlib import blake2b
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from oneread.database.cursors import EQUALITY_BYTES, Cursor, CursorCipher
 from oneread.database.lists import Listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BoundQuery, Query
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, key_values
 from oneread.errors import Corrupt, Expired, InvalidCursor, InvalidQuery, UsageError
 from oneread.feeds.merging import FollowedMember
@@ -50,24 +52,27 @@ _POSITION: Final = struct.Struct(">IQI")
 _NOT_WATCHED: Final = (
     "this view is not watched; declare for how long its changes are kept: watched = timedelta(hours=1)"
 )
+_NOT_LOGGED: Final = (
+    "this model is not logged; declare for how long it is kept which entities have changed: logged = timedelta(days=7)"
+)
 _NOT_KEPT: Final = "what follows this cursor is not kept any more; read the page again, and continue from a new cursor"
-_OTHER: Final = "not a cursor of the changes of this view; begin with one of changes_cursor"
+_OTHER: Final = "not a cursor of the changes of this view or model; begin with one of changes_cursor"
 _REBUILT: Final = "the view was rebuilt since this cursor was made; read the page again, and continue from a new cursor"
 _AHEAD: Final = (
     "this cursor is ahead of the store, which was restored from a copy or is damaged; read the page again, and "
     "continue from a new cursor"
 )
-_LOST: Final = "the change log of this view cannot be read; run `oneread repair`, and read the page again"
+_LOST: Final = "this change log cannot be read; run `oneread repair`, and read the page again"
 
 
 class RowChange(msgspec.Struct, Generic[R_co], frozen=True):
-    """One row that was put or removed.
+    """One row that was put or removed; of a logged model one entity.
 
     Arguments:
-        source: the entity that the row is of, or the group; `row.source` of a row that is there.
+        source: the entity that the row is of, or the group; `row.source` of a row that is there. The entity itself.
         key: the values of the view's key, as they are stored: the elements of a reference's key, the digest of a hashed
             value, the start of a bucket.
-        row: the row as a page shows it now; None if it is not in the view any more.
+        row: the row as a page shows it now; None if it is not in the view any more, or the entity is not there.
     """
 
     source: Ref[Any]
@@ -80,7 +85,7 @@ class RowChange(msgspec.Struct, Generic[R_co], frozen=True):
 
     @property
     def is_removed(self) -> bool:
-        """Whether the row is not in the view any more."""
+        """Whether the row is not in the view any more, or the entity is not there."""
         return self.row is None
 
 
@@ -132,11 +137,15 @@ class _Position(NamedTuple):
 
 
 class SharedLog:
-    """What the watchers of one view share in this process: the last look at its log, and the entries read last."""
+    """What the watchers of one log share in this process: the last look at it, and the entries read last.
 
-    def __init__(self, operations: Operations, view: CompiledView) -> None:
-        self.key = operations.catalog.logs[view.prefix]
-        self._cls = view.cls
+    `kept` is for how long what it has is kept.
+    """
+
+    def __init__(self, operations: Operations, cls: Any, key: bytes) -> None:
+        self.key = key
+        self.kept: timedelta = cls.watched if cls in operations.catalog.views else cls.logged
+        self._cls = cls
         self._fence = operations.fence
         self._seen: tuple[float, int] = (-1.0, 0)
         self._entries: dict[int, Sequence[bytes]] = {}
@@ -185,7 +194,7 @@ class Watcher:
     """
 
     def __init__(self, operations: Operations, of: Listed, query: Query, cipher: CursorCipher) -> None:
-        view, self._log = watched_view(operations, of.cls)
+        self._log = shared_log(operations, of.cls)
         self._of = of
         self._limit = query.limit
         self._cipher = cipher
@@ -193,9 +202,7 @@ class Watcher:
         self._ranges = [each.within for each in self._bound.branches]
         self._member = _followed(of, [each.member for each in self._bound.branches])
         self._next = None if query.cursor is None else self._opened(query.cursor)
-        self._values = key_values(view.key)
-        self._start = view.key.start
-        self._source = _source_of(view, operations.catalog.kinds[view.model])
+        self._named = _named(operations.catalog, of.cls)
 
     def step(self, age: float = 0.0) -> Plan[Changes[Any]]:
         """The next batch, which may be empty. A first one without a cursor is, and has the cursor of now.
@@ -214,7 +221,7 @@ class Watcher:
             return self._batch([], more=False)
         entries = yield from self._log.entries(number, min(self._limit, last + 1 - number))
         if not entries:
-            raise Expired(_NOT_KEPT, view=self._of.cls, kept=self._of.cls.watched)
+            raise Expired(_NOT_KEPT, view=self._of.cls, kept=self._log.kept)
         if self._member is not None:
             yield from self._member.load()
         keys, following = self._select(entries)
@@ -240,7 +247,7 @@ class Watcher:
 
     def _read(self, keys: Sequence[bytes]) -> Plan[list[RowChange[Any]]]:
         """The rows as they are now: those that are absent, and those that a page would show. One request."""
-        of, start = self._of, self._start
+        of, start = self._of, self._named.start
         keys = sorted(keys, key=lambda key: key[start:])  # in the order of the list, which range a row is in apart
         now = 0 if of.is_living is None and of.feed is None else (yield from Now())
         shown_ranges = self._bound.ranges(now)
@@ -252,6 +259,7 @@ class Watcher:
             for key, row in zip(keys, read, strict=True)
             if row is not None
             and _is_within(key, shown_ranges)
+            and (of.is_shown is None or of.is_shown((key, row)))
             and (of.is_living is None or of.is_living((key, row), now))
         }
         shown = yield from of.show(list(found.items()))
@@ -259,7 +267,7 @@ class Watcher:
         return removed + [self._change(key, row) for key, row in zip(found, shown, strict=True)]
 
     def _change(self, key: bytes, row: Any) -> RowChange[Any]:
-        return RowChange(self._source(key), self._values(key), row)
+        return RowChange(self._named.source(key), self._named.values(key), row)
 
     def _batch(self, rows: Sequence[RowChange[Any]], *, more: bool) -> Changes[Any]:
         assert self._next is not None, "a batch ends at a position"
@@ -278,7 +286,7 @@ class Watcher:
             raise Expired(_REBUILT, view=of.cls)
         epoch, number, taken = _POSITION.unpack(cursor.key)
         if epoch != epoch_of(self._log.key):  # it was not watched for a while
-            raise Expired(_NOT_KEPT, view=of.cls, kept=of.cls.watched)
+            raise Expired(_NOT_KEPT, view=of.cls, kept=self._log.kept)
         return _Position(number, taken)
 
 
@@ -303,25 +311,24 @@ def _cursor(log: SharedLog, of: Listed, position: _Position) -> Cursor:
 
 def changes_cursor(operations: Operations, of: Listed, cipher: CursorCipher) -> Plan[str]:
     """The cursor of now. One request, two rows."""
-    _view, log = watched_view(operations, of.cls)
+    log = shared_log(operations, of.cls)
     last = yield from log.look(0.0)
     return cipher.encode(_cursor(log, of, _Position(last + 1, 0)))
 
 
-def watched_view(operations: Operations, cls: Any) -> tuple[CompiledView, SharedLog]:
-    """A watched view and its log; raises UsageError or InvalidQuery for what is not one."""
-    try:
-        view = operations.catalog.views.get(cls)
-    except TypeError:
-        view = None
-    if view is None and cls not in operations.catalog.models:
-        raise UsageError("not a view of the schema", given=cls)
-    if view is None or view.prefix not in operations.catalog.logs:
-        raise InvalidQuery(_NOT_WATCHED, view=cls)
+def shared_log(operations: Operations, cls: Any) -> SharedLog:
+    """The log of a watched view or logged model; raises UsageError or InvalidQuery for what is not one."""
+    catalog = operations.catalog
+    is_known = isinstance(cls, type) and (cls in catalog.views or cls in catalog.kinds)
+    if not is_known:
+        raise UsageError("not a view or model of the schema", given=cls)
     log = operations.logs.get(cls)
     if log is None:
-        log = operations.logs[cls] = SharedLog(operations, view)
-    return view, log
+        key = catalog.log_of(cls)
+        if key is None:
+            raise InvalidQuery(_NOT_WATCHED if cls in catalog.views else _NOT_LOGGED, view=cls)
+        log = operations.logs[cls] = SharedLog(operations, cls, key)
+    return log
 
 
 def check_seconds(pace: Any, wait: Any) -> None:
@@ -329,6 +336,28 @@ def check_seconds(pace: Any, wait: Any) -> None:
     for name, seconds, least in (("pace", pace, SHORTEST_PACE), ("wait", wait, 0)):
         if type(seconds) not in (int, float) or not least <= seconds <= LONGEST_SECONDS:
             raise InvalidQuery("expected a number of seconds", field=name, given=seconds, least=least)
+
+
+class _Named(NamedTuple):
+    """What the keys of rows say: `source` whose a row is, and the `values` of its key, in order from `start` on."""
+
+    source: Callable[[bytes], Ref[Any]]
+    values: Callable[[bytes], tuple[Any, ...]]
+    start: int
+
+
+def _named(catalog: Catalog, cls: Any) -> _Named:
+    """What the keys of a view's rows say, or of a model's entities."""
+    kind = catalog.kinds.get(cls)
+    if kind is None:
+        view = catalog.views[cls]
+        return _Named(_source_of(view, catalog.kinds[view.model]), key_values(view.key), view.key.start)
+    made, values = ref_class(kind.cls), kind.parts_of
+
+    def source(key: bytes) -> Ref[Any]:
+        return made(values(key))
+
+    return _Named(source, values, kind.start)
 
 
 def _source_of(view: CompiledView, kind: EntityKind) -> Callable[[bytes], Ref[Any]]:

@@ -91,10 +91,13 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
             _check_marker(model, name, default, unwrap(types[name]).bare)
             _check_rollup(default, types_of(model, names)[name])
     check_model_ttl(model, names)
+    _check_kept(model, "logged", "timedelta(days=7)")
     discriminator_of(model)  # refuses a field that is called like it
     root = root_model(model)
     if model is root:
         return
+    if model.logged != root.logged:
+        raise InvalidDeclaration("a variant is logged with its model; leave logged to the model", variant=model)
     if key_names(model) != key_names(root):
         raise InvalidDeclaration(
             "a variant has the key of its model; leave Key[...] to the model", variant=model, model=root
@@ -175,18 +178,21 @@ def check_view(view: type[View[Any]], names: Names) -> None:
 
 
 def _check_watched(view: type[View[Any]]) -> None:
-    given: Any = view.watched
-    if given is None:
-        return
-    if type(given) is not timedelta or not _SHORTEST_WATCH <= given <= _LONGEST_WATCH:
-        raise InvalidDeclaration(
-            "watched: expected how long changes are kept, from a second to 366 days: watched = timedelta(hours=1)",
-            view=view, watched=given,
-        )  # fmt: skip
-    if not kind_of_view(view).can_be_watched:
+    _check_kept(view, "watched", "timedelta(hours=1)")
+    if view.watched is not None and not kind_of_view(view).can_be_watched:
         raise InvalidDeclaration(
             "this kind of view has no rows that change by themselves; watch an index over it", view=view
         )
+
+
+def _check_kept(declaration: type, option: str, example: str) -> None:
+    """Refuses what is not a time for which changes are kept."""
+    given: Any = getattr(declaration, option)
+    if given is not None and (type(given) is not timedelta or not _SHORTEST_WATCH <= given <= _LONGEST_WATCH):
+        raise InvalidDeclaration(
+            f"{option}: expected how long changes are kept, from a second to 366 days: {option} = {example}",
+            declaration=declaration, given=given,
+        )  # fmt: skip
 
 
 def _check_words(view: type, name: str, rule: Rule) -> None:

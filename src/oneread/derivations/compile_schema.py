@@ -28,8 +28,8 @@ from oneread.models.older import OlderLayout
 from oneread.models.registry import EntityKind, root_model
 from oneread.models.types import Named
 from oneread.models.variants import is_variants_only
-from oneread.store.keys import VIEW_BYTES, view_prefix
-from oneread.transactions.change_log import LoggedAs, log_of
+from oneread.store.keys import KIND_BYTES, VIEW_BYTES, view_prefix
+from oneread.transactions.change_log import LoggedAs, entities_prefix, log_of
 
 VIEW_KINDS[Index] = ViewKind(IndexView, check_index, options=index_options, can_be_watched=True)
 VIEW_KINDS[Aggregate] = ViewKind(AggregateView, check_folds, keyspace_fields)
@@ -66,7 +66,7 @@ def compile_schema(declared: Declarations, numbers: SchemaNumbers) -> CompiledSc
     builder = ReferenceBuilder({stored_name(cls): cls for cls in models}, kinds, accesses)
     nullable = builder.nullable_copies()
     views = _ViewCompiler(numbers, accesses, kinds, nullable).compile_all(declared.views)
-    logs = _logs(views, numbers)
+    logs = _logs(views, kinds, numbers)
     emitted = _complete_references(builder, views, kinds, has_cells=numbers.form.has_cells)
     references = _References(builder, Rollups(models, views, kinds, accesses), emitted)
     layouts = {cls: Layout(cls, numbers.layouts[stored_name(cls)], nullable=nullable, names=names) for cls in models}
@@ -82,7 +82,7 @@ def compile_schema(declared: Declarations, numbers: SchemaNumbers) -> CompiledSc
         kinds_by_prefix={kind.prefix: kind for kind in kinds.values()},
         views=views,
         logs=logs,
-        logged=_logged(views, logs),
+        logged=_logged(views, kinds, logs),
         shards=_shards(views),
         entity_types=entity_types,
         any_types={kinds[cls].prefix: entity_types[cls] for cls in reversed(models)},
@@ -139,16 +139,28 @@ class _ViewCompiler(NamedTuple):
         return kind_of_view(view).compile(view, compiling)
 
 
-def _logs(views: Mapping[type, CompiledView], numbers: SchemaNumbers) -> dict[bytes, bytes]:
-    return {
-        view.prefix: log_of(view.prefix, numbers.watched.get(stored_name(view.cls), 0))
+def _logs(
+    views: Mapping[type, CompiledView], kinds: Mapping[type, EntityKind], numbers: SchemaNumbers
+) -> dict[bytes, bytes]:
+    since = {
+        entities_prefix(kind.prefix): numbers.logged.get(stored_name(kind.cls), 0)
+        for kind in kinds.values()
+        if kind.cls.logged is not None
+    }
+    since |= {
+        view.prefix: numbers.watched.get(stored_name(view.cls), 0)
         for view in views.values()
         if view.cls.watched is not None
     }
+    return {prefix: log_of(prefix, epoch) for prefix, epoch in since.items()}
 
 
-def _logged(views: Mapping[type, CompiledView], logs: Mapping[bytes, bytes]) -> dict[bytes, LoggedAs]:
-    return {
+def _logged(
+    views: Mapping[type, CompiledView], kinds: Mapping[type, EntityKind], logs: Mapping[bytes, bytes]
+) -> dict[bytes, LoggedAs]:
+    entities = {kind.prefix: logs.get(entities_prefix(kind.prefix)) for kind in kinds.values()}
+    found = {prefix: LoggedAs(log, KIND_BYTES) for prefix, log in entities.items() if log is not None}
+    return found | {
         prefix: LoggedAs(logs[view.prefix], 0 if view.merged else VIEW_BYTES)
         for view in views.values()
         if view.prefix in logs

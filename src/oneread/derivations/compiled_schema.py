@@ -32,7 +32,7 @@ from oneread.models.versions import StoredLayout
 from oneread.plans.arguments import refuse_unawaited
 from oneread.store.keys import kind_part, view_part
 from oneread.store.limits import LAST_NUMBER
-from oneread.transactions.change_log import LoggedAs
+from oneread.transactions.change_log import LoggedAs, entities_prefix, owning_log
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.group_shards import MOST_SHARDS
 from oneread.transactions.outbox import FEED, feed_row, group_of_root, is_group_root, kind_of
@@ -69,6 +69,8 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     """The last number that was given."""
     watched: Mapping[str, int] = {}
     """The version of the schema since which a view is watched."""
+    logged: Mapping[str, int] = {}
+    """The version of the schema since which the entities of a model are logged."""
     form: StoredForm = SPANNING_FORM
 
 
@@ -85,9 +87,9 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
     kinds_by_prefix: Mapping[bytes, EntityKind]
     views: Mapping[type, CompiledView]
     logs: Mapping[bytes, bytes]
-    """The change logs of watched views, by the views' prefixes."""
+    """The change logs: of watched views by the views' prefixes, of entities by `entities_prefix` of their kinds."""
     logged: Mapping[bytes, LoggedAs]
-    """How changed rows are logged, by their prefixes: those that pages of watched views merge, too."""
+    """How changed rows are logged, by their prefixes: those that pages of watched views merge, too, and entities."""
     shards: Mapping[bytes, int]
     """The rows of each group of those aggregates whose groups have several, by prefix."""
     entity_types: Mapping[type, EntityType]
@@ -185,6 +187,17 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
         with suppress(Corrupt, ValueError, IndexError):
             named = self.name_of(key) if table == "roots" else self.name_of_row(key)
             error.facts = {"row": named, **error.facts}
+
+    def log_of(self, cls: type) -> bytes | None:
+        """The change log of a view or model; None where it has none."""
+        if cls in self.views:
+            return self.logs.get(self.views[cls].prefix)
+        return self.logs.get(entities_prefix(self.kinds[cls].prefix))
+
+    def logged_class(self, key: bytes) -> type | None:
+        """The view or model in whose change log this row is; None for one that this schema does not have."""
+        log = owning_log(key)
+        return next((cls for cls in (*self.views, *self.kinds) if self.log_of(cls) == log), None)
 
     def name_of_row(self, key: bytes) -> str:
         """A derived row's key for people: `Home.items(3, ...)`."""

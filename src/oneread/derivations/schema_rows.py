@@ -16,8 +16,10 @@ from oneread.errors import Conflict, SchemaMismatch
 from oneread.models.versions import StoredSchema, decode, encode
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
+from oneread.store.keys import KIND_BYTES
 from oneread.store.requests import Read
 from oneread.store.rows import VALUE, Cell, Row
+from oneread.transactions.change_log import entities_prefix, log_of
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 
 _decode: Final = lru_cache(maxsize=4)(decode)
@@ -33,6 +35,13 @@ def stored_schema() -> Plan[StoredSchema]:
 def read_stored(row: Row | None) -> StoredSchema:
     """What the schema row says."""
     return StoredSchema() if row is None else _decode(row[VALUE].value)
+
+
+def stored_logs(stored: StoredSchema) -> frozenset[bytes]:
+    """The keys of the change logs that programs of a schema write."""
+    views = {log_of(each.prefix, each.watched) for each in stored.views.values() if each.watched}
+    kinds = {kind: number.to_bytes(KIND_BYTES, "big") for kind, number in stored.kinds.items()}
+    return frozenset(views | {log_of(entities_prefix(kinds[kind]), since) for kind, since in stored.logged.items()})
 
 
 def replace_schema(store: CountedStore, stored: StoredSchema, now: int) -> StoredSchema:

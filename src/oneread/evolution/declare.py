@@ -99,6 +99,7 @@ class DeclaredModel(msgspec.Struct, frozen=True):
     copy_steps: dict[str, tuple[EvolutionStep, ...]] = {}
     was: dict[str, frozenset[Type]] = {}
     rollups: tuple[DeclaredRollup, ...] = ()
+    is_logged: bool = False
 
 
 class DeclaredRule(msgspec.Struct, frozen=True):
@@ -163,7 +164,9 @@ def declare_schema(catalog: Catalog, views: tuple[type[View[Any]], ...], names: 
         sorted((each.name, each.kind, each.model, each.fields, each.hidden) for each in found),
     )
     watched = sorted(each.name for each in found if each.is_watched)
-    return DeclaredSchema(models, found, digest_of((*stored, watched) if watched else stored))
+    logged = sorted({each.kind for each in models if each.is_logged})
+    further = [watched, logged] if logged else [watched] if watched else []
+    return DeclaredSchema(models, found, digest_of((*stored, *further)))
 
 
 class _Declarer:
@@ -202,6 +205,7 @@ class _Declarer:
             copy_steps={name: steps_of(copy) for name, copy in copies.items()},
             was=self._was({"": cls} | {f"{name}.": copy for name, copy in copies.items()}),
             rollups=rollups,
+            is_logged=cls.logged is not None,
         )
 
     def _was(self, classes: Mapping[str, type]) -> dict[str, frozenset[Type]]:

@@ -10,7 +10,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.schema_rows import fence_in_cell, fence_of, refuse_overtaken, schema_and_fence, stored_schema
+from oneread.derivations.schema_rows import (
+    fence_in_cell,
+    fence_of,
+    refuse_overtaken,
+    schema_and_fence,
+    stored_logs,
+    stored_schema,
+)
 from oneread.errors import NotReady, SchemaMismatch
 from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.counted import CountedStore
@@ -19,14 +26,13 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import number_and_generation
 from oneread.store.requests import Read
 from oneread.store.rows import Cell, Row
-from oneread.transactions.change_log import log_of
 from oneread.transactions.other_feeds import ViewStanding
 from oneread.transactions.system_rows import FENCE_ROW
 
 _NOT_READY: Final = (
     "this view is not built yet, because the store had data when it was added or changed; run a backfill"
 )
-_UNLOGGED: Final = "a newer program does not watch this view any more; restart this one with the newer schema"
+_UNLOGGED: Final = "a newer program does not watch or log this any more; restart this one with the newer schema"
 _RETIRED: Final = "a newer program has changed or dropped this view; restart this one with the newer schema"
 
 
@@ -96,9 +102,9 @@ class Fence:
         building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
         self._building = self._catalog.unready(building)
         self.retired = frozenset(view for view, place in self._prefixes.items() if place not in states)
-        logged = {log_of(each.prefix, each.watched) for each in stored.views.values() if each.watched}
-        logs = {view: self._catalog.logs.get(place) for view, place in self._prefixes.items()}
-        self._unlogged = frozenset(view for view, log in logs.items() if log is not None and log not in logged)
+        logs = {cls: self._catalog.log_of(cls) for cls in (*self._prefixes, *self._catalog.kinds)}
+        logged = stored_logs(stored)
+        self._unlogged = frozenset(cls for cls, log in logs.items() if log is not None and log not in logged)
         self._catalog.withhold(self._building)
 
     def is_readable(self, view: Any) -> bool:
@@ -113,7 +119,7 @@ class Fence:
             raise SchemaMismatch(_RETIRED, view=view)
 
     def check_logged(self, view: Any, fence: Row | None) -> Plan[None]:
-        """Raises SchemaMismatch unless all programs that write log the changes of a watched view.
+        """Raises SchemaMismatch unless all programs that write log the changes of a watched view, or logged model.
 
         `fence` is the fence row, read with the log or before it. No request unless it has changed.
         """

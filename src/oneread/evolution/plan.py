@@ -48,12 +48,13 @@ _BREAKING: Final[dict[What, str]] = {
 
 
 _WATCHED: Final = {True: ("not watched", "watched"), False: ("watched", "not watched")}
+_LOGGED: Final = {True: ("not logged", "logged"), False: ("logged", "not logged")}
 
-_WATCHING: Final = {
+_LOGGING: Final = {
     True: "its changes are logged now, and they would not log what they write",
     False: "its changes are not logged any more, and they would wait for them",
 }
-"""Why programs that declare a view watched, and those that do not, never write at the same time."""
+"""Why programs that declare a view watched, or a model logged, and others never write at the same time."""
 
 
 class Evolved(msgspec.Struct, frozen=True):
@@ -140,6 +141,7 @@ class _Evolution:
         self._touched: set[tuple[str, str]] = set()
         self._renew: set[str] = set()
         self._notify_again: set[str] = set()
+        self._logged = dict(stored.logged)
         aliases = {layout.cls: name for name, layout in stored.layouts.items() if layout.cls}
         aliases |= {each.cls: each.name for each in declared.models}
         self._compared = {
@@ -174,6 +176,7 @@ class _Evolution:
         self._spread_changes()
         for model in self._declared.models:
             self._next_layout(model)
+        self._next_logs()
         for view in self._declared.views:
             self._next_view(view)
         self._differences[:0] = [one for each in self._compared.values() for one in each.differences]
@@ -293,6 +296,15 @@ class _Evolution:
         )
         self._former = self._former | ({model.name: unused} if unused else {})
 
+    def _next_logs(self) -> None:
+        """Notes since which version the entities of each model are logged."""
+        known, wanted = self._stored.logged, {model.kind for model in self._declared.models if model.is_logged}
+        self._logged = {kind: known.get(kind, self._stored.version + 1) for kind in sorted(wanted)}
+        for kind in sorted((known.keys() ^ wanted) & self._kinds.keys() & self._stored.kinds.keys()):
+            is_logged = kind in wanted
+            self._differences.append(Difference("changed", "model", kind, "logged", *_LOGGED[is_logged]))
+            self._reasons.append(f"{kind}: {_LOGGING[is_logged]}")
+
     def _binds_others(self, model: DeclaredModel) -> bool:
         """Whether programs that do not know a new model can break its entities by writing or deleting others.
 
@@ -360,7 +372,7 @@ class _Evolution:
                 self._reasons.append(f"{kept}: {_BREAKING['renamed']}")
         if view.is_watched != bool(known.watched):
             self._differences.append(Difference("changed", "view", view.name, "watched", *_WATCHED[view.is_watched]))
-            self._reasons.append(f"{view.name}: {_WATCHING[view.is_watched]}")
+            self._reasons.append(f"{view.name}: {_LOGGING[view.is_watched]}")
         for old, new in renames.items():
             if old != new:
                 self._differences.append(Difference("renamed", "view", view.name, new, old, new))
@@ -442,6 +454,7 @@ class _Evolution:
             older=self._older,
             former=self._former,
             retired=tuple(self._retired),
+            logged=self._logged,
             dropped=tuple(sorted((self._drop | {*stored.dropped}) - self._layouts.keys() - self._views.keys())),
         )
         is_new = self._last != stored.last or bool(self._reasons)

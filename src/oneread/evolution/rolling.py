@@ -32,7 +32,7 @@ def numbers_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> 
         older = {name: known[name][:place] for name, place in found.items()}
         last = max(_numbers(stored, declared, layouts))
     watched = {name: view.watched for name, view in stored.views.items() if view.watched}
-    return SchemaNumbers(stored.kinds, layouts, views, older, last, watched)
+    return SchemaNumbers(stored.kinds, layouts, views, older, last, watched, stored.logged)
 
 
 def _own_layout(stored: StoredSchema, declared: DeclaredSchema, model: DeclaredModel) -> int | None:

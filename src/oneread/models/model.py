@@ -5,6 +5,7 @@ See docs/design/api.md.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
@@ -42,13 +43,14 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     `child_of` (the model of the root whose entity group the entities belong to, or its name where it is declared
     further down; the root's key is part of theirs, in fields of the same names), `ttl` (when the entities expire, as
     `expires("expires_at")`), `spread` (ranges that the rows are in by a hash of their keys, 1 to 100, so that keys that
-    ascend do not all go to one server: a page then reads each of them; default 1).
+    ascend do not all go to one server: a page then reads each of them; default 1), `logged` (for how long it is kept
+    which entities have changed, so that `db.changes` follows them: `timedelta(days=7)`; default None, not at all).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
         {
             "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "child_of", "ttl", "spread",
-            "type_arguments", "reserved_names",
+            "logged", "type_arguments", "reserved_names",
         }
     )  # fmt: skip
     type_arguments: ClassVar[tuple[Any, ...]] = ()
@@ -60,6 +62,7 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     child_of: ClassVar[type[Model[Any]] | str | None] = None
     ttl: ClassVar[Expiry | None] = None
     spread: ClassVar[int] = 1
+    logged: ClassVar[timedelta | None] = None
 
     if TYPE_CHECKING:
         # The database's methods take the types of a key from this, because `at` may be a field.

@@ -51,6 +51,8 @@ class EntityKind:
         self.names = key_names(cls)
         self.spread = cls.spread
         """The ranges that its root rows are in."""
+        self.start = KIND_BYTES + len(spread_part(b"", self.spread))
+        """Where the entity's own key begins in the key of its root row."""
         self.child_of = child_of(cls, names)
         self.codec = key_codec(cls, names)
         self._arity = len(self.names)
@@ -95,7 +97,7 @@ class EntityKind:
 
     def end_of(self, key: bytes) -> int:
         """Where a root key of this kind ends that other bytes follow. Raises Corrupt."""
-        return self.codec.decode_prefix(key, KIND_BYTES + len(spread_part(b"", self.spread)))[1]
+        return self.codec.decode_prefix(key, self.start)[1]
 
     def parts_of(self, key: bytes) -> tuple[Any, ...]:
         """The parts of a root row's key."""

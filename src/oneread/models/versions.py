@@ -165,7 +165,8 @@ class StoredSchema(msgspec.Struct, frozen=True):
     number given to anything; `writers` is the oldest version that may still write. `older` are layouts that rows may
     still have and `former` those that no row has, for a rollback, both oldest first; `retired` are generations of views
     that are being deleted; `history` ends with the current version; `dropped` are names that were dropped, so that
-    dropping them again is not an error. `raised` is the version that is to come next, while older programs are waited
+    dropping them again is not an error; `logged` are the kinds whose entities are logged, with the version since which
+    they are. `raised` is the version that is to come next, while older programs are waited
     for to end; 0 otherwise.
     """
 
@@ -183,6 +184,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
     history: tuple[Past, ...] = ()
     dropped: tuple[str, ...] = ()
     raised: int = 0
+    logged: dict[str, int] = {}
 
     @property
     def oldest_writer(self) -> int:
@@ -199,8 +201,11 @@ class StoredSchema(msgspec.Struct, frozen=True):
         return bool(self.older or self.retired) or any(view.state == "building" for view in self.views.values())
 
 
-_OMITTED: Final = ("dropped", "raised")
+_OMITTED: Final = ("dropped", "raised", "logged")
 """Fields that the schema row has only where they say something."""
+
+_WITH_LOGS: Final = 6
+"""The format of a schema row with `logged`, which earlier releases do not know: they would write without a log."""
 
 
 class _Head(msgspec.Struct):
@@ -222,20 +227,21 @@ def decode(data: bytes) -> StoredSchema:
     """
     try:
         found = _decode_head(data).format
-        if found == FORMAT:
-            return _decode_schema(data)
+        if found in (FORMAT, _WITH_LOGS):
+            return msgspec.structs.replace(_decode_schema(data), format=FORMAT)
     except UNDECODABLE as error:
         raise Corrupt("the schema row of this store cannot be read") from error
     if found < FORMAT:
         raise SchemaMismatch(_EARLIER, format=found, known=FORMAT)
     raise SchemaMismatch(
-        "a newer release of oneread wrote this store; upgrade this program", format=found, known=FORMAT
+        "a newer release of oneread wrote this store; upgrade this program", format=found, known=_WITH_LOGS
     )
 
 
 def encode(stored: StoredSchema) -> bytes:
     """The schema row's bytes."""
     fields = {name: getattr(stored, name) for name in stored.__struct_fields__}
+    fields["format"] = _WITH_LOGS if stored.logged else FORMAT
     return msgspec.msgpack.encode({name: each for name, each in fields.items() if each or name not in _OMITTED})
 
 

@@ -99,10 +99,8 @@ class Oracle:
         self.waits: Callable[[Place], bool] = lambda _place: False
         """Whether an entity that is to be deleted with its source is still there, waiting for its task."""
         self._given: dict[tuple[type, Place], int] = {}  # how many numbers each group gave to children of a model
-        self.ever: set[Place] = set()
-        """Every place that was ever written: those of them that are not held were deleted."""
-        self.took_deleted = False
-        """Whether an entity has taken a source that was deleted: it has no values, or those that a task still gives."""
+        self.ever: set[Place] = set()  # every place that was ever written: those that are not held were deleted
+        self.took_deleted = False  # an entity took a deleted source: without values, or with those a task still gives
 
     # The writing verbs.
 
@@ -364,13 +362,12 @@ class Oracle:
                 field = self._fields[cls][name]
                 targets = targets_of(field, held.entity)
                 source = self._source(field, targets[0]) if targets else None
+                is_gone = bool(targets) and source is None and targets[0] in self.ever
                 if route == ("deleted",):
-                    seen[name, route] = (
-                        field.on_delete != "delete" and bool(targets) and source is None and targets[0] in self.ever
-                    )
+                    seen[name, route] = is_gone and field.on_delete != "delete"
                 elif source is not None:
                     seen[name, route] = as_held(self.value(source, route))
-                elif field.on_delete == "clear" or not targets or targets[0] not in self.ever:
+                elif field.on_delete == "clear" or not is_gone:
                     seen[name, route] = None
                 else:
                     seen.setdefault((name, route), None)

@@ -1,10 +1,10 @@
-"""The change log of a watched view: which of its rows each transaction put or removed, for programs that follow it.
+"""The change log of a watched view, or of the entities of a model: what each transaction put or removed.
 
 A log is one row of `system` with the number of its last entry, and an entry for each transaction that changed rows of
-the view. Numbers are given by the store, in the transaction itself, so that their order is that of the commits; a
-clock's is not. They have no gap: a number up to the last one that has no entry is of one that was removed. An entry has
-the keys alone: readers take the rows as they are by then. See
-docs/decisions/0059-changes-are-logged-by-the-unit-of-work.md.
+the view, or entities. Numbers are given by the store, in the transaction itself, so that their order is that of the
+commits; a clock's is not. They have no gap: a number up to the last one that has no entry is of one that was removed.
+An entry has the keys alone: readers take the rows as they are by then. See
+docs/decisions/0059-changes-are-logged-by-the-unit-of-work.md and docs/decisions/0140-a-log-of-entities.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.plans.counted import CountedStore
-from oneread.store.keys import VIEW_BYTES
+from oneread.store.keys import KIND_BYTES, VIEW_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import UNDECODABLE, Cell, Row, RowRange
 
@@ -38,7 +38,7 @@ class LoggedAs(NamedTuple):
 
 
 NO_LOGS: Final[Mapping[bytes, LoggedAs]] = {}
-"""Of a schema without watched views."""
+"""Of a schema without watched views and logged models."""
 
 COLUMN: Final = b"d:b"
 """The one column of logs and their entries."""
@@ -50,22 +50,25 @@ _ENTRIES_OF_MILLISECOND: Final = 10
 
 _LOG_BYTES: Final = len(LOGS.start) + VIEW_BYTES + _EPOCH_BYTES
 
+_ENTITIES: Final = bytes(VIEW_BYTES - KIND_BYTES)
+"""Stands for the generation in the key of a log of entities; those of views begin at 1."""
+
+
+def entities_prefix(kind: bytes) -> bytes:
+    """What stands for the prefix of a view in the key of the log of a kind's entities."""
+    return kind + _ENTITIES
+
 
 def log_of(prefix: bytes, epoch: int) -> bytes:
-    """The key of the log of a view with this prefix, watched since this version of the schema.
+    """The key of the log of a view with this prefix, or of entities, logged since this version of the schema.
 
-    A view that is watched again has another log, so that no cursor leads over the time in between.
+    What is logged again has another log, so that no cursor leads over the time in between.
     """
     return LOGS.start + prefix + epoch.to_bytes(_EPOCH_BYTES, "big")
 
 
-def logged_view(key: bytes) -> bytes:
-    """The prefix of the view whose log, or an entry of it, has this key."""
-    return key[len(LOGS.start) : len(LOGS.start) + VIEW_BYTES]
-
-
 def epoch_of(log: bytes) -> int:
-    """The version of the schema since which the view of a log is watched."""
+    """The version of the schema since which there is a log."""
     return int.from_bytes(log[-_EPOCH_BYTES:], "big")
 
 

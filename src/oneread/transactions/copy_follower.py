@@ -8,7 +8,7 @@ another commit of it comes first - is done alone. See rule 14 of the commit prot
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -178,7 +178,17 @@ class CopyFollower:
                 puts.setdefault(holder, {})[COPY_CELL + source + taken] = Cell(value, root.version)
         if puts:
             yield from surely(Mutate("roots", [RowMutation(holder, row) for holder, row in puts.items()]))
+            yield from self._log_entities(puts)
         return left
+
+    def _log_entities(self, keys: Iterable[bytes]) -> Plan[None]:
+        """Adds entities that were given copied values to the change logs of their models."""
+        found: dict[bytes, list[bytes]] = {}
+        for key in keys:
+            logged = self._views.feeds.logged.get(kind_part(key))
+            if logged is not None:
+                found.setdefault(logged.log, []).append(key[logged.cut :])
+        yield from self._journal.logs.add(found)
 
     # A page of holders at once.
 

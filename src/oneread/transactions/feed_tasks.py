@@ -12,7 +12,7 @@ import msgspec
 
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
-from oneread.store.keys import view_part
+from oneread.store.keys import kind_part, view_part
 from oneread.store.requests import Mutate
 from oneread.store.rows import VALUE, RowMutation
 from oneread.transactions import outbox
@@ -31,7 +31,7 @@ class FollowRows(Protocol):
 
     @property
     def logged(self) -> Mapping[bytes, LoggedAs]:
-        """The logs of watched views, by the prefixes of their rows."""
+        """The change logs, by the prefixes of the rows that are logged."""
         ...
 
     def follow(self, key: bytes, cursor: bytes, size: int, /) -> Plan[bytes | None]:
@@ -56,11 +56,15 @@ class NoFeeds:
         raise AssertionError(key, most)
 
 
-def noted(intents: Intents, feeds: FollowRows) -> Intents:
-    """Notes which changed rows leave tasks or are logged, as data: what applies intents need not know the views."""
+def noted(intents: Intents, feeds: FollowRows, entity: bytes = b"") -> Intents:
+    """Notes which changed rows leave tasks or are logged, as data: what applies intents need not know the views.
+
+    `entity` is the root row of the commit, where that is an entity that changes.
+    """
     if not (feeds.prefixes or feeds.logged):
         return intents
     changed = {view_part(key) for key in (*intents.puts, *intents.removed)}
+    changed |= {kind_part(entity), *(kind_part(each.key) for each in intents.children)}
     fed = sorted(changed.intersection(feeds.prefixes))
     logs = {prefix: each.log for prefix, each in feeds.logged.items() if prefix in changed}
     return msgspec.structs.replace(intents, fed=fed, logs=logs) if fed or logs else intents

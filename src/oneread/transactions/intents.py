@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from oneread.store.keys import VIEW_BYTES, is_in_cell, view_part
+from oneread.store.keys import KIND_BYTES, VIEW_BYTES, is_in_cell, kind_part, view_part
 from oneread.store.requests import Mutate
 from oneread.store.rows import REMOVED, UNDECODABLE, Cell, Row, RowMutation, RowRange
 from oneread.transactions import outbox
@@ -76,8 +76,9 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `puts` and `removed` are rows of `views`; `deltas` the amounts that rows of `counts` gain. `task` says that holders
     follow, but for those of `unchanged` selections. Each changed row of `views` with a prefix of `fed` leaves a task,
-    which makes entries of feeds follow; those with a prefix of `logs` are added to a change log. `children` are other
-    rows of the entity group. `groups` are the rows of `counts` whose groups entities or indexes show, which follow.
+    which makes entries of feeds follow; those with a prefix of `logs` are added to a change log, as are root rows of a
+    kind in it. `children` are other rows of the entity group. `groups` are the rows of `counts` whose groups entities
+    or indexes show, which follow.
     """
 
     version: int
@@ -91,10 +92,11 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     groups: list[bytes] = []
     unchanged: Sequence[bytes] = ()
 
-    def logged(self) -> dict[bytes, list[bytes]]:
-        """The keys that are added to change logs; those of removed rows come first.
+    def logged(self, root: bytes) -> dict[bytes, list[bytes]]:
+        """The keys that the commit of a root row adds to change logs; those of removed rows come first.
 
-        Rows of the view that is watched are without its prefix, others - items of large groups - have theirs.
+        Rows of the view that is watched are without its prefix, others - items of large groups - have theirs; entities
+        are without that of their kind.
         """
         found: dict[bytes, list[bytes]] = {}
         if self.logs:
@@ -103,6 +105,10 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 if log is not None:
                     is_own = log.startswith(LOGS.start + view_part(key))
                     found.setdefault(log, []).append(key[VIEW_BYTES:] if is_own else key)
+            for key in (root, *(each.key for each in self.children)):
+                log = self.logs.get(kind_part(key))
+                if log is not None:
+                    found.setdefault(log, []).append(key[KIND_BYTES:])
         return found
 
     def tasks(self, root: bytes) -> dict[bytes, outbox.Task]:
@@ -114,7 +120,8 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return {outbox.version_key(each.source, self.version): each for each in tasks}
 
     def __bool__(self) -> bool:
-        return bool(self.puts or self.removed or self.deltas or self.task or self.children or self.groups)
+        rows = self.puts or self.removed or self.deltas or self.children
+        return bool(rows or self.task or self.groups or self.logs)
 
     def sources(self, root: bytes) -> dict[bytes, Sequence[bytes]]:
         """The entities whose holders follow, of the group of a root, with the selections whose holders need not."""

@@ -161,7 +161,7 @@ class Journal:
             rows += [RowMutation(each, {VALUE: Cell(REMOVED, version)}) for each in intents.removed]
             for shard, amounts in intents.deltas.items():
                 deltas.setdefault(shard, []).append(_AddedDelta(key, version, shard, amounts))
-            for log, keys in intents.logged().items():
+            for log, keys in intents.logged(key).items():
                 logged.setdefault(log, []).extend(keys)
             children += [RowMutation(each.key, child_cells(each, version)) for each in intents.children]
         together: list[Plan[Any]] = [Mutate("views", rows).__iter__()] if rows else []

@@ -15,12 +15,13 @@ from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
+from oneread.store.keys import kind_part, view_part
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.rows import VALUE
 from oneread.transactions import outbox
 from oneread.transactions.alone import is_alone, load_alone, writes_alone
 from oneread.transactions.cascade import Cascade, RefusedHolders
-from oneread.transactions.commit import Change, Commit, FollowChanges, WriteFence
+from oneread.transactions.commit import Change, Commit, Decision, FollowChanges, WriteFence
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.loading import check_unchanged, load_rows, wanted_rows
 from oneread.transactions.outbox import SetAside
@@ -51,7 +52,7 @@ class NativeCommitter(NativeSystem):
         self._fence = fence
         self._followers = followers
         self._inline = inline
-        self._is_plain = followers.of_views is None and not followers.logs  # only indexes show what views hold
+        self._is_plain = followers.of_views is None  # only indexes show what views hold
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
@@ -135,7 +136,7 @@ class NativeCommitter(NativeSystem):
         decision = (
             None if change.groups(seen) else change.decide(seen, next_version(now, seen.version, change.key), rows)
         )
-        if decision is not None and self._is_plain and is_alone(decision):
+        if decision is not None and self._is_plain and is_alone(decision) and not self._is_logged(change.key, decision):
             writes = writes_alone(store, change.key, decision, rows)
             commit.is_deciding = False
             writes.write(store)
@@ -151,6 +152,13 @@ class NativeCommitter(NativeSystem):
         else:
             cascade.commit_decided(change.key, decision)
         return self._write(unit, commit, now)
+
+    def _is_logged(self, key: bytes, decision: Decision) -> bool:
+        """Whether what a decision about this root row writes may belong into a change log."""
+        logs, writes = self._followers.logs, decision.operations
+        return bool(logs) and (
+            kind_part(key) in logs or any(view_part(each) in logs for each in (*writes.puts, *writes.deletes))
+        )
 
     def _write(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
         """Settles and writes a unit on which a commit was decided; returns the tasks that it leaves."""

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from oneread.plans.counted import CountedStore
 from oneread.store.requests import Found
-from oneread.store.rows import EntityRow, Row, RowRange, Table, row_of_root, rows_of_values
+from oneread.store.rows import VALUE, EntityRow, Row, RowRange, Table, row_of_root, rows_of_values
 from oneread.transactions.derived_writes import DerivedWrites
 from oneread.transactions.root_rows import RowCache
 
@@ -214,6 +214,12 @@ class OverlayRows:
         """The rows of a table that this unit stores, and None for those that it removes."""
         return self._rows(table)
 
+    def changed_entities(self) -> list[bytes]:
+        """The keys of the root rows that this unit stores, of entities that are not as they were read."""
+        stored = [*self._changed_roots.items(), *self._changed["roots"].items()]
+        before = self.only_followed | self.loaded if stored else {}
+        return [key for key, row in stored if _entity_in(row) != _entity_in(before.get(key))]
+
     def _rows(self, table: Table) -> dict[bytes, Row | None]:
         """The changed rows of a table as cells; from then on the unit keeps those of views so."""
         if self._values and table == "views":
@@ -296,3 +302,11 @@ class OverlayRows:
         if not holders:
             raise error
         refused.update(dict.fromkeys(holders, error))
+
+
+def _entity_in(row: EntityRow | Row | None) -> tuple[bytes | None, int]:
+    """The document of an entity in its root row, and its own version."""
+    if isinstance(row, EntityRow):
+        return row.body, row.own
+    cell = None if row is None else row.get(VALUE)
+    return (None, 0) if cell is None else (cell.value, cell.stamp)

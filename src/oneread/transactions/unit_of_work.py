@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from oneread.plans.counted import CountedStore
-from oneread.store.keys import view_part
+from oneread.store.keys import kind_part, view_part
 from oneread.store.rows import VALUE, Cell, Row, later
 from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries, readable_row
 from oneread.transactions.claims import ClaimFacts, Claims, no_claim_facts
@@ -44,7 +44,8 @@ class UnitOfWork(OverlayRows):
     """The overlay, with what follows from its changes: sums of groups, unique values, entries of feeds, logs.
 
     Not for several threads at once. `showing` are the keys of entities that followed a group. `logs` say how rows of
-    watched views are logged, by their prefixes; nothing follows from rows of `views` with a prefix of `unfollowed`.
+    watched views, and entities, are logged, by their prefixes; nothing follows from rows of `views` with a prefix of
+    `unfollowed`.
     """
 
     __slots__ = (
@@ -139,7 +140,7 @@ class UnitOfWork(OverlayRows):
             raise HoldersRefused(refused)
 
     def write(self, now: int) -> None:
-        """Writes everything that changed, the entries of feeds that follow from it, and the logs of watched views.
+        """Writes everything that changed, the entries of feeds that follow from it, and the change logs.
 
         One request a table; one more to read the logs, and one for each that has no row or one that cannot be read.
         """
@@ -149,19 +150,21 @@ class UnitOfWork(OverlayRows):
                 followed = {key: row for key, row in changed.items() if view_part(key) not in self.unfollowed}
             self._follower.follow(self, followed, now)
         if self._logs:
-            self._log_views(now)
+            self._log_changes(now)
         self.write_changed()
 
-    def _log_views(self, now: int) -> None:
-        """Adds the rows of watched views that changed to their logs, removed ones first.
+    def _log_changes(self, now: int) -> None:
+        """Adds the rows of watched views that changed to their logs, removed ones first, and entities to theirs.
 
-        The only place that does so: all rows of views that commits, tasks and repairs change pass through here.
+        The only place that does so: all rows that commits, tasks and repairs change pass through here.
         """
         found: dict[bytes, list[tuple[bool, bytes]]] = {}
-        for key, row in self.changed("views").items():
-            logged = self._logs.get(view_part(key))
+        changed = [(view_part(key), key, row is not None) for key, row in self.changed("views").items()]
+        changed += [(kind_part(key), key, True) for key in self.changed_entities()]
+        for prefix, key, is_put in changed:
+            logged = self._logs.get(prefix)
             if logged is not None:
-                found.setdefault(logged.log, []).append((row is not None, key[logged.cut :]))
+                found.setdefault(logged.log, []).append((is_put, key[logged.cut :]))
         if found:
             self.load("system", found)
         for log, keys in found.items():

@@ -160,7 +160,8 @@ class RowMender(RowRewriter):
             version, {}, taken.deletes, deltas, not is_child, children=children, groups=[each.key for each in groups]
         )
         root = replace(seen.root, version=version) if is_child else Root(version, None, emitted)
-        return (yield from self._swap(held.stored, seen, root, noted(intents, self._committer.views.feeds)))
+        noted_intents = noted(intents, self._committer.views.feeds, b"" if is_child else key)
+        return (yield from self._swap(held.stored, seen, root, noted_intents))
 
     # What an entity says.
 
@@ -235,7 +236,7 @@ class RowMender(RowRewriter):
         task = fans_out and not children
         shown = {place: puts[place] for place in places if place in puts}
         intents = Intents(version, shown, removed, task=task, children=children)
-        return root, noted(intents, self._committer.views.feeds)
+        return root, noted(intents, self._committer.views.feeds, b"" if children else owner)
 
     def _record(self, owner: bytes, held: _Held) -> bytes:
         """What the entity emits; of one that cannot be read, what its record says."""

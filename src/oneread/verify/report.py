@@ -9,7 +9,6 @@ from oneread.plans.progress import Fault, FaultKind, ValueDifference
 from oneread.store.keys import pointer_part
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE, Row, Table
-from oneread.transactions.change_log import logged_view
 from oneread.transactions.deltas import Number
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
@@ -264,9 +263,9 @@ class FaultReporter:
         self._report(Finding(fault, source))
 
     def change_log(self, kind: FaultKind, key: bytes, said: str) -> None:
-        """Reports a row of the change log of a watched view."""
-        keyspace = self._keyspaces.keyspace_of("views", logged_view(key))
-        name = "a view" if keyspace is None else keyspace.name
+        """Reports a row of a change log."""
+        cls = self._keyspaces.catalog.logged_class(key)
+        name = "a view" if cls is None else cls.__name__
         text = f"the change log of {name}: {said}"
         fault = Fault(
             text, kind, "change log", name, "", "", said, (), mendable=True, droppable=False, table="system", key=key

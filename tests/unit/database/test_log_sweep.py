@@ -212,7 +212,7 @@ def test_a_schema_that_changes_meanwhile_ends_the_removal_of_unknown_logs(db):
     stored = db.run(stored_schema())
     sweep = LogSweep(db.operations.catalog, db.operations.committer, 10)
     db.run(sweep._learn())
-    sweep._watched = frozenset()  # as if a newer program had added these logs since
+    sweep._written = frozenset()  # as if a newer program had added these logs since
     db.run(Atomically(lambda store: replace_schema(store, stored, 1)).__iter__())
     assert fence(stored) != fence(db.run(stored_schema()))
     with pytest.raises(Conflict, match="sweep again"):

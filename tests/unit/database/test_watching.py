@@ -439,8 +439,8 @@ def test_a_cursor_that_is_not_kept_any_more_says_so(db, clock):
 def test_only_watched_views_are_followed(url, face, clock):
     db = face(url, SCHEMA, workers=0, clock=clock)
     for call in (lambda view: changes(db, view), db.changes_cursor):
-        for view in (Titles, Rooms, Post):
-            with pytest.raises(InvalidQuery, match="watched = timedelta"):
+        for view, option in ((Titles, "watched"), (Rooms, "watched"), (Post, "logged")):
+            with pytest.raises(InvalidQuery, match=f"{option} = timedelta"):
                 call(view)
         wrong: Any
         for wrong in (None, 7, "PostsOfRoom", Model, [PostsOfRoom], PostsOfRoom.at("a")):
@@ -565,7 +565,7 @@ def test_what_following_costs(url):
 
 def test_watchers_of_a_process_share_a_look(url):
     store = Observed(url, Watched)
-    log = watching.watched_view(store.db.operations, Watched)[1]
+    log = watching.shared_log(store.db.operations, Watched)
     assert store.do(lambda db: db.run(log.look(60.0))) == "Read system 2"
     assert store.do(lambda db: db.run(log.look(60.0))) == ""
     assert store.do(lambda db: db.run(log.look(0.0))) == "Read system 2"

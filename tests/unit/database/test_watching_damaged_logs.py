@@ -23,20 +23,29 @@ class PostsOfRoom(Index[Post]):
     room: int = by(Post.room)
 
 
-class Site:
-    """Three posts, and a cursor behind the second."""
+class Note(Model[int, int]):
+    logged = timedelta(hours=1)
+    room: Key[int]
+    number: Key[int]
 
-    def __init__(self, url):
+
+class Site:
+    """Three posts in a watched view, or three logged notes, and a cursor behind the second."""
+
+    def __init__(self, url, followed):
+        self.followed = followed
+        self.made = Note if followed is Note else Post
         self.clock = Clock()
-        self.db = connect(url, Schema(Post, PostsOfRoom), workers=0, clock=self.clock, timeout=5)
+        schema = Schema(Note) if followed is Note else Schema(Post, PostsOfRoom)
+        self.db = connect(url, schema, workers=0, clock=self.clock, timeout=5)
         self.save(1, 2)
-        self.cursor = self.db.changes_cursor(PostsOfRoom)
+        self.cursor = self.db.changes_cursor(followed)
         self.save(3)
         (self.log,) = self.db.operations.catalog.logs.values()
 
     def save(self, *numbers):
         for number in numbers:
-            self.db.save(Post(number=number, room=1))
+            self.db.save(self.made(number=number, room=1))
 
     def damage(self, key, value):
         """Another value, None for no row; another program finds it so."""
@@ -54,17 +63,22 @@ class Site:
         """The posts of the changes behind the cursor."""
         found, cursor = set(), self.cursor
         while True:
-            batch = next(self.db.changes(PostsOfRoom, 1, cursor=cursor, wait=0))
-            found |= {each.source.key[0] for each in batch}
+            batch = next(self.db.changes(self.followed, 1, cursor=cursor, wait=0))
+            found |= {each.source.key[-1] for each in batch}
             cursor = batch.cursor
             if not batch.more:
                 return found
 
 
+@pytest.fixture(params=[PostsOfRoom, Note])
+def followed(request):
+    return request.param
+
+
 @pytest.fixture(params=STORES)
-def site(request, tmp_path, monkeypatch):
+def site(request, followed, tmp_path, monkeypatch):
     monkeypatch.setattr(looks, "APART", 0.0)
-    site = Site(url_of(request.param, tmp_path))
+    site = Site(url_of(request.param, tmp_path), followed)
     yield site
     site.db.close()
 
@@ -83,7 +97,7 @@ def test_what_is_lost_is_named_and_mended(site, value):
     site.damage(site.log, value)
     (fault,) = site.db.verify().faults
     assert (fault.view, fault.kind, fault.key) == ("change log", "unreadable" if value else "missing", site.log)
-    assert fault.text.startswith("the change log of PostsOfRoom: the number of the last entry ")
+    assert fault.text.startswith(f"the change log of {site.followed.__name__}: the number of the last entry ")
     repaired = site.db.repair()
     assert (repaired.mended, repaired.clean) == (1, True)
     assert site.changed() == {3}

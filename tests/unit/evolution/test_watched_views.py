@@ -103,7 +103,7 @@ def test_a_program_that_watches_is_refused_once_a_newer_one_does_not(url):
         with opened(url, declared(extra=True)) as newer:
             newer.save(newer.post(number=2))
             assert len(logs(newer)) == 2  # no more
-            with pytest.raises(SchemaMismatch, match="does not watch this view any more"):
+            with pytest.raises(SchemaMismatch, match="does not watch or log this any more"):
                 following(db, cursor)
             with pytest.raises(SchemaMismatch):
                 db.changes_cursor(db.posts)

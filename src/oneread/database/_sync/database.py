@@ -48,7 +48,7 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
-from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, watched_view
+from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, shared_log
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
@@ -93,7 +93,6 @@ E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 R = TypeVar("R")
-W = TypeVar("W", bound=View[Any])
 
 Body: TypeAlias = Callable[["Transaction"], R]
 
@@ -386,7 +385,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
 
     def changes(  # noqa: PLR0913 - each option narrows one range; all but the view are optional
         self,
-        view: type[W],
+        view: type[P],
         *equal: Any,
         cursor: str | None = None,
         limit: int | None = None,
@@ -397,13 +396,15 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
         until: Asked = None,
         through: Asked = None,
         starts_with: str | bytes | None = None,
-    ) -> Generator[Changes[W]]:
+    ) -> Generator[Changes[P]]:
         """What changes in a page's range, without an end: `for changes in db.changes(PurchasesOfBuyer, 12347)`.
 
         The view declares for how long its changes are kept: `watched = timedelta(hours=1)`. Take a cursor with
         `changes_cursor` first, read the page, then follow from that cursor: nothing is missed, and what comes twice is
-        the same. A batch has the rows as they are when it is read, each row once; it is empty after `wait` seconds
-        without a change, so that its cursor does not grow old and the loop can end.
+        the same. Of a model that declares `logged = timedelta(days=7)` it gives the entities that were written, made to
+        follow a source, or deleted: for search engines, caches and warehouses. A batch has the rows as they are when it
+        is read, each row once; it is empty after `wait` seconds without a change, so that its cursor does not grow old
+        and the loop can end.
 
         Costs one request and two rows for each look, which watchers of one view in a process share; with changes one
         more for the entries of the log, one for each transaction or 100 rows, those of other ranges included, and one
@@ -411,7 +412,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
         reads, and a row for each changed one in each of them.
 
         Arguments:
-            view: a watched index or feed.
+            view: a watched index or feed, or a logged model.
             equal: values of the first key fields, as for `page`.
             cursor: of `changes_cursor`, or `changes.cursor`; without one, the first batch is empty, comes at once and
                 has the cursor of now.
@@ -429,8 +430,8 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
             Expired: what follows the cursor is not kept any more, or the view was built again, or the member of a feed
                 reads other large groups than before: read the page again.
             InvalidCursor: the cursor was tampered with or belongs to another view.
-            InvalidQuery: the view is not watched, or cannot answer this.
-            SchemaMismatch: a newer program has changed or dropped the view, or does not watch it.
+            InvalidQuery: the view is not watched, or the model not logged, or it cannot answer this.
+            SchemaMismatch: a newer program has changed or dropped the view, or does not watch or log it.
 
         Examples:
             ```python
@@ -443,7 +444,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
             ```
         """
         check_seconds(pace, wait)
-        watched_view(self.operations, view)
+        shared_log(self.operations, view)
         of = self._lists.get(view) or self._list(view)
         bounds = bounds_of(since, after, until, through)
         most = min(CHANGES, of.max_limit) if limit is None else limit
@@ -459,14 +460,14 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
                 self.run(Sleep(pace).__iter__())
                 age, quiet = pace / 2, quiet + pace
 
-    def changes_cursor(self, view: type[View[Any]]) -> str:
-        """A cursor from which `changes` returns everything that changes in a watched view from now on.
+    def changes_cursor(self, view: type[Model[Any] | View[Any]]) -> str:
+        """A cursor from which `changes` returns everything that changes in a watched view or logged model from now on.
 
         It is good for each of its ranges. Take it before you read the page: what changes in between comes again. One
         request, two rows.
 
         Raises:
-            InvalidQuery: the view is not watched.
+            InvalidQuery: the view is not watched, or the model not logged.
 
         Examples:
             ```python
@@ -474,7 +475,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
             page = db.page(PurchasesOfBuyer, 12347, limit=10)
             ```
         """
-        watched_view(self.operations, view)
+        shared_log(self.operations, view)
         of = self._lists.get(view) or self._list(view)
         return self.run(changes_cursor(self.operations, of, self._cipher))
 
