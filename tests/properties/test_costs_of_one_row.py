@@ -91,9 +91,11 @@ def test_no_write_of_what_feeds_list_exceeds_its_bound(inline):
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Every index and feed is watched."""
+    """Every index and feed is watched, every model logged."""
     for view in [each for each in (*WORLD.views, *FEEDS.views) if issubclass(each, Index | Feed)]:
         monkeypatch.setattr(view, "watched", timedelta(hours=1))
+    for model in (*WORLD.models, *FEEDS.models):
+        monkeypatch.setattr(model, "logged", timedelta(days=7))
 
 
 @pytest.mark.usefixtures("watched")

@@ -5,6 +5,7 @@ See docs/explanation/costs.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -189,6 +190,8 @@ class BoundBuilder:
         self._terms: list[Term] = []
         self._requests: set[str] = set()
         self._undeclared: set[str] = set()
+        self.entities: Counter[str] = Counter()
+        """How many entities are written, by their classes' names."""
 
     def add(self, request: str, line: Line) -> None:
         """Adds a line to a request, named within the operation; nothing when it has no rows."""

@@ -116,19 +116,22 @@ class Costs:
         values, more = _check_whole("any_of", any_of), _check_whole("budget", budget, least=0)
         return self._reads.page(cls, rows, any_of=values, where=where, budget=more)
 
-    def changes(self, cls: type[View[Any]], *, limit: int | None = None) -> Bound:
+    def changes(self, cls: type[Model[Any] | View[Any]], *, limit: int | None = None) -> Bound:
         """A batch of `changes`, where no other watcher of the process has looked or read before.
 
         Arguments:
-            cls: a watched view.
+            cls: a watched view, or a logged model.
             limit: changes of a batch; by default those of one without `limit=`.
 
         Raises:
-            UsageError: the view is not watched.
+            UsageError: it is not watched or logged.
         """
         self._check_declared(cls)
-        if cls not in self._views or cls.watched is None:
-            raise UsageError("this view is not watched: watched = timedelta(hours=1)", view=cls)
+        if self._catalog.log_of(cls) is None:
+            missing = "not watched: watched = timedelta(hours=1)"
+            if cls not in self._views:
+                missing = "not logged: logged = timedelta(days=7)"
+            raise UsageError(f"its changes are {missing}", declaration=cls)
         most = min(CHANGES, cls.max_limit) if limit is None else _check_whole("limit", limit)
         return self._reads.changes(cls, most)
 
@@ -247,6 +250,8 @@ class Costs:
         found: list[Bound] = []
         for model in self._catalog.models:
             found += [self.get(model), self.page(model)]
+            if model.logged is not None:
+                found.append(self.changes(model))
             calls = [WriteCall(verb, model) for verb in WRITTEN]
             found += [self._write(each) for each in calls if self._prices.is_bounded(each)]
             if self._footprints.models_in_group(model):

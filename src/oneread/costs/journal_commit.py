@@ -82,7 +82,7 @@ class JournalCommit(NamedTuple):
     def lines(self) -> Lines:
         """What it asks for, by names that are the same in every commit."""
         footprint, following = self.footprint, self.following
-        has_intents = bool(self._sums or self._rows("views") or footprint.has_holders or self.group)
+        has_intents = bool(self._sums or self._rows("views") or footprint.has_holders or self.group or following)
         lines = self._before(has_marker=has_intents or footprint.verb in (*WHOLE, "upsert"))
         lines |= self._commit() | self._behind()
         if footprint.has_holders:

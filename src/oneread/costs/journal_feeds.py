@@ -32,9 +32,9 @@ _COUNTED: Final = 200
 
 
 def logged(name: str, keys: int, times: int = 1) -> Lines:
-    """So many changed keys of a watched view, added so many times: where a program adds first, it reads the log.
+    """So many changed keys of a watched view or logged model, added so many times.
 
-    Of a log without a row also the last entry, if there is one.
+    Where a program adds first, it reads the log. Of a log without a row also the last entry, if there is one.
     """
     entries, size = times * -(-keys // KEYS_OF_ENTRY), entry_size(min(keys, KEYS_OF_ENTRY))
     added = {
@@ -57,14 +57,14 @@ class JournalFeeds:
         self._most = inline + 1
 
     def lines(self, footprint: CommitFootprint) -> Lines:
-        """What follows from the changed rows of views, by names that are the same in every commit."""
+        """What follows from the changed rows of views, and is logged, by names that are the same in every commit."""
         written = {cost.form.name: rows for cost, rows in footprint.own if cost.form.table == "views"}
-        return self.lines_of(written, has_task=footprint.has_holders)
+        return self.lines_of({footprint.cost.cls.__name__: 1} | written, has_task=footprint.has_holders)
 
     def lines_of(self, written: dict[str, int], *, has_task: bool) -> Lines:
-        """What follows from so many changed rows of these views."""
-        watched = self._footprints.watched
-        lines = at_once(*(logged(name, written[name]) for name in sorted(written.keys() & watched)))
+        """What follows from so many changed rows of these views, and entities of these models."""
+        names = sorted(written.keys() & self._footprints.logged)
+        lines = at_once(*(logged(name, written[name]) for name in names))
         changed = self._footprints.changed_feeds(written)
         for place, each in enumerate(changed):
             tasks = Line("write system tasks", each.name, each.rows, TASK, int(not place and not has_task))
@@ -99,7 +99,7 @@ class JournalFeeds:
 
     def _logged(self, name: str, keys: int, times: int) -> Lines:
         """What is added to the log of a feed, if it is watched, at the same time so many times."""
-        lines = logged(name, keys, times) if name in self._footprints.watched else {}
+        lines = logged(name, keys, times) if name in self._footprints.logged else {}
         return {each: line._replace(rounds=line.requests // times) for each, line in lines.items()}
 
     def _trimmed(self, changed: ChangedFeed, entries: int, members: int, times: int) -> Lines:

@@ -1,4 +1,4 @@
-"""Bounds of change logs: what commits add to those of watched views, and what following one costs.
+"""Bounds of change logs: what commits add to those of watched views and logged models, and what following one costs.
 
 The arithmetic is that of `transactions.change_log` and `database.watching`. See docs/explanation/costs.md.
 """
@@ -28,17 +28,18 @@ def entry_size(keys: int) -> Size:
     return Size(29 + _KEY.most * keys, 27 + _KEY.typical * min(keys, _USUAL_KEYS))
 
 
-def add_written(total: BoundBuilder, watched: AbstractSet[str]) -> None:
-    """Adds what a commit logs: the keys of the rows of watched views among those that it writes."""
-    keys, views = 0, dict[str, None]()
+def add_written(total: BoundBuilder, logged: AbstractSet[str]) -> None:
+    """Adds what a commit logs: the keys of entities, and of rows of views, among those that it writes."""
+    names = dict.fromkeys(name for name in total.entities if name in logged)
+    keys = sum(total.entities[name] for name in names)
     for term in total.terms:
         if term.act == "write" and term.table == "views":
-            found = [name for name in term.because.split(", ") if name in watched]
+            found = [name for name in term.because.split(", ") if name in logged]
             keys += term.rows if found else 0
-            views |= dict.fromkeys(found)
-    if not views:
+            names |= dict.fromkeys(found)
+    if not names:
         return
-    because, logs = ", ".join(views), len(views)
+    because, logs = ", ".join(names), len(names)
     total.add("logs", Line("read system change logs", because, logs, LOG))
     total.add("first entries", Line("scan system first entries of change logs", because, logs, LOG, logs))
     total.add("tasks", Line("write system change logs", because, logs, LOG))
@@ -47,6 +48,6 @@ def add_written(total: BoundBuilder, watched: AbstractSet[str]) -> None:
 
 
 def add_look(total: BoundBuilder, name: str, limit: int) -> None:
-    """Adds looking for changes of a view, and reading so many of them."""
+    """Adds looking for changes of a view or model, and reading so many of them."""
     total.add("look", Line("read system fence and change log", name, 2, LOG))
     total.add("entries", Line("scan system entries of the change log", name, limit, entry_size(KEYS_OF_ENTRY)))

@@ -104,14 +104,14 @@ class Reads:
         return total.bound(f"page(limit={limit})", name)
 
     def changes(self, cls: type, limit: int) -> Bound:
-        """A batch of at most `limit` changes of a watched view."""
-        view = self._catalog.views[cls]
+        """A batch of at most `limit` changes of a watched view or logged model."""
+        view = self._catalog.views.get(cls)
         merged = view.large.merged if isinstance(view, FeedView) and view.large is not None else 0
-        total, name, row = BoundBuilder(), cls.__name__, self._listed(cls)[2]
+        total, name, (table, _what, row) = BoundBuilder(), cls.__name__, self._listed(cls)
         log_costs.add_look(total, name, limit)
         if merged:
             self._prices.add_large_groups(total, name, row, 1, merged)
-        total.add("rows", Line("read views changed rows", name, limit * (1 + merged), row))
+        total.add("rows", Line(f"read {table} changed rows", name, limit * (1 + merged), row))
         return total.bound(f"changes(limit={limit})", name)
 
     def _listed(self, cls: type) -> tuple[Table, str, Size]:

@@ -67,7 +67,7 @@ class TransactionPrices:
         if write.verb not in ("patch", "delete"):
             self._add_shown(total, write)
         self._add_totals(total, touched)
-        log_costs.add_written(total, self._footprints.watched)
+        log_costs.add_written(total, self._footprints.logged)
         self._add_attempts(total, write)
         total.make_one_round()
         return total.bound(name, write.cls.__name__)
@@ -85,7 +85,7 @@ class TransactionPrices:
         total.add("rows", Line(f"read {kind}", shown.name, 1, self._footprints.root(write.cls)))
         written = Line(f"write {kind}", shown.name, 1)
         self._add_totals(total, self._add_written(total, write, self._footprints.of(write), written))
-        log_costs.add_written(total, self._footprints.watched)
+        log_costs.add_written(total, self._footprints.logged)
         return total.bound("copy", f"counter {shown.name}")
 
     def transact(self, writes: Sequence[Bound], reads: int) -> Bound:
@@ -196,6 +196,8 @@ class TransactionPrices:
         for cls, change in steps:
             written.update({cost.form.name: rows * following for cost, rows in self._costs.of[cls].touched(change)})
         self._feeds.add(total, written)
+        total.entities.update({write.cls.__name__: entities})
+        total.entities.update({cls.__name__: following for cls in dict.fromkeys(cls for cls, _change in steps)})
         return touched
 
     # Their holders.

@@ -147,8 +147,8 @@ def test_a_budget_refuses_a_commit_with_its_log():
 
 def test_only_watched_views_have_a_bound_of_changes():
     costs = declared.of(SCHEMA)
-    for wrong in (Unwatched, Post):
-        with pytest.raises(UsageError, match="not watched"):
+    for wrong, said in ((Unwatched, "not watched"), (Post, "not logged")):
+        with pytest.raises(UsageError, match=said):
             costs.changes(wrong)
     with pytest.raises(UsageError):
         costs.changes(Watched, limit=0)
