@@ -16,10 +16,11 @@ from oneread.database.page_json import to_json
 from oneread.database.watching import PACE_SECONDS, WAIT_SECONDS, Changes, RowChange, check_seconds
 from oneread.derivations.views import View
 from oneread.errors import InvalidQuery, OnereadError
+from oneread.models.model import Model
 from oneread.plans.allowance import CURRENT
 from oneread.plans.performer import elapsed
 
-W = TypeVar("W", bound=View[Any])
+W = TypeVar("W", bound="Model[Any] | View[Any]")
 
 LASTS_SECONDS: Final = 300.0
 RETRY_MILLISECONDS: Final = 1000
@@ -56,7 +57,7 @@ async def stream_changes(
     Arguments:
         request: the request.
         db: the database.
-        view: a watched index.
+        view: a watched index, or a logged model.
         equal: values of its first key fields, as for `db.changes`.
         cursor: where to begin, in place of the query parameter.
         show: what is sent of each change, as `lambda change: change.map(PublicPost)`, or text for HTML; by default the
@@ -71,7 +72,7 @@ async def stream_changes(
     Raises:
         Expired: what follows the cursor is not kept any more, or the view was built again.
         InvalidCursor: the text is not a cursor of changes of this view.
-        InvalidQuery: the view is not watched, or cannot answer this.
+        InvalidQuery: the view is not watched, or the model not logged, or it cannot answer this.
     """
     check_seconds(pace, heartbeat)
     if type(lasts) not in (int, float) or not lasts > 0:

@@ -46,7 +46,14 @@ class Quiet(Index[Post]):
     title: str = by(Post.title)
 
 
-SCHEMA = Schema(Post, Posts, Quiet)
+class Notice(Model[int]):
+    logged = timedelta(hours=1)
+
+    number: Key[int]
+    text: str
+
+
+SCHEMA = Schema(Post, Posts, Quiet, Notice)
 SHORT = {"pace": 0.01, "lasts": 0.2}
 
 
@@ -61,13 +68,22 @@ async def titles(request: Request):
     )
 
 
+async def notices(request: Request):
+    return await stream_changes(request, database(request), Notice, **SHORT)
+
+
 async def quiet(request: Request):
     return await stream_changes(request, database(request), Quiet)
 
 
 def starlette(url):
     return Starlette(
-        routes=[Route("/rooms/{room}", room), Route("/titles", titles), Route("/quiet", quiet)],
+        routes=[
+            Route("/rooms/{room}", room),
+            Route("/titles", titles),
+            Route("/notices", notices),
+            Route("/quiet", quiet),
+        ],
         lifespan=lifespan(connect_async(url, SCHEMA)),
         exception_handlers=exception_handlers,
         middleware=[Middleware(BudgetMiddleware, requests=3), Middleware(EntityTagMiddleware)],
@@ -84,6 +100,7 @@ def fastapi(url):
         return await stream_changes(request, db, Posts, name, **(SHORT | options))
 
     app.add_api_route("/titles", titles, response_model=None)
+    app.add_api_route("/notices", notices, response_model=None)
     app.add_api_route("/quiet", quiet, response_model=None)
     app.add_middleware(BudgetMiddleware, requests=3)
     return app
@@ -153,6 +170,17 @@ def test_what_is_shown_of_a_change_is_the_programs_choice(client):
     call(client, "save", Post(number=1, room="a", title="a\nb\rdata: x\u2028"))
     found = events(client.get("/titles", params={"cursor": cursor}))
     assert [data for _id, data in found if data] == [["a\nb\rdata: x\u2028"]]
+
+
+def test_entities_of_a_logged_model_are_streamed(client):
+    cursor = call(client, "changes_cursor", Notice)
+    call(client, "save", Notice(number=1, text="one"))
+    call(client, "delete", Notice, 1)
+    call(client, "save", Notice(number=2, text="two"))
+    found = events(client.get("/notices", params={"cursor": cursor}))
+    assert [data for _id, data in found if data] == [
+        [{"source": 1, "row": None}, {"source": 2, "row": {"number": 2, "text": "two"}}]
+    ]
 
 
 def test_large_changes_come_in_several_events(client):
