@@ -66,6 +66,18 @@ class Explanation(msgspec.Struct, frozen=True):
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
+class Following(msgspec.Struct, frozen=True):
+    """What follows within the call that changes one entity, at most; tasks do the rest.
+
+    Arguments:
+        holders: of its copies, and entities that are deleted with it.
+        groups: of each aggregate whose numbers entities or indexes show: 2 where the entity may leave one for another.
+    """
+
+    holders: int
+    groups: Mapping[type, int]
+
+
 class Costs:
     """The bounds of one schema: `costs.of(shop).page(PurchasesOfBuyer, limit=10).requests`.
 
@@ -236,6 +248,19 @@ class Costs:
     def cache_counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`read` of a cache-first counter: all of it after a loss of the cache, mostly nothing of the store."""
         return counter_costs.cache_first_read_bound(_check_whole("shards", shards))
+
+    @property
+    def most_entries(self) -> int:
+        """The entries of a feed that follow an item or a membership within the call that changes it, at most."""
+        return self._prices.most_holders()
+
+    def following(self, cls: type[Model[Any]]) -> Following:
+        """What follows within the call that changes one entity of a class."""
+        self._check_model(cls)
+        footprint = self._footprints.of(WriteCall("save", cls))
+        touched = self._footprints.groups_of(footprint.own, 1)
+        groups = {shown.view: self._prices.most_groups(several) for shown, several in touched.items()}
+        return Following(0 if footprint.fan is None else self._prices.most_holders(), groups)
 
     def group_of(self, cls: type) -> type | None:
         """The root model of the entity groups that entities of a class are in; None where there are no children."""

@@ -102,6 +102,14 @@ class JournalPrices:
             total.note_undeclared(each.cost.undeclared)
         return total.bound(name, write.cls.__name__)
 
+    def most_holders(self) -> int:
+        """The holders that follow a change of one source within its call; a task updates the others."""
+        return self._inline
+
+    def most_groups(self, touched: int) -> int:
+        """Of so many groups that a call changes, those whose numbers are shown within it; a task does the others."""
+        return min(touched, self._inline)
+
     def is_bounded(self, write: WriteCall) -> bool:
         """Whether the write has a bound, however full the store is."""
         try:
@@ -316,7 +324,7 @@ class JournalPrices:
             return
         done = 0
         for step, shown, several in self._footprints.each_group(touched):
-            groups = min(several, self._inline)
+            groups = self.most_groups(several)
             done += groups
             for kind in shown.kinds:
                 label = f"{step} {kind.cls.__name__} "

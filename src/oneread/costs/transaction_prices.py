@@ -72,6 +72,14 @@ class TransactionPrices:
         total.make_one_round()
         return total.bound(name, write.cls.__name__)
 
+    def most_holders(self) -> int:
+        """The holders that follow a change of one source in its commit; a task updates the others."""
+        return self._inline
+
+    def most_groups(self, touched: int) -> int:
+        """Of so many groups that a commit changes, those whose numbers are shown at once: all of them."""
+        return touched
+
     def is_bounded(self, write: WriteCall) -> bool:  # noqa: ARG002 - each write is
         """Whether the write has a bound, however full the store is."""
         return True
