@@ -40,6 +40,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "backfill": CommandEntry("Change the schema", "build the views that were added or changed"),
     "explain": CommandEntry("Know the costs", "show what a call would ask of the store"),
     "cost": CommandEntry("Know the costs", "show what every verb may cost; check the bound file"),
+    "graph": CommandEntry("Know the costs", "draw the schema: copies, views, and what follows"),
     "numbers": CommandEntry("Know the costs", "measure this machine, to predict times"),
     "splits": CommandEntry("Know the costs", "propose where to split the tables of a cluster"),
     "dump": CommandEntry("Move data", "write entities to a file, as JSON lines or CSV"),
