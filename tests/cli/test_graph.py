@@ -256,6 +256,18 @@ def test_what_is_wrong_is_wrong_use(bare, graph):
     assert graph("--format", "png", "--json").failure().kind == "UsageError"
 
 
+def drawing(page):
+    """The Mermaid drawing of a page."""
+    (found,) = re.findall(r"^```mermaid\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return found
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_page_of_an_example_has_its_drawing(bare, name):
+    """Where it differs, print it again: `oneread graph --schema examples.NAME.schema`."""
+    assert drawing(ROOT / "examples" / name / "README.md") == bare("graph", "--schema", f"examples.{name}.schema").out
+
+
 def test_the_reference_has_the_picture_of_the_shop(bare):
     found = bare("graph", "--schema", "examples.shop.schema", "--format", "svg").out
     assert (ROOT / "docs" / "images" / "shop.svg").read_text(encoding="utf-8") == found
