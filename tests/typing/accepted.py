@@ -279,6 +279,9 @@ def listing(db: Database) -> None:
             assert_type(change, RowChange[PurchasesOfBuyer])
             assert_type(change.row, PurchasesOfBuyer | None)
             assert_type(change.map(lambda row: row.quantity), RowChange[int])
+    for logged in db.changes(Purchase, "537626", cursor=db.changes_cursor(Purchase)):
+        assert_type(logged, Changes[Purchase])
+        assert_type([change.row for change in logged], list[Purchase | None])
     for batch in db.scan(Purchase, batch=100):
         assert_type(batch, Page[Purchase])
 

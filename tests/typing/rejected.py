@@ -124,9 +124,9 @@ def wrong(db: Database) -> None:
     db.page(PurchasesOfBuyer, 1, limit="10")  # rejected
     db.page(PurchasesOfBuyer, 1, order="ordered_at")  # rejected
     db.page(PurchasesOfBuyer, 1, where=True)  # rejected
-    db.changes(Customer)  # rejected
+    db.changes(Buyer)  # rejected
     db.changes(PurchasesOfBuyer, 1, where=True)  # rejected
-    db.changes_cursor(Customer)  # rejected
+    db.changes_cursor(Buyer)  # rejected
     db.changes(PurchasesOfBuyer, pace="1")  # rejected
     name: int = db.page(PurchasesOfBuyer, 1).rows[0].buyer.name  # rejected
     cursor: str = db.page(PurchasesOfBuyer, 1).next  # rejected
