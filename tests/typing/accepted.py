@@ -50,6 +50,8 @@ from oneread import (
     total,
     within,
 )
+from oneread.costs.bounds import Bound
+from oneread.costs.declared import of as costs_of
 
 
 class Customer(Model[int]):
@@ -252,6 +254,18 @@ def reading(db: Database) -> None:
     assert_type(db.cost(purchase), Cost)
     assert_type(db.cost(purchase).requests, int)
     assert_type(db.version(purchase), int)
+
+
+def bounds(schema: Schema) -> None:
+    costs = costs_of(schema)
+    assert_type(costs.get(Purchase), Bound)
+    assert_type(costs.page(Purchase, limit=10), Bound)
+    assert_type(costs.page(PurchasesOfBuyer), Bound)
+    assert_type(costs.save(Purchase), Bound)
+    assert_type(costs.patch(Purchase, "quantity", carriers=3), Bound)
+    assert_type(costs.delete(Customer), Bound)
+    assert_type(costs.changes(Purchase), Bound)
+    assert_type(costs.following(Purchase).holders, int)
 
 
 def listing(db: Database) -> None:

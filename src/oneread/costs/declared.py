@@ -6,7 +6,7 @@ See docs/explanation/costs.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
 
@@ -32,6 +32,13 @@ from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
 _PRICES: Final[dict[Span, type[TransactionPrices | JournalPrices]]] = {"rows": TransactionPrices, "row": JournalPrices}
 
 WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert", "patch", "delete")
+
+
+ModelClass: TypeAlias = "type[Model[*tuple[Any, ...]]]"
+"""A model, whatever its key."""
+
+ListedClass: TypeAlias = "type[Model[*tuple[Any, ...]] | View[Any]]"
+"""A model or a view."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -95,19 +102,19 @@ class Costs:
         self._prices = _PRICES[span](self._footprints, inline)
         self._reads = Reads(costs, self._prices)
 
-    def get(self, cls: type[Model[Any] | View[Any]]) -> Bound:
+    def get(self, cls: ListedClass) -> Bound:
         """`get`, `find` and `exists` of a model, an aggregate or a unique index."""
         self._check_found(cls)
         return self._reads.get(cls)
 
-    def get_many(self, cls: type[Model[Any] | View[Any]], keys: int) -> Bound:
+    def get_many(self, cls: ListedClass, keys: int) -> Bound:
         """`get_many` of that many keys."""
         self._check_found(cls)
         return self._reads.get_many(cls, _check_whole("keys", keys))
 
     def page(
         self,
-        cls: type[Model[Any] | View[Any]],
+        cls: ListedClass,
         *,
         limit: int | None = None,
         any_of: int = 1,
@@ -128,7 +135,7 @@ class Costs:
         values, more = _check_whole("any_of", any_of), _check_whole("budget", budget, least=0)
         return self._reads.page(cls, rows, any_of=values, where=where, budget=more)
 
-    def changes(self, cls: type[Model[Any] | View[Any]], *, limit: int | None = None) -> Bound:
+    def changes(self, cls: ListedClass, *, limit: int | None = None) -> Bound:
         """A batch of `changes`, where no other watcher of the process has looked or read before.
 
         Arguments:
@@ -147,7 +154,7 @@ class Costs:
         most = min(CHANGES, cls.max_limit) if limit is None else _check_whole("limit", limit)
         return self._reads.changes(cls, most)
 
-    def save(self, cls: type[Model[Any]], *, entities: int = 1, carriers: int | None = None) -> Bound:
+    def save(self, cls: ModelClass, *, entities: int = 1, carriers: int | None = None) -> Bound:
         """`save` of one entity, or `save_all` of several of one class in one batch.
 
         Arguments:
@@ -158,19 +165,19 @@ class Costs:
         name = "save" if entities == 1 else f"save_all({entities})"
         return self._write(WriteCall("save", cls, None, _check_whole("entities", entities), carriers), name)
 
-    def create(self, cls: type[Model[Any]]) -> Bound:
+    def create(self, cls: ModelClass) -> Bound:
         """`create`."""
         return self._write(WriteCall("create", cls))
 
-    def get_or_create(self, cls: type[Model[Any]]) -> Bound:
+    def get_or_create(self, cls: ModelClass) -> Bound:
         """`get_or_create`."""
         return self._write(WriteCall("get_or_create", cls))
 
-    def upsert(self, cls: type[Model[Any]], *, carriers: int | None = None) -> Bound:
+    def upsert(self, cls: ModelClass, *, carriers: int | None = None) -> Bound:
         """`upsert`."""
         return self._write(WriteCall("upsert", cls, holders=carriers))
 
-    def patch(self, cls: type[Model[Any]], *fields: str, carriers: int | None = None) -> Bound:
+    def patch(self, cls: ModelClass, *fields: str, carriers: int | None = None) -> Bound:
         """`patch` of these fields, or of any; `carriers` as with `save`."""
         self._check_model(cls)
         variants = [each for each in self._catalog.models if issubclass(each, cls)]
@@ -180,7 +187,7 @@ class Costs:
         name = f"patch({', '.join(fields)})" if fields else "patch"
         return self._write(WriteCall("patch", cls, fields or None, holders=carriers), name)
 
-    def delete(self, cls: type[Model[Any]], *, carriers: int | None = None, children: int | None = None) -> Bound:
+    def delete(self, cls: ModelClass, *, carriers: int | None = None, children: int | None = None) -> Bound:
         """`delete`; with `children`, of a root with at most so many children: `delete(..., children="delete")`.
 
         A group that gets children meanwhile is listed and deleted again, which costs as much once more.
@@ -254,7 +261,7 @@ class Costs:
         """The entries of a feed that follow an item or a membership within the call that changes it, at most."""
         return self._prices.most_holders()
 
-    def following(self, cls: type[Model[Any]]) -> Following:
+    def following(self, cls: ModelClass) -> Following:
         """What follows within the call that changes one entity of a class."""
         self._check_model(cls)
         footprint = self._footprints.of(WriteCall("save", cls))

@@ -465,7 +465,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
                 await self.run(Sleep(pace).__iter__())
                 age, quiet = pace / 2, quiet + pace
 
-    async def changes_cursor(self, view: type[Model[Any] | View[Any]]) -> str:
+    async def changes_cursor(self, view: type[Model[*tuple[Any, ...]] | View[Any]]) -> str:
         """A cursor from which `changes` returns everything that changes in a watched view or logged model from now on.
 
         It is good for each of its ranges. Take it before you read the page: what changes in between comes again. One

@@ -20,7 +20,7 @@ from oneread.models.model import Model
 from oneread.plans.allowance import CURRENT
 from oneread.plans.performer import elapsed
 
-W = TypeVar("W", bound="Model[Any] | View[Any]")
+W = TypeVar("W", bound="Model[*tuple[Any, ...]] | View[Any]")
 
 LASTS_SECONDS: Final = 300.0
 RETRY_MILLISECONDS: Final = 1000

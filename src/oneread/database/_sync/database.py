@@ -460,7 +460,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
                 self.run(Sleep(pace).__iter__())
                 age, quiet = pace / 2, quiet + pace
 
-    def changes_cursor(self, view: type[Model[Any] | View[Any]]) -> str:
+    def changes_cursor(self, view: type[Model[*tuple[Any, ...]] | View[Any]]) -> str:
         """A cursor from which `changes` returns everything that changes in a watched view or logged model from now on.
 
         It is good for each of its ranges. Take it before you read the page: what changes in between comes again. One
