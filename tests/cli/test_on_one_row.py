@@ -52,7 +52,7 @@ REFUSED = {
     "backup": ("this engine cannot copy its store; dump the entities instead", "oneread dump --out FILE"),
     "numbers": ("give the URL a prefix= that no store has",),
 }
-ELSEWHERE = {"cost": "opens no store", "load": "takes what dump wrote"}
+ELSEWHERE = {"cost": "opens no store", "graph": "opens no store", "load": "takes what dump wrote"}
 
 
 @pytest.fixture(params=["memory", "hbase", "bigtable"])
