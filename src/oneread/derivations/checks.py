@@ -55,6 +55,11 @@ _LONGEST_WATCH: Final = timedelta(days=366)
 def check_options(cls: Any) -> None:
     """Checks the class options of a model or view."""
     _check_spread(cls)
+    right, wrong = ("watched", "logged") if issubclass(cls, View) else ("logged", "watched")
+    if type(vars(cls).get(wrong)) is timedelta:
+        raise InvalidDeclaration(
+            f"a model is logged, a view is watched: write {right} = timedelta(...)", declaration=cls
+        )
     if type(cls.max_limit) is not int or cls.max_limit < 1:
         raise InvalidDeclaration("max_limit: expected the rows of the largest page, at least 1", declaration=cls)
     if cls.stored_as is not None and (type(cls.stored_as) is not str or not cls.stored_as):

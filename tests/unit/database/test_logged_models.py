@@ -255,6 +255,21 @@ def test_a_wrong_time_is_refused(kept):
         Schema(Wrong)
 
 
+def test_the_word_for_the_other_kind_of_declaration_is_refused():
+    class Watched(Model[int]):
+        watched = WEEK
+        number: Key[int]
+
+    class Logged(Index[Silent]):
+        logged = WEEK
+        number: int = by(Silent.number)
+
+    with pytest.raises(InvalidDeclaration, match="write logged = timedelta"):
+        Schema(Watched)
+    with pytest.raises(InvalidDeclaration, match="write watched = timedelta"):
+        Schema(Silent, Logged)
+
+
 def test_a_variant_is_logged_as_its_model_is():
     class Talk(Event):
         logged = WEEK
