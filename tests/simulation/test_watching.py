@@ -205,7 +205,7 @@ def test_a_log_without_removed_rows_is_found(monkeypatch):
 
 
 def test_a_log_without_entities_is_found(monkeypatch):
-    broken_by(monkeypatch, OverlayRows, "changed_entities", lambda _unit: [])
+    broken_by(monkeypatch, OverlayRows, "changed_entities", lambda _unit, _kinds: [])
 
 
 def test_a_cursor_taken_behind_the_page_is_found(monkeypatch):

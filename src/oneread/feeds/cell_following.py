@@ -30,7 +30,7 @@ from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, RowMutation, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.change_log import NO_LOGS, LoggedAs
+from oneread.transactions.change_log import NO_LOGS, LoggedAs, keys_by_log
 from oneread.transactions.grace import OPERATION
 from oneread.transactions.log_entries import RowLogs
 
@@ -163,9 +163,8 @@ class RowFeeds:
 
     def log(self, feed: Entries, keys: Iterable[bytes]) -> Plan[None]:
         """Adds keys to the change log of a feed, if it is watched."""
-        logged = self.logged.get(feed.prefix)
-        if logged is not None:
-            yield from self.logs.add({logged.log: [each[logged.cut :] for each in keys]})
+        if feed.prefix in self.logged:
+            yield from self.logs.add(keys_by_log(self.logged, view_part, keys))
 
     def _feed_of(self, key: bytes) -> Entries:
         prefix = view_part(key)

@@ -71,6 +71,11 @@ class EntityRow(msgspec.Struct, frozen=True, gc=False):
     emitted: bytes | None = None
     own: int = 0
 
+    @property
+    def entity(self) -> tuple[bytes | None, int]:
+        """The document and the own version: an entity has changed where they differ, whatever else the row has."""
+        return self.body, self.own
+
 
 VERSION: Final = b"d:v"
 EMITTED: Final = b"m:e"

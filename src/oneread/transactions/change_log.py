@@ -18,7 +18,7 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.plans.counted import CountedStore
-from oneread.store.keys import KIND_BYTES, VIEW_BYTES
+from oneread.store.keys import KIND_BYTES, VIEW_BYTES, KeyPart
 from oneread.store.requests import Found
 from oneread.store.rows import UNDECODABLE, Cell, Row, RowRange
 
@@ -35,6 +35,16 @@ class LoggedAs(NamedTuple):
     log: bytes
     cut: int
     """How many bytes of their keys the log leaves out: the prefix, where it is the only one of the log."""
+
+
+def keys_by_log(logs: Mapping[bytes, LoggedAs], part: KeyPart, keys: Iterable[bytes]) -> dict[bytes, list[bytes]]:
+    """What the logs have of changed keys, in their order; `part` takes the prefix out of one."""
+    found: dict[bytes, list[bytes]] = {}
+    for key in keys:
+        logged = logs.get(part(key))
+        if logged is not None:
+            found.setdefault(logged.log, []).append(key[logged.cut :])
+    return found
 
 
 NO_LOGS: Final[Mapping[bytes, LoggedAs]] = {}

@@ -21,6 +21,7 @@ from oneread.store.requests import CheckAndMutate, Found, Mutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, Row, RowMutation, later
 from oneread.transactions import outbox, page_drafts
 from oneread.transactions.back_references import Unfollowed
+from oneread.transactions.change_log import keys_by_log
 from oneread.transactions.copy_cells import COPY_CELL
 from oneread.transactions.drafts import CommitRequest, Prepared
 from oneread.transactions.feed_tasks import follow_all, follow_feeds
@@ -183,12 +184,7 @@ class CopyFollower:
 
     def _log_entities(self, keys: Iterable[bytes]) -> Plan[None]:
         """Adds entities that were given copied values to the change logs of their models."""
-        found: dict[bytes, list[bytes]] = {}
-        for key in keys:
-            logged = self._views.feeds.logged.get(kind_part(key))
-            if logged is not None:
-                found.setdefault(logged.log, []).append(key[logged.cut :])
-        yield from self._journal.logs.add(found)
+        yield from self._journal.logs.add(keys_by_log(self._views.feeds.logged, kind_part, keys))
 
     # A page of holders at once.
 

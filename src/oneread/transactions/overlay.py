@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from oneread.plans.counted import CountedStore
+from oneread.store.keys import kind_part
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE, EntityRow, Row, RowRange, Table, row_of_root, rows_of_values
 from oneread.transactions.derived_writes import DerivedWrites
@@ -214,11 +216,13 @@ class OverlayRows:
         """The rows of a table that this unit stores, and None for those that it removes."""
         return self._rows(table)
 
-    def changed_entities(self) -> list[bytes]:
-        """The keys of the root rows that this unit stores, of entities that are not as they were read."""
-        stored = [*self._changed_roots.items(), *self._changed["roots"].items()]
-        before = self.only_followed | self.loaded if stored else {}
-        return [key for key, row in stored if _entity_in(row) != _entity_in(before.get(key))]
+    def changed_entities(self, kinds: Container[bytes]) -> Iterator[bytes]:
+        """The keys of the entities of these kinds that are not as they were read, in the root rows that are stored."""
+        for key, row in chain(self._changed_roots.items(), self._changed["roots"].items()):
+            if kind_part(key) in kinds:
+                before = self.loaded.get(key) or self.only_followed.get(key)
+                if _entity_in(row) != _entity_in(before):
+                    yield key
 
     def _rows(self, table: Table) -> dict[bytes, Row | None]:
         """The changed rows of a table as cells; from then on the unit keeps those of views so."""
@@ -305,8 +309,8 @@ class OverlayRows:
 
 
 def _entity_in(row: EntityRow | Row | None) -> tuple[bytes | None, int]:
-    """The document of an entity in its root row, and its own version."""
+    """`EntityRow.entity` of a root row, which may have cells besides."""
     if isinstance(row, EntityRow):
-        return row.body, row.own
+        return row.entity
     cell = None if row is None else row.get(VALUE)
     return (None, 0) if cell is None else (cell.value, cell.stamp)

@@ -366,9 +366,8 @@ class Pipeline:
         amounts = amounts_by_row(ready.decision.operations.deltas)
         added = {self.views.shards.row_of(group, key): encode_amounts(each) for group, each in amounts.items()}
         changed = [each.key for each in ready.decision.groups if each.key in amounts or has_extrema(each)]
-        seen = ready.seen.root
-        is_changed = (root.body, root.own) != (seen.body, seen.own)
-        intents = noted(_intents(ready, added, changed), self.views.feeds, key if is_changed else b"")
+        entity = key if root.entity != ready.seen.root.entity else b""
+        intents = noted(_intents(ready, added, changed), self.views.feeds, entity)
         commit = (yield from new_commit()) if ready.known is None else ready.known.id
         cells = committed_cells(ready.seen, root, intents, ready.used, commit) | dict(ready.group.numbers)
         size = len(cells[INTENTS].value)

@@ -15,7 +15,7 @@ from typing import Protocol
 from oneread.plans.counted import CountedStore
 from oneread.store.keys import kind_part, view_part
 from oneread.store.rows import VALUE, Cell, Row, later
-from oneread.transactions.change_log import NO_LOGS, LoggedAs, new_entries, readable_row
+from oneread.transactions.change_log import NO_LOGS, LoggedAs, keys_by_log, new_entries, readable_row
 from oneread.transactions.claims import ClaimFacts, Claims, no_claim_facts
 from oneread.transactions.derived_writes import COUNTER_ROWS, CounterRows, DerivedWrites, Group, group_keys
 from oneread.transactions.first_rows import values_of
@@ -158,18 +158,14 @@ class UnitOfWork(OverlayRows):
 
         The only place that does so: all rows that commits, tasks and repairs change pass through here.
         """
-        found: dict[bytes, list[tuple[bool, bytes]]] = {}
-        changed = [(view_part(key), key, row is not None) for key, row in self.changed("views").items()]
-        changed += [(kind_part(key), key, True) for key in self.changed_entities()]
-        for prefix, key, is_put in changed:
-            logged = self._logs.get(prefix)
-            if logged is not None:
-                found.setdefault(logged.log, []).append((is_put, key[logged.cut :]))
+        rows = self.changed("views")
+        found = keys_by_log(self._logs, view_part, sorted(rows, key=lambda key: (rows[key] is not None, key)))
+        found |= keys_by_log(self._logs, kind_part, sorted(self.changed_entities(self._logs)))
         if found:
             self.load("system", found)
         for log, keys in found.items():
             row = readable_row(self.store, log, self.get("system", log), now)
-            for key, entry in new_entries(log, row, [each for _is_put, each in sorted(keys)], now):
+            for key, entry in new_entries(log, row, keys, now):
                 self.put("system", key, entry)
 
     def check_since(self, mark: Mark) -> None:
