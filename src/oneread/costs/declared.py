@@ -146,7 +146,7 @@ class Costs:
             UsageError: it is not watched or logged.
         """
         self._check_declared(cls)
-        if self._catalog.log_of(cls) is None:
+        if cls not in self._catalog.logs:
             missing = "not watched: watched = timedelta(hours=1)"
             if cls not in self._views:
                 missing = "not logged: logged = timedelta(days=7)"

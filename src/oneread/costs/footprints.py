@@ -135,8 +135,7 @@ class WriteFootprints:
         types, views = self.catalog.entity_types.values(), self.catalog.views.values()
         self._shown = tuple(dict.fromkeys(shown for entity_type in types for shown in entity_type.shown))
         self._feeds = [view for view in views if isinstance(view, FeedView)]
-        logged = [cls for cls in (*self.catalog.views, *self.catalog.models) if self.catalog.log_of(cls) is not None]
-        self.logged = frozenset(cls.__name__ for cls in logged)
+        self.logged = frozenset(cls.__name__ for cls in self.catalog.logs)
         """The names of watched views and logged models."""
 
     # The entity itself.

@@ -35,9 +35,7 @@ class LogSweep:
     """
 
     def __init__(self, catalog: Catalog, system: SystemCommitter, batch: int) -> None:
-        kept: list[tuple[type, timedelta | None]] = [(view.cls, view.cls.watched) for view in catalog.views.values()]
-        kept += [(model, model.logged) for model in catalog.models]
-        self._kept = {catalog.log_of(cls): time // _MILLISECOND for cls, time in kept if time is not None}
+        self._kept = {log: catalog.kept(cls) // _MILLISECOND for cls, log in catalog.logs.items()}
         self._system = system
         self._batch = batch
         self._start = LOGS.start

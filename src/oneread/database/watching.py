@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
 from hashlib import blake2b
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -144,7 +143,7 @@ class SharedLog:
 
     def __init__(self, operations: Operations, cls: Any, key: bytes) -> None:
         self.key = key
-        self.kept: timedelta = cls.watched if cls in operations.catalog.views else cls.logged
+        self.kept = operations.catalog.kept(cls)
         self._cls = cls
         self._fence = operations.fence
         self._seen: tuple[float, int] = (-1.0, 0)
@@ -324,7 +323,7 @@ def shared_log(operations: Operations, cls: Any) -> SharedLog:
         raise UsageError("not a view or model of the schema", given=cls)
     log = operations.logs.get(cls)
     if log is None:
-        key = catalog.log_of(cls)
+        key = catalog.logs.get(cls)
         if key is None:
             raise InvalidQuery(_NOT_WATCHED if cls in catalog.views else _NOT_LOGGED, view=cls)
         log = operations.logs[cls] = SharedLog(operations, cls, key)

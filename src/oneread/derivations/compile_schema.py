@@ -29,7 +29,7 @@ from oneread.models.registry import EntityKind, root_model
 from oneread.models.types import Named
 from oneread.models.variants import is_variants_only
 from oneread.store.keys import KIND_BYTES, VIEW_BYTES, view_prefix
-from oneread.transactions.change_log import LoggedAs, entities_prefix, log_of
+from oneread.transactions.change_log import LoggedAs, log_of, log_of_entities
 
 VIEW_KINDS[Index] = ViewKind(IndexView, check_index, options=index_options, can_be_watched=True)
 VIEW_KINDS[Aggregate] = ViewKind(AggregateView, check_folds, keyspace_fields)
@@ -141,29 +141,27 @@ class _ViewCompiler(NamedTuple):
 
 def _logs(
     views: Mapping[type, CompiledView], kinds: Mapping[type, EntityKind], numbers: SchemaNumbers
-) -> dict[bytes, bytes]:
-    since = {
-        entities_prefix(kind.prefix): numbers.logged.get(stored_name(kind.cls), 0)
-        for kind in kinds.values()
+) -> dict[type, bytes]:
+    entities = {
+        cls: log_of_entities(kind.number, numbers.logged.get(stored_name(kind.cls), 0))
+        for cls, kind in kinds.items()
         if kind.cls.logged is not None
     }
-    since |= {
-        view.prefix: numbers.watched.get(stored_name(view.cls), 0)
-        for view in views.values()
+    return entities | {
+        cls: log_of(view.prefix, numbers.watched.get(stored_name(cls), 0))
+        for cls, view in views.items()
         if view.cls.watched is not None
     }
-    return {prefix: log_of(prefix, epoch) for prefix, epoch in since.items()}
 
 
 def _logged(
-    views: Mapping[type, CompiledView], kinds: Mapping[type, EntityKind], logs: Mapping[bytes, bytes]
+    views: Mapping[type, CompiledView], kinds: Mapping[type, EntityKind], logs: Mapping[type, bytes]
 ) -> dict[bytes, LoggedAs]:
-    entities = {kind.prefix: logs.get(entities_prefix(kind.prefix)) for kind in kinds.values()}
-    found = {prefix: LoggedAs(log, KIND_BYTES) for prefix, log in entities.items() if log is not None}
-    return found | {
-        prefix: LoggedAs(logs[view.prefix], 0 if view.merged else VIEW_BYTES)
-        for view in views.values()
-        if view.prefix in logs
+    entities = {kind.prefix: LoggedAs(logs[cls], KIND_BYTES) for cls, kind in kinds.items() if cls in logs}
+    return entities | {
+        prefix: LoggedAs(logs[cls], 0 if view.merged else VIEW_BYTES)
+        for cls, view in views.items()
+        if cls in logs
         for prefix in (view.prefix, *view.merged)
     }
 

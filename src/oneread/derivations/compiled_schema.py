@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -32,7 +33,7 @@ from oneread.models.versions import StoredLayout
 from oneread.plans.arguments import refuse_unawaited
 from oneread.store.keys import kind_part, view_part
 from oneread.store.limits import LAST_NUMBER
-from oneread.transactions.change_log import LoggedAs, entities_prefix, owning_log
+from oneread.transactions.change_log import LoggedAs, owning_log
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.group_shards import MOST_SHARDS
 from oneread.transactions.outbox import FEED, feed_row, group_of_root, is_group_root, kind_of
@@ -86,8 +87,8 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
     kinds: Mapping[type, EntityKind]
     kinds_by_prefix: Mapping[bytes, EntityKind]
     views: Mapping[type, CompiledView]
-    logs: Mapping[bytes, bytes]
-    """The change logs: of watched views by the views' prefixes, of entities by `entities_prefix` of their kinds."""
+    logs: Mapping[type, bytes]
+    """The change logs of watched views and logged models."""
     logged: Mapping[bytes, LoggedAs]
     """How changed rows are logged, by their prefixes: those that pages of watched views merge, too, and entities."""
     shards: Mapping[bytes, int]
@@ -188,16 +189,14 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
             named = self.name_of(key) if table == "roots" else self.name_of_row(key)
             error.facts = {"row": named, **error.facts}
 
-    def log_of(self, cls: type) -> bytes | None:
-        """The change log of a view or model; None where it has none."""
-        if cls in self.views:
-            return self.logs.get(self.views[cls].prefix)
-        return self.logs.get(entities_prefix(self.kinds[cls].prefix))
+    def kept(self, cls: Any) -> timedelta:
+        """For how long what is in the log of a view or model is kept."""
+        found: timedelta = cls.watched if cls in self.views else cls.logged
+        return found
 
     def logged_class(self, key: bytes) -> type | None:
         """The view or model in whose change log this row is; None for one that this schema does not have."""
-        log = owning_log(key)
-        return next((cls for cls in (*self.views, *self.kinds) if self.log_of(cls) == log), None)
+        return next((cls for cls, log in self.logs.items() if log == owning_log(key)), None)
 
     def name_of_row(self, key: bytes) -> str:
         """A derived row's key for people: `Home.items(3, ...)`."""

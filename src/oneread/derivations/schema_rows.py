@@ -16,10 +16,9 @@ from oneread.errors import Conflict, SchemaMismatch
 from oneread.models.versions import StoredSchema, decode, encode
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.keys import KIND_BYTES
 from oneread.store.requests import Read
 from oneread.store.rows import VALUE, Cell, Row
-from oneread.transactions.change_log import entities_prefix, log_of
+from oneread.transactions.change_log import log_of, log_of_entities
 from oneread.transactions.system_rows import FENCE, FENCE_ROW, SCHEMA_ROW, Swap
 
 _decode: Final = lru_cache(maxsize=4)(decode)
@@ -40,8 +39,7 @@ def read_stored(row: Row | None) -> StoredSchema:
 def stored_logs(stored: StoredSchema) -> frozenset[bytes]:
     """The keys of the change logs that programs of a schema write."""
     views = {log_of(each.prefix, each.watched) for each in stored.views.values() if each.watched}
-    kinds = {kind: number.to_bytes(KIND_BYTES, "big") for kind, number in stored.kinds.items()}
-    return frozenset(views | {log_of(entities_prefix(kinds[kind]), since) for kind, since in stored.logged.items()})
+    return frozenset(views | {log_of_entities(stored.kinds[kind], since) for kind, since in stored.logged.items()})
 
 
 def replace_schema(store: CountedStore, stored: StoredSchema, now: int) -> StoredSchema:

@@ -102,9 +102,8 @@ class Fence:
         building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
         self._building = self._catalog.unready(building)
         self.retired = frozenset(view for view, place in self._prefixes.items() if place not in states)
-        logs = {cls: self._catalog.log_of(cls) for cls in (*self._prefixes, *self._catalog.kinds)}
         logged = stored_logs(stored)
-        self._unlogged = frozenset(cls for cls, log in logs.items() if log is not None and log not in logged)
+        self._unlogged = frozenset(cls for cls, log in self._catalog.logs.items() if log not in logged)
         self._catalog.withhold(self._building)
 
     def is_readable(self, view: Any) -> bool:

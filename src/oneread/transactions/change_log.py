@@ -18,7 +18,7 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.plans.counted import CountedStore
-from oneread.store.keys import KIND_BYTES, VIEW_BYTES, KeyPart
+from oneread.store.keys import VIEW_BYTES, KeyPart, view_prefix
 from oneread.store.requests import Found
 from oneread.store.rows import UNDECODABLE, Cell, Row, RowRange
 
@@ -60,21 +60,21 @@ _ENTRIES_OF_MILLISECOND: Final = 10
 
 _LOG_BYTES: Final = len(LOGS.start) + VIEW_BYTES + _EPOCH_BYTES
 
-_ENTITIES: Final = bytes(VIEW_BYTES - KIND_BYTES)
+_ENTITIES: Final = 0
 """Stands for the generation in the key of a log of entities; those of views begin at 1."""
 
 
-def entities_prefix(kind: bytes) -> bytes:
-    """What stands for the prefix of a view in the key of the log of a kind's entities."""
-    return kind + _ENTITIES
-
-
 def log_of(prefix: bytes, epoch: int) -> bytes:
-    """The key of the log of a view with this prefix, or of entities, logged since this version of the schema.
+    """The key of the log of a view with this prefix, watched since this version of the schema.
 
-    What is logged again has another log, so that no cursor leads over the time in between.
+    What is watched or logged again has another log, so that no cursor leads over the time in between.
     """
     return LOGS.start + prefix + epoch.to_bytes(_EPOCH_BYTES, "big")
+
+
+def log_of_entities(kind: int, epoch: int) -> bytes:
+    """The key of the log of the entities of the kind with this number, logged since this version of the schema."""
+    return log_of(view_prefix(kind, _ENTITIES), epoch)
 
 
 def epoch_of(log: bytes) -> int:

@@ -66,12 +66,12 @@ def db(url, clock):
 
 def numbers(db, view):
     """The numbers of the entries of a view's log."""
-    log = db.operations.catalog.logs[db.operations.catalog.views[view].prefix]
+    log = db.operations.catalog.logs[view]
     return [number_of(key) for key, _row in db.run(Scan("system", entries_from(log, 0), 1000).__iter__())]
 
 
 def last(db, view):
-    log = db.operations.catalog.logs[db.operations.catalog.views[view].prefix]
+    log = db.operations.catalog.logs[view]
     (row,) = db.run(Read("system", [log]).__iter__())
     return last_entry(log, row)
 

@@ -575,9 +575,7 @@ def test_watchers_of_a_process_share_a_look(url):
 def stored(db, view):
     """The entries of a view's log."""
     database = getattr(db, "db", db)
-    operations = database.operations
-    prefix = operations.catalog.views[view].prefix
-    (log,) = [each for place, each in operations.catalog.logs.items() if place == prefix]
+    log = database.operations.catalog.logs[view]
     scan = Scan("system", entries_from(log, 0), 1000).__iter__()
     return len(db.runner.run(database.run(scan)) if hasattr(db, "runner") else database.run(scan))
 
