@@ -19,6 +19,7 @@ from oneread.cli.options import (
     NumbersOption,
     QuietOption,
     SchemaOption,
+    SpanOption,
     TimesOption,
     find_declared,
     load_numbers,
@@ -40,9 +41,7 @@ def command(  # noqa: PLR0913 - each option is one question
     terms: Annotated[bool, typer.Option("--terms", help="Show what each bound is made of, and why.")] = False,
     numbers: NumbersOption = "",
     times: TimesOption = False,
-    span: Annotated[
-        str, typer.Option("--span", metavar="rows|row", help="What the store changes at once: rows, or one row.")
-    ] = "rows",
+    span: SpanOption = "rows",
     write_to: Annotated[str, typer.Option("--write", metavar="FILE", help="Write the bound file.")] = "",
     check: Annotated[str, typer.Option("--check", metavar="FILE", help="Fail if a bound rose above the file.")] = "",
     as_json: JsonOption = False,

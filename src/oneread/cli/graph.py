@@ -10,7 +10,7 @@ import typer
 
 from oneread.cli.graph_svg import svg_lines
 from oneread.cli.graph_text import dot_lines, mermaid_lines
-from oneread.cli.options import JsonOption, QuietOption, SchemaOption, schema_of
+from oneread.cli.options import JsonOption, QuietOption, SchemaOption, SpanOption, schema_of
 from oneread.cli.output import Output
 from oneread.costs.schema_graph import SchemaGraph, graph_of
 
@@ -36,9 +36,7 @@ def command(
     form: Annotated[
         GraphFormat, typer.Option("--format", help="Mermaid for Markdown, DOT for Graphviz, or an SVG picture.")
     ] = GraphFormat.MERMAID,
-    span: Annotated[
-        str, typer.Option("--span", metavar="rows|row", help="What the store changes at once: rows, or one row.")
-    ] = "rows",
+    span: SpanOption = "rows",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -93,6 +93,9 @@ NumbersOption = Annotated[
     str, typer.Option("--numbers", metavar="FILE", help="Predict times by numbers measured before.")
 ]
 TimesOption = Annotated[bool, typer.Option("--times", help="Predict times by the newest numbers of `oneread numbers`.")]
+SpanOption = Annotated[
+    str, typer.Option("--span", metavar="rows|row", help="What the store changes at once: rows, or one row.")
+]
 
 NamesArgument = Annotated[
     list[str],

@@ -145,7 +145,7 @@ def _of_counter(key: bytes) -> Cause | None:
 
 
 def _of_group(catalog: Catalog, key: bytes) -> Cause | None:
-    view = _view_of(catalog, key)
+    view = next((each for each in catalog.views.values() if each.prefix == view_part(key)), None)
     if view is None:
         return None
     name = view.cls.__name__
@@ -165,10 +165,6 @@ def _of_log(catalog: Catalog, key: bytes) -> Cause | None:
     others = "leave `logged` out" if cls in catalog.kinds else "leave `watched` out, or watch a view of fewer changes"
     advice = f"every commit adds to the log of {name}: {others}"
     return Cause(name, "change log", advice, name)
-
-
-def _view_of(catalog: Catalog, key: bytes) -> CompiledView | None:
-    return next((each for each in catalog.views.values() if each.prefix == view_part(key)), None)
 
 
 def _ends(catalog: Catalog, hot: HotKeys) -> list[HotEnd]:

@@ -47,9 +47,6 @@ _BREAKING: Final[dict[What, str]] = {
 """Why a program that does not know a difference may not write any more."""
 
 
-_WATCHED: Final = {True: ("not watched", "watched"), False: ("watched", "not watched")}
-_LOGGED: Final = {True: ("not logged", "logged"), False: ("logged", "not logged")}
-
 _LOGGING: Final = {
     True: "its changes are logged now, and they would not log what they write",
     False: "its changes are not logged any more, and they would wait for them",
@@ -141,7 +138,7 @@ class _Evolution:
         self._touched: set[tuple[str, str]] = set()
         self._renew: set[str] = set()
         self._notify_again: set[str] = set()
-        self._logged = dict(stored.logged)
+        self._logged: dict[str, int] = {}
         aliases = {layout.cls: name for name, layout in stored.layouts.items() if layout.cls}
         aliases |= {each.cls: each.name for each in declared.models}
         self._compared = {
@@ -301,9 +298,13 @@ class _Evolution:
         known, wanted = self._stored.logged, {model.kind for model in self._declared.models if model.is_logged}
         self._logged = {kind: known.get(kind, self._stored.version + 1) for kind in sorted(wanted)}
         for kind in sorted((known.keys() ^ wanted) & self._kinds.keys() & self._stored.kinds.keys()):
-            is_logged = kind in wanted
-            self._differences.append(Difference("changed", "model", kind, "logged", *_LOGGED[is_logged]))
-            self._reasons.append(f"{kind}: {_LOGGING[is_logged]}")
+            self._report_log("model", kind, "logged", begins=kind in wanted)
+
+    def _report_log(self, of: Literal["model", "view"], name: str, option: str, *, begins: bool) -> None:
+        """Reports that a model or view is logged from now on, or not any more."""
+        before, after = (f"not {option}", option) if begins else (option, f"not {option}")
+        self._differences.append(Difference("changed", of, name, option, before, after))
+        self._reasons.append(f"{name}: {_LOGGING[begins]}")
 
     def _binds_others(self, model: DeclaredModel) -> bool:
         """Whether programs that do not know a new model can break its entities by writing or deleting others.
@@ -371,8 +372,7 @@ class _Evolution:
             if kept != name:
                 self._reasons.append(f"{kept}: {_BREAKING['renamed']}")
         if view.is_watched != bool(known.watched):
-            self._differences.append(Difference("changed", "view", view.name, "watched", *_WATCHED[view.is_watched]))
-            self._reasons.append(f"{view.name}: {_LOGGING[view.is_watched]}")
+            self._report_log("view", view.name, "watched", begins=view.is_watched)
         for old, new in renames.items():
             if old != new:
                 self._differences.append(Difference("renamed", "view", view.name, new, old, new))
