@@ -153,6 +153,5 @@ def _arrows(box: PlacedBox, begin: list[PlacedLine], track: int, *, colour: str)
     yield f'<path class="{colour}" d="M{x} {top}V{bottom}M{x} {box.entry}H{edge + 1}m5 -4l-5 4l5 4"/>'
     for line in begin:
         assert line.edge is not None, "lines that arrows begin at"
-        style = {"copy": " thick", "total": " thick", "counter": " thick"}.get(line.edge.kind, "")
-        style = " dashed" if line.edge.kind in ("reference", "child", "variant") else style
+        style = " dashed" if line.edge.refers else " thick" if line.edge.carries else ""
         yield f'<path class="{colour}{style}" d="M{edge} {line.y}H{x}"/>'

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from oneread.cli.output import shown
-from oneread.costs.schema_graph import EdgeKind, GraphEdge, NodeKind, SchemaGraph
+from oneread.costs.schema_graph import GraphEdge, NodeKind, SchemaGraph
 
 _HARMFUL: Final = re.compile(r"[^\w .,:;=()+-]")
 _MERMAID_NODES: Final[dict[NodeKind, str]] = {
@@ -27,8 +27,6 @@ _DOT_NODES: Final[dict[NodeKind, str]] = {
     "index": "note",
     "feed": "folder",
 }
-_DASHED: Final[frozenset[EdgeKind]] = frozenset({"reference", "child", "variant"})
-_THICK: Final[frozenset[EdgeKind]] = frozenset({"copy", "total", "counter"})
 
 
 def mermaid_lines(graph: SchemaGraph) -> list[str]:
@@ -39,7 +37,7 @@ def mermaid_lines(graph: SchemaGraph) -> list[str]:
         text = "<br>".join(map(_mermaid_text, (node.title, *node.lines)))
         lines.append(f"    {places[node.name]}{_MERMAID_NODES[node.kind].format(text)}")
     for edge in graph.edges:
-        arrow = "-.->" if edge.kind in _DASHED else "==>" if edge.kind in _THICK else "-->"
+        arrow = "-.->" if edge.refers else "==>" if edge.carries else "-->"
         text = "<br>".join(map(_mermaid_text, _edge_texts(edge)))
         label = f'|"{text}"|' if text else ""
         lines.append(f"    {places[edge.start]} {arrow}{label} {places[edge.end]}")
@@ -58,7 +56,7 @@ def dot_lines(graph: SchemaGraph) -> list[str]:
         text = r"\n".join(map(_dot_text, (node.title, *node.lines)))
         lines.append(f'    "{_dot_text(node.name)}" [shape="{_DOT_NODES[node.kind]}", label="{text}"]')
     for edge in graph.edges:
-        style = "dashed" if edge.kind in _DASHED else "bold" if edge.kind in _THICK else "solid"
+        style = "dashed" if edge.refers else "bold" if edge.carries else "solid"
         text = r"\n".join(map(_dot_text, _edge_texts(edge)))
         ends = f'"{_dot_text(edge.start)}" -> "{_dot_text(edge.end)}"'
         lines.append(f'    {ends} [style="{style}", label="{text}"]')

@@ -10,10 +10,9 @@ from typing import Final
 
 from oneread.costs.bounds import Line, Lines, at_once
 from oneread.costs.footprints import USUAL_PARTNERS, ChangedFeed, CommitFootprint, WriteFootprints
-from oneread.costs.log_costs import LOG, entry_size
+from oneread.costs.log_costs import log_lines
 from oneread.costs.sizes import HEADER, TASK, Size, greatest
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
-from oneread.transactions.change_log import KEYS_OF_ENTRY
 
 _CELLS: Final = Size(2 * (VALUES_BYTES + KEY_BYTES + 2 * HEADER) + 64, 60)
 """What an entry has besides: the columns of its two cells, and the membership that shows it."""
@@ -29,21 +28,6 @@ _SCANNED: Final = 1_000
 
 _COUNTED: Final = 200
 """Memberships of one request that counts the members of a group."""
-
-
-def logged(name: str, keys: int, times: int = 1) -> Lines:
-    """So many changed keys of a watched view or logged model, added so many times.
-
-    Where a program adds first, it reads the log. Of a log without a row also the last entry, if there is one.
-    """
-    entries, size = times * -(-keys // KEYS_OF_ENTRY), entry_size(min(keys, KEYS_OF_ENTRY))
-    added = {
-        "looked": Line("read system change logs", name, times, LOG, times),
-        "begun": Line("scan system first entries of change logs", name, times, LOG, times),
-        "entries": Line("write system entries of change logs", name, entries, size, entries),
-        "counted": Line("write system change logs", name, times, LOG, times),
-    }
-    return {f"log of {name} {part}": each for part, each in added.items()} if keys else {}
 
 
 class JournalFeeds:
@@ -64,7 +48,7 @@ class JournalFeeds:
     def lines_of(self, written: dict[str, int], *, has_task: bool) -> Lines:
         """What follows from so many changed rows of these views, and entities of these models."""
         names = sorted(written.keys() & self._footprints.logged)
-        lines = at_once(*(logged(name, written[name]) for name in names))
+        lines = at_once(*(log_lines(name, written[name]) for name in names))
         changed = self._footprints.changed_feeds(written)
         for place, each in enumerate(changed):
             tasks = Line("write system tasks", each.name, each.rows, TASK, int(not place and not has_task))
@@ -99,7 +83,7 @@ class JournalFeeds:
 
     def _logged(self, name: str, keys: int, times: int) -> Lines:
         """What is added to the log of a feed, if it is watched, at the same time so many times."""
-        lines = logged(name, keys, times) if name in self._footprints.logged else {}
+        lines = log_lines(name, keys, times) if name in self._footprints.logged else {}
         return {each: line._replace(rounds=line.requests // times) for each, line in lines.items()}
 
     def _trimmed(self, changed: ChangedFeed, entries: int, members: int, times: int) -> Lines:

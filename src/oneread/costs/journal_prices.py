@@ -29,7 +29,8 @@ from oneread.costs.journal_commit import (
     full_row,
     shared_commit,
 )
-from oneread.costs.journal_feeds import JournalFeeds, logged
+from oneread.costs.journal_feeds import JournalFeeds
+from oneread.costs.log_costs import log_lines
 from oneread.costs.sizes import FLAG, TASK, Size, greatest, hold_size
 from oneread.counters.rows import WindowSize
 from oneread.derivations.counter_fields import ShownCounter
@@ -286,7 +287,7 @@ class JournalPrices:
         total.add(f"{label}cells", cells)
         names = dict.fromkeys(cls.__name__ for cls, _change in level.steps if cls.__name__ in self._footprints.logged)
         for name in names:
-            total.add_lines(logged(name, level.following, sources), 1, label)
+            total.add_lines(log_lines(name, level.following, sources), 1, label)
 
     def _following(self, step: FollowStep, *, has_more: bool) -> Lines:
         """One holder: whether it still refers to the source, its commit, or that it is set aside."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from oneread.costs.bounds import BoundBuilder, Line
+from oneread.costs.bounds import BoundBuilder, Line, Lines
 from oneread.costs.sizes import Size
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 from oneread.transactions.change_log import KEYS_OF_ENTRY
@@ -45,6 +45,21 @@ def add_written(total: BoundBuilder, logged: AbstractSet[str]) -> None:
     total.add("tasks", Line("write system change logs", because, logs, LOG))
     entries, size = keys // KEYS_OF_ENTRY + logs, entry_size(min(keys, KEYS_OF_ENTRY))
     total.add("tasks", Line("write system entries of change logs", because, entries, size, usual=logs))
+
+
+def log_lines(name: str, keys: int, times: int = 1) -> Lines:
+    """So many changed keys of one log, added so many times, where a store changes one row at a time.
+
+    Where a program adds first, it reads the log. Of a log without a row also the last entry, if there is one.
+    """
+    entries, size = times * -(-keys // KEYS_OF_ENTRY), entry_size(min(keys, KEYS_OF_ENTRY))
+    added = {
+        "looked": Line("read system change logs", name, times, LOG, times),
+        "begun": Line("scan system first entries of change logs", name, times, LOG, times),
+        "entries": Line("write system entries of change logs", name, entries, size, entries),
+        "counted": Line("write system change logs", name, times, LOG, times),
+    }
+    return {f"log of {name} {part}": each for part, each in added.items()} if keys else {}
 
 
 def add_look(total: BoundBuilder, name: str, limit: int) -> None:

@@ -78,6 +78,16 @@ class GraphEdge(msgspec.Struct, frozen=True):
     most: int | None = None
     fan_out: str = ""
 
+    @property
+    def refers(self) -> bool:
+        """Whether no values go along: drawn dashed."""
+        return self.kind in ("reference", "child", "variant")
+
+    @property
+    def carries(self) -> bool:
+        """Whether values are stored a second time: drawn thick."""
+        return self.kind in ("copy", "total", "counter")
+
 
 class SchemaGraph(msgspec.Struct, frozen=True):
     """A schema as it is drawn.
