@@ -1,21 +1,32 @@
-"""Views that are watched under stored data, or not any more: nothing is built again, older programs are refused."""
+"""Views that are watched, and models that are logged, under stored data, or not any more.
+
+Nothing is built again, and older programs are refused.
+"""
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from oneread import Aggregate, Index, Key, Model, Schema, by, connect, count, migration, shown
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import Expired, InvalidDeclaration, InvalidQuery, SchemaMismatch
-from oneread.store.requests import Scan
+from oneread.models import versions
+from oneread.store.requests import Read, Scan
+from oneread.store.rows import VALUE
 from oneread.transactions.change_log import LOGS
+from oneread.transactions.system_rows import SCHEMA_ROW
 from tests.unit.evolution.stores import end_lease
 
 HOUR = timedelta(hours=1)
+LOGGED = pytest.mark.parametrize("of", ["view", "model"])
 
 
-def declared(watched=None, *, extra=False, shows=True, name="PostsOf"):
-    """A schema of posts by author; its classes are new ones each time, as those of another release."""
+def declared(kept=None, *, of="view", extra=False, further=False, shows=True, name="PostsOf"):
+    """A schema of posts by author, whose list is watched, or which are logged.
+
+    Its classes are new ones each time, as those of another release.
+    """
 
     class Post(Model[int]):
         number: Key[int]
@@ -35,13 +46,16 @@ def declared(watched=None, *, extra=False, shows=True, name="PostsOf"):
             stored_as = "PostsOf"
             author: str = by(Post.author)
 
-    PostsOf.watched = watched
+    if of == "model":
+        Post.logged = kept
+    else:
+        PostsOf.watched = kept
     PostsOf.__name__ = PostsOf.__qualname__ = name
 
     class Titles(Index[Post]):
         title: str = by(Post.title)
 
-    return Schema(Post, PostsOf, *((Titles,) if extra else ()))
+    return Schema(Post, PostsOf, *((Titles,) if extra else ()), *((groups(Post),) if further else ()))
 
 
 @pytest.fixture
@@ -53,7 +67,8 @@ def keep(url):
 
 def opened(url, schema, **options):
     db = connect(url, schema, workers=0, **options)
-    db.post, db.posts = schema.models[0], schema.views[0]
+    db.post = schema.models[0]
+    db.posts = db.post if db.post.logged else schema.views[0]
     return db
 
 
@@ -67,10 +82,11 @@ def logs(db):
     return [key for key, _row in db.run(Scan("system", LOGS, 1000).__iter__())]
 
 
-def test_watching_builds_nothing_again_and_refuses_older_writers(keep, url):
+@LOGGED
+def test_a_log_builds_nothing_again_and_refuses_older_writers(keep, url, of):
     post = keep.operations.catalog.models[0]
     keep.save(post(number=1))
-    with opened(url, declared(HOUR)) as db:
+    with opened(url, declared(HOUR, of=of)) as db:
         assert not db.survey().unfinished
         assert len(db.page(db.posts)) == 1
         cursor = db.changes_cursor(db.posts)
@@ -84,9 +100,10 @@ def test_watching_builds_nothing_again_and_refuses_older_writers(keep, url):
         connect(url, declared(), workers=0)
 
 
+@LOGGED
 @pytest.mark.usefixtures("keep")
-def test_a_different_time_to_keep_leaves_the_schema_as_it_is(url):
-    with opened(url, declared(HOUR)) as hour, opened(url, declared(2 * HOUR)) as two:
+def test_a_different_time_to_keep_leaves_the_schema_as_it_is(url, of):
+    with opened(url, declared(HOUR, of=of)) as hour, opened(url, declared(2 * HOUR, of=of)) as two:
         cursor = hour.changes_cursor(hour.posts)
         two.save(two.post(number=1))
         hour.save(hour.post(number=2))
@@ -94,9 +111,10 @@ def test_a_different_time_to_keep_leaves_the_schema_as_it_is(url):
         assert hour.run(stored_schema()).version == two.run(stored_schema()).version
 
 
+@LOGGED
 @pytest.mark.usefixtures("keep")
-def test_a_program_that_watches_is_refused_once_a_newer_one_does_not(url):
-    with opened(url, declared(HOUR)) as db:
+def test_a_program_that_follows_is_refused_once_a_newer_one_does_not_log(url, of):
+    with opened(url, declared(HOUR, of=of)) as db:
         cursor = db.changes_cursor(db.posts)
         db.save(db.post(number=1))
         assert len(logs(db)) == 2
@@ -113,25 +131,19 @@ def test_a_program_that_watches_is_refused_once_a_newer_one_does_not(url):
             assert not newer.verify().faults
 
 
+@LOGGED
 @pytest.mark.usefixtures("keep")
-def test_a_cursor_from_before_a_time_without_a_log_is_expired(url):
+def test_a_cursor_from_before_a_time_without_a_log_is_expired(url, of):
     secret = {"cursor_secret": b"s" * 32}
-    with opened(url, declared(HOUR), **secret) as db:
+    with opened(url, declared(HOUR, of=of), **secret) as db:
         cursor = db.changes_cursor(db.posts)
     with opened(url, declared(extra=True)) as unwatched:
         unwatched.save(unwatched.post(number=1))
-    third = Schema(*again(HOUR))
-    with opened(url, third, **secret) as db:
+    with opened(url, declared(HOUR, of=of, extra=True, further=True), **secret) as db:
         db.save(db.post(number=2))
         with pytest.raises(Expired, match="read the page again"):
             following(db, cursor)
         assert following(db, db.changes_cursor(db.posts)) == []
-
-
-def again(watched):
-    """The declarations of a later release."""
-    later = declared(watched, extra=True)
-    return (*later.models, *later.views, groups(later.models[0]))
 
 
 def groups(post):
@@ -142,16 +154,18 @@ def groups(post):
     return Authors
 
 
+@LOGGED
 @pytest.mark.usefixtures("keep")
-def test_a_rollback_ends_watching(url):
-    with opened(url, declared(HOUR)) as db:
+def test_a_rollback_ends_the_log(url, of):
+    with opened(url, declared(HOUR, of=of)) as db:
         db.save(db.post(number=1))
         migration(url, declared()).rollback()
         with pytest.raises(SchemaMismatch):
             db.changes_cursor(db.posts)
         with opened(url, declared()) as older:
             older.save(older.post(number=2))
-            assert older.run(stored_schema()).views["PostsOf"].watched == 0
+            stored = older.run(stored_schema())
+            assert (stored.views["PostsOf"].watched, stored.logged) == (0, {})
 
 
 @pytest.mark.usefixtures("keep")
@@ -261,3 +275,23 @@ def test_a_field_cannot_be_called_watched():
 def test_what_is_not_watched_is_not_followed(url):
     with opened(url, declared()) as db, pytest.raises(InvalidQuery):
         following(db, None)
+
+
+@pytest.mark.usefixtures("keep")
+def test_a_plan_says_that_a_model_is_logged(url):
+    plan = migration(url, declared(HOUR, of="model")).plan()
+    (difference,) = [each for each in plan.differences if each.field == "logged"]
+    assert (difference.name, difference.before, difference.after) == ("Post", "not logged", "logged")
+
+
+def format_of(db):
+    (row,) = db.run(Read("system", [SCHEMA_ROW]).__iter__())
+    return msgspec.msgpack.decode(row[VALUE].value)["format"]
+
+
+def test_a_release_that_knows_no_logs_of_entities_is_refused_while_there_is_one(keep, url):
+    assert format_of(keep) == versions.FORMAT  # any release of this format may open it
+    with opened(url, declared(HOUR, of="model")) as db:
+        assert format_of(db) == versions.FORMAT + 1
+    with opened(url, declared(extra=True)) as db:
+        assert format_of(db) == versions.FORMAT
