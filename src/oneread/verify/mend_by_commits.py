@@ -160,8 +160,8 @@ class RowMender(RowRewriter):
             version, {}, taken.deletes, deltas, not is_child, children=children, groups=[each.key for each in groups]
         )
         root = replace(seen.root, version=version) if is_child else Root(version, None, emitted)
-        noted_intents = noted(intents, self._committer.views.feeds, b"" if is_child else key)
-        return (yield from self._swap(held.stored, seen, root, noted_intents))
+        intents = noted(intents, self._committer.views.feeds, b"" if is_child else key)
+        return (yield from self._swap(held.stored, seen, root, intents))
 
     # What an entity says.
 
