@@ -39,9 +39,9 @@ def a_place_is_given_up_without_notice(patch):
 
 NOTED = "        yield from self._put_written(group, member, PRESENT, begun)\n"
 FILLED = """\
-        for key, row in (yield from _all_rows(rows.memberships(group, member))):
-            if _is_living(row):
-                yield from self._fill(key)
+        for each in (yield from _all_rows(rows.memberships(group, member))):
+            if each != given:
+                yield from self._fill(each[0])
 """
 
 
@@ -70,6 +70,10 @@ def who_finds_no_place_is_not_noted(patch):
 
 def what_removed_items_had_shown_stays(patch):
     edit(patch, LargeFeed, "_fill", ("whole=True", "whole=False"))
+
+
+def what_ended_memberships_had_shown_stays(patch):
+    edit(patch, LargeFeed, "_release", ("if each != given:", "if _is_living(each[1]):"))
 
 
 def a_membership_leaves_what_removed_items_had_shown(patch):
@@ -136,7 +140,8 @@ def who_joins_a_group_that_is_read_takes_no_place(patch):
 
 
 def who_leaves_a_group_that_is_read_removes_nothing(patch):
-    edit(patch, LargeFeed, "follow_membership", ("if mode.reads and is_there and (", "if mode.reads and ("))
+    give, skipped = "last = yield from self._entries.give(", "last = None\n    if is_there or not mode.reads:\n        "
+    edit(patch, LargeFeed, "follow_membership", (give, f"{skipped}{give}"))
 
 
 def a_worker_remembers_that_a_group_is_read(patch):

@@ -24,6 +24,7 @@ from oneread.verify.verify import VerifyOptions
 from tests.simulation import row_ending, row_large_groups, row_trimming, row_verifying
 from tests.simulation import row_feeds as feeds
 from tests.simulation.breaking import edit
+from tests.simulation.row_large_groups_mutations import what_ended_memberships_had_shown_stays
 from tests.simulation.row_purging import FATES
 from tests.simulation.row_verifying import Repaired, Verified, _nothing
 
@@ -245,6 +246,7 @@ BY_SEED = {
     what_was_trimmed_is_missing: 1,
     one_side_that_waits_is_enough: 4,
     a_full_feed_is_counted_once: 97,
+    what_ended_memberships_had_shown_stays: 5138,
 }
 """Each with a seed that finds it."""
 

@@ -13,6 +13,7 @@ from tests.simulation.row_verifying import (
     switched,
 )
 from tests.simulation.test_one_row import finding
+from tests.simulation.worlds import WORLDS
 
 
 @pytest.fixture(autouse=True)
@@ -26,3 +27,11 @@ def test_a_broken_rule_is_found_by_few_switches(mutation, likely, monkeypatch):
     follow_all(monkeypatch)
     switched(*likely).run()
     assert finding(mutation, [(likely, switched(*likely))], monkeypatch), "search the schedule that finds it again"
+
+
+@pytest.mark.parametrize("seed", [5138, 9578])
+def test_what_an_ended_membership_had_shown_does_not_come_back(seed):
+    """In these histories a place is given up while the task of an ended membership waits."""
+    world = WORLDS["verifications of feeds, looked at twice"]
+    with world.prepared():
+        world.make(seed).run()

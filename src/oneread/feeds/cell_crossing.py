@@ -101,8 +101,8 @@ class LargeFeed:
         known, own = yield from self._load(group, member, key)
         is_there = own is not None and own[VALUE].value != REMOVED
         items = RowRange.under(feed.items + group)
-        mode = known.mode
-        if not items.start <= cursor < items.stop:
+        mode, is_first = known.mode, not items.start <= cursor < items.stop
+        if is_first:
             mode = yield from self._weigh(group, key, mode, is_there=is_there)
             if mode.reads and is_there and (yield from self._merge(group, member, known)):
                 return None
@@ -110,7 +110,8 @@ class LargeFeed:
         if last is None and group in known.places.groups and not (mode.reads and is_there):
             living = yield from Scan("views", self._rows.memberships(group, member), 1)
             if not (mode.reads and living):
-                yield from self._release(group, member)
+                given = (key, own) if is_first and not is_there else None
+                yield from self._release(group, member, given)
         return last
 
     def _load(self, group: bytes, member: bytes, key: bytes) -> Plan[tuple[GroupAndPlaces, Row | None]]:
@@ -159,11 +160,13 @@ class LargeFeed:
         yield from self._entries.log(self._feed, [rows.places_key(member)])
         return True
 
-    def _release(self, group: bytes, member: bytes) -> Plan[None]:
+    def _release(self, group: bytes, member: bytes, given: tuple[bytes, Row | None] | None = None) -> Plan[None]:
         """Gives up a place: what changes items visits the member first, then all entries are written.
 
-        A membership that begins meanwhile sees that the place is given up, or is seen here. Begins again where the
-        member's places change meanwhile.
+        Those of ended memberships as well, whose tasks may still wait: items that were removed while the group was
+        merged would come back until then. `given` is an ended one whose entries are removed; as long as it has the same
+        row it is left out. A membership that begins meanwhile sees that the place is given up, or is seen here. Begins
+        again where the member's places change meanwhile.
         """
         rows = self._rows
         while True:
@@ -175,9 +178,9 @@ class LargeFeed:
             if begun is None:
                 continue
             yield from self._put_written(group, member, PRESENT, begun)
-            for key, row in (yield from _all_rows(rows.memberships(group, member))):
-                if _is_living(row):
-                    yield from self._fill(key)
+            for each in (yield from _all_rows(rows.memberships(group, member))):
+                if each != given:
+                    yield from self._fill(each[0])
             wanted = Places(begun.version, _without(begun.groups, group), _without(begun.filling, group))
             if (yield from self._swap_places(member, begun, wanted)) is not None:
                 break
