@@ -324,6 +324,26 @@ def a_put_of_an_item_comes_late():
     simulation._rest()
 
 
+def a_membership_ends_late():
+    """An item ends while its group is read; a member has left, and his task waits when his place is given up."""
+    simulation, rows = alone(*LARGE)
+    driver, operations, feeds = simulation._driver, simulation.operations, simulation.operations.committer.views.feeds
+    simulation.prepare(UNPUBLISHED)
+    feeds.follow = lambda *_given: failing()
+    driver.run(LEFT.plan(operations), Trace())
+    del feeds.follow
+    for number in (2, 3):
+        driver.run(DeleteStep(Membership, (number,)).plan(operations), Trace())
+    group = operations.catalog.views[Busy].group_codec.encode(("a",))
+    ((_key, row),) = simulation.engine.answer(Scan("views", RowRange.under(rows.group_key(group)), 9))
+    assert rows.mode_of(row).crosses
+    driver.run(feeds.follow(rows.crossing(group, rows.mode_of(row).epoch), b"", 100), Trace())
+    found = driver.run(walked(operations, Busy, 1), Trace())
+    if any(number == 1 for number, _at, _text in found):
+        raise Violation(f"an item that was deleted is shown again: {found}")
+    simulation._rest()
+
+
 def failing():
     """What a task does while the store does not answer."""
     yield from ()

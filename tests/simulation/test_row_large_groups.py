@@ -14,6 +14,7 @@ from oneread.testing.schedules import Fate
 from tests.simulation import row_large_groups_mutations as broken
 from tests.simulation.row_large_groups import (
     PAIRS,
+    a_membership_ends_late,
     a_mode_comes_late,
     a_put_of_an_item_comes_late,
     switched,
@@ -74,6 +75,7 @@ def test_a_fault_at_any_request_is_made_good(name, fate):
 def test_what_comes_late_does_no_harm():
     a_mode_comes_late()
     a_put_of_an_item_comes_late()
+    a_membership_ends_late()
 
 
 # Rules broken on purpose.
@@ -116,6 +118,7 @@ BY_LATE = {
         "a put of an item comes late",
         a_put_of_an_item_comes_late,
     ),
+    broken.what_ended_memberships_had_shown_stays: ("a membership ends late", a_membership_ends_late),
 }
 
 BY_CLOCK = {broken.who_is_written_to_is_noted_by_the_clock: ("a place comes and goes", "a", ())}

@@ -154,7 +154,9 @@ WORLDS = {
     "verifications of planted faults": World(
         row_verifying_totals.Planted, 14, rules=row_verifying_totals.BY_PLANTED, setting=small
     ),
-    "verifications of feeds, looked at twice": World(verified_feeds, 6, 0.5, setting=small_feeds),
+    "verifications of feeds, looked at twice": World(
+        verified_feeds, 6, 0.5, rules=row_verifying_feeds.TWICE_BY_SEED, setting=small_feeds
+    ),
     "verifications of feeds": World(
         verified_feeds, 12, 0.5, rules=row_verifying_feeds.BY_SEED, setting=feeds_at_one_look
     ),

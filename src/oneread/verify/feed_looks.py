@@ -8,7 +8,7 @@ the member's places on both sides as well. See docs/decisions/0106-verify-feeds-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -273,11 +273,11 @@ class FeedLooker:
         is_shown = pair in one.pairs
         shown: Row | None = {VALUE: row[pair.item]} if is_shown else None
         if item is None or own is None:
-            gone = [part for part, there in zip(both, (item, own), strict=True) if there is None]
-            if not is_shown or not one.can_rest_on(gone, parts, any):
+            gone = both[1] if own is None else both[0]
+            if not is_shown or not one.can_rest_on([gone], parts):
                 return None
             return self._entry_fault(EntryRow(key, membership), None, shown)
-        if not one.can_rest_on(both, parts, all):
+        if not one.can_rest_on(both, parts):
             return None
         try:
             cells = expected_cells(feed, (both[0], item), (both[1], own))
@@ -426,10 +426,10 @@ class _OneEntry:
         """Whether the member's places changed during the look."""
         self.is_unsettled = False
 
-    def can_rest_on(self, rows: Sequence[bytes], parts: _SeenParts, enough: Callable[[Iterable[bool]], bool]) -> bool:
-        """Whether what is said of an entry can rest on any, or all, of these rows; notes where others change them."""
-        if not enough(part not in parts.waiting for part in rows):
+    def can_rest_on(self, rows: Sequence[bytes], parts: _SeenParts) -> bool:
+        """Whether what is said of an entry can rest on these rows; notes where others change them."""
+        if not parts.waiting.isdisjoint(rows):
             return False
-        is_left_alone = enough(part not in parts.waiting and part not in parts.unsettled for part in rows)
+        is_left_alone = parts.unsettled.isdisjoint(rows)
         self.is_unsettled |= self.is_moving or not is_left_alone
         return is_left_alone and not self.is_moving
