@@ -20,6 +20,7 @@ ON_SERVERS = {
     "unit/counters/test_cache_first.py",
     "unit/database/test_logged_models.py",
     "unit/database/test_references.py",
+    "unit/database/test_replaced_views.py",
     "unit/database/test_set_aside.py",
     "unit/database/test_task_turns.py",
     "unit/database/test_variants.py",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from oneread.database.pages import Page, any_of
     from oneread.database.patches import add, append, remove, set_to
     from oneread.database.watching import Changes, RowChange
+    from oneread.derivations.replacing import at_once
     from oneread.derivations.rules import (
         ascending,
         bucket,
@@ -80,6 +81,7 @@ _PLACES: Final = {
     "oneread.database.pages": "Page any_of",
     "oneread.database.patches": "add append remove set_to",
     "oneread.database.watching": "Changes RowChange",
+    "oneread.derivations.replacing": "at_once",
     "oneread.derivations.rules": "ascending bucket by count descending greatest least mean newest newest_values oldest"
     " on shown total",
     "oneread.derivations.views": "Aggregate Feed Index",
@@ -154,6 +156,7 @@ __all__ = [
     "any_of",
     "append",
     "ascending",
+    "at_once",
     "bucket",
     "by",
     "connect",

@@ -1,6 +1,6 @@
 """A schema before and after a change, for `oneread migrate`."""
 
-from oneread import Index, Key, Model, Schema, by, renamed
+from oneread import Index, Key, Model, Schema, at_once, by, descending, renamed
 
 
 def before():
@@ -42,4 +42,20 @@ def added():
     return Schema(Note, NotesByText)
 
 
-BEFORE, AFTER, ADDED = before(), after(), added()
+def replaced():
+    class Note(Model[int]):
+        number: Key[int]
+        text: str
+        stars: int = 0
+
+    class NotesByText(Index[Note]):
+        text: str = by(Note.text)
+
+    class NotesBackwards(Index[Note]):
+        replaces = at_once(NotesByText)
+        text: str = descending(Note.text)
+
+    return Schema(Note, NotesByText, NotesBackwards)
+
+
+BEFORE, AFTER, ADDED, REPLACED = before(), after(), added(), replaced()

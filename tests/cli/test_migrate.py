@@ -46,6 +46,12 @@ def test_a_plan_says_who_is_cut_off_and_why(bare, store):
     ]
 
 
+def test_a_plan_says_what_answers_meanwhile(bare, store):
+    ran = bare("migrate", "plan", "--schema", "tests.cli.changing:REPLACED", "--db", store)
+    assert "NotesBackwards is answered by NotesByText until a backfill has finished" in ran.out
+    assert "not readable" not in ran.out
+
+
 def test_a_plan_says_who_may_go_on(bare, store):
     ran = bare("migrate", "plan", "--schema", ADDED, "--db", store)
     version, continues, rewrites = ran.out.splitlines()[-3:]

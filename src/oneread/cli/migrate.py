@@ -160,8 +160,14 @@ def _show(output: Output, found: Planned) -> None:
             f"programs under {_versions(found.continues)} may continue, and be started again, until a backfill ends "
             "that: they keep what they do not know"
         )
+    _show_building(output, found)
+
+
+def _show_building(output: Output, found: Planned) -> None:
     if found.builds:
         output.text(f"not readable until a backfill has finished: {', '.join(found.builds)}")
+    for name, other in found.answered:
+        output.text(f"{name} is answered by {other} until a backfill has finished")
     for name, rows in found.rows.items():
         output.text(f"a backfill rewrites {counted(rows, 'row', 'rows')} of {name}")
 

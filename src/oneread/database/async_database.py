@@ -44,6 +44,7 @@ from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Locat
 from oneread.database.operations import Children, Operations
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
 from oneread.database.patches import own_version
+from oneread.database.replaced_pages import answering_list
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
@@ -361,10 +362,10 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
             of = self._lists.get(view)
         except TypeError:
             raise UsageError(_NO_CLASS, given=view) from None
-        if of is None:
-            of = await self._list(view)
-        limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         bounds = bounds_of(since, after, until, through)
+        if of is None or (cursor is not None and view in self.operations.sides):
+            of = await self._list(view, Query(equal, 1, cursor, backward, bounds, starts_with))
+        limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if includes is not None or lag is not False:
             bound, fresh, trace = (
@@ -382,10 +383,19 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
         plan = self.operations.reading(lambda: page(of, query, self._cipher, trace))
         return await self._driver.read(plan, trace, max_age)
 
-    async def _list(self, view: type) -> Listed:
-        """What a model or view is paged by, after a look whether it may be read."""
+    async def _list(self, view: type, query: Query | None = None) -> Listed:
+        """What a model or view is paged by, after a look whether it may be read; of a query, by which side answers."""
+        if query is not None and view in self.operations.sides:
+            if self.operations.sides.is_waiting(view):
+                await self.run(self.operations.sides.look(view))
+            of = answering_list(self.operations, view, query, self._cipher)
+            if query.cursor is None and self.operations.sides.is_settled(view):
+                self._lists[view] = of
+            return of
         await self.run(self.operations.fence.check_readable(view))
-        of = self._lists[view] = listed(self.operations, view)
+        of = listed(self.operations, view)
+        if view not in self.operations.sides:
+            self._lists[view] = of
         return of
 
     async def changes(  # noqa: PLR0913 - each option narrows one range; all but the view are optional

@@ -19,6 +19,8 @@ from oneread.database.lists import Listed, listed
 from oneread.database.operations import Children, Operations, found_by, one_key
 from oneread.database.pages import AnyOf, BoundQuery, Query, bounds_of
 from oneread.database.patches import patching, values_of
+from oneread.database.replaced_pages import answering_list
+from oneread.derivations.derivation import CompiledView
 from oneread.errors import UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.plans.arguments import check_iterable
@@ -52,26 +54,32 @@ class Explainer:
         if model in self._catalog.kinds:
             root = self._operations.root(model, key)
             return self._explanation(call, [f"read roots {self._name(root)}"], self.costs.get(model))
-        bound = self.costs.get(model)
-        self._operations.fence.check(model)
-        view = self._catalog.views[model]
+        view = self._answering(model)
         place = view.prefix + view.key.codec.encode(found_by(view, key))
-        return self._explanation(call, view.explain_find(place), bound)
+        return self._explanation(call, view.explain_find(place), self.costs.get(view.cls))
 
     def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
         """What `get_many` would do."""
         self._check_class(model)
         check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
         given = [one_key(model, key) for key in keys]
-        view = self._catalog.views.get(model)
-        if view is None:
+        cls = model
+        if model not in self._catalog.views:
             self._operations.kind(model)
             plan = [f"read roots {', '.join(self._name(self._operations.root(model, key)) for key in given)}"]
         else:
-            self._operations.fence.check(model)
+            view = self._answering(model)
+            cls = view.cls
             places = [view.prefix + view.key.codec.encode(found_by(view, key)) for key in given]
             plan = [line for place in places for line in view.explain_find(place)]
-        return self._explanation(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(given))))
+        return self._explanation(f"get_many({model.__name__})", plan, self.costs.get_many(cls, max(1, len(given))))
+
+    def _answering(self, view: Any) -> CompiledView:
+        """The view whose rows answer a read by key; raises NotReady."""
+        sides = self._operations.sides
+        found = sides.answering(view) if view in sides else self._catalog.views[view]
+        self._operations.fence.check(found.cls)
+        return found
 
     def page(  # noqa: PLR0913 - as the page itself
         self,
@@ -90,14 +98,18 @@ class Explainer:
     ) -> Explanation:
         """What `page` would do, with the ranges that it would read."""
         self._check_class(view)
-        of = listed(self._operations, view)
-        rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         bounds = bounds_of(since, after, until, through)
+        if view in self._operations.sides:
+            asked = Query(equal, 1, cursor, backward, bounds, starts_with)
+            of = answering_list(self._operations, view, asked, self._cipher)
+        else:
+            of = listed(self._operations, view)
+        rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, rows, cursor, backward, bounds, starts_with, where, budget)
         bounded = BoundQuery(of, query, self._cipher)
         ranges = bounded.ranges()
         given = _values(equal, len(ranges) // of.spread)
-        bound = self.costs.page(view, limit=rows, any_of=len(given), where=where is not None, budget=budget)
+        bound = self.costs.page(of.rows_of, limit=rows, any_of=len(given), where=where is not None, budget=budget)
         plan = [_scan(of, values, query, reverse=bounded.backward) for values in given]
         if of.merged is not None:
             plan = [of.merged.explain(rows), *plan]
@@ -259,7 +271,7 @@ def _scan(of: Listed, values: tuple[Any, ...], query: Query, *, reverse: bool) -
     cursor = " from the cursor" if query.cursor else ""
     backwards = " backwards" if reverse else ""
     each = "" if of.spread == 1 else f", in each of {of.spread} ranges"
-    return f"scan {of.table} for {query.limit + 1} rows of {of.cls.__name__}({named}){cursor}{backwards}{each}"
+    return f"scan {of.table} for {query.limit + 1} rows of {of.rows_of.__name__}({named}){cursor}{backwards}{each}"
 
 
 def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:

@@ -59,7 +59,11 @@ def finders(operations: Operations, engine: LocalReads, clock: Callable[[], int]
     }
     return {
         cls: find if expiry is None else _find_living(find, expiry, clock) for cls, (find, expiry) in entities.items()
-    } | {cls: _find_group(view, find, operations) for cls, (view, find) in views.items() if find is not None}
+    } | {
+        cls: _find_group(view, find, operations)
+        for cls, (view, find) in views.items()
+        if find is not None and cls not in operations.sides
+    }
 
 
 def _find_entity(cls: type, catalog: Catalog, engine: LocalReads) -> Finder:

@@ -48,9 +48,9 @@ def fresh_page(operations: Operations, bound: BoundQuery, fresh: Freshness, trac
     if type(fresh.lag) is not bool:
         raise InvalidQuery("lag is True or False", view=of.cls, lag=fresh.lag)
     yield from operations.outbox.include(fresh.tasks)
-    if not (fresh.lag or operations.marking.is_feed(of.cls)):
+    if not (fresh.lag or operations.marking.is_feed(of.rows_of)):
         return (yield from bound_page(bound, trace))
-    feed = operations.marking.feed(of.cls)
+    feed = operations.marking.feed(of.rows_of)
     if fresh.tasks:
         tasks = fresh.tasks
         for prefix in {branch.member: None for branch in bound.branches}:

@@ -84,7 +84,7 @@ class Listed(NamedTuple):
     `hashed` elements are digests, which have no order; `feed` is None for what is not a feed; `merged` is None unless
     its pages merge the items of large groups; `entry` makes what is shown of a stored row, None where that is the row;
     `groups` is None unless its rows are groups of an aggregate, of which each may be spread over several rows; the rows
-    are in `spread` ranges, each in the order of the list.
+    are in `spread` ranges, each in the order of the list; `kept_in` is the view whose rows are read, None for `cls`.
     """
 
     cls: Any
@@ -108,6 +108,12 @@ class Listed(NamedTuple):
     entry: Callable[[Found], Found] | None = None
     groups: SpreadGroups | None = None
     spread: int = 1
+    kept_in: Any = None
+
+    @property
+    def rows_of(self) -> Any:
+        """The model or view whose rows are read."""
+        return self.cls if self.kept_in is None else self.kept_in
 
     @property
     def behind(self) -> bytes:
@@ -122,8 +128,13 @@ class Listed(NamedTuple):
 
 def listed(operations: Operations, cls: Any) -> Listed:
     """The list of this model or view; checks that it may be read."""
-    catalog = operations.catalog
     operations.fence.check(cls)
+    return list_of(operations, cls)
+
+
+def list_of(operations: Operations, cls: Any) -> Listed:
+    """The list of this model or view, whether or not it may be read."""
+    catalog = operations.catalog
     if cls in catalog.views:
         view = catalog.views[cls]
         return _named(catalog, _of_view(view, catalog.names, operations.parts.rows_of(view)))

@@ -18,6 +18,7 @@ from oneread.derivations.expiry import model_expiry
 from oneread.derivations.indexes import IndexView, check_index, index_options
 from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
+from oneread.derivations.replacing import replaced_views
 from oneread.derivations.rollups import Rollups
 from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import InvalidDeclaration
@@ -81,6 +82,7 @@ def compile_schema(declared: Declarations, numbers: SchemaNumbers) -> CompiledSc
         kinds=kinds,
         kinds_by_prefix={kind.prefix: kind for kind in kinds.values()},
         views=views,
+        replaced=replaced_views(views, names),
         logs=logs,
         logged=_logged(views, kinds, logs),
         shards=_shards(views),

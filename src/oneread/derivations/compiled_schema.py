@@ -19,6 +19,7 @@ from oneread.derivations.derivation import CompiledView, key_values
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.expiry import ExpiryIndex
 from oneread.derivations.probes import Probes
+from oneread.derivations.replacing import Replacing
 from oneread.derivations.rollups import Rollups
 from oneread.errors import Corrupt, InvalidKey, UsageError
 from oneread.models.expiry import ExpiryRule
@@ -87,6 +88,8 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
     kinds: Mapping[type, EntityKind]
     kinds_by_prefix: Mapping[bytes, EntityKind]
     views: Mapping[type, CompiledView]
+    replaced: Mapping[type, Replacing]
+    """Views that replace another one, and those that are replaced."""
     logs: Mapping[type, bytes]
     """The change logs of watched views and logged models."""
     logged: Mapping[bytes, LoggedAs]

@@ -122,7 +122,8 @@ class DeclaredView(msgspec.Struct, frozen=True):
     `model` is the class that its rules are about: of an index over groups the aggregate, and then `is_of_groups`.
     `hidden` are the stored names of its extrema, `condition` is its `where`, `conditions` are the
     ways to the values that the condition reads, by path, and `options` the class options that its rows depend on.
-    `is_watched` says that its changes are logged, which its rows do not depend on.
+    `is_watched` says that its changes are logged, which its rows do not depend on; `stand_in` is the view that answers
+    for it while it is built, if any.
     """
 
     name: str
@@ -136,6 +137,7 @@ class DeclaredView(msgspec.Struct, frozen=True):
     options: Description = ()
     is_of_groups: bool = False
     is_watched: bool = False
+    stand_in: str = ""
 
 
 class DeclaredSchema(msgspec.Struct, frozen=True):
@@ -263,7 +265,12 @@ class _Declarer:
             options,
             compiled.groups is not None,
             view.watched is not None,
+            self._stand_in(view),
         )
+
+    def _stand_in(self, view: type[View[Any]]) -> str:
+        pair = self._catalog.replaced.get(view)
+        return stored_name(pair.old.cls) if pair is not None and pair.new.cls is view and pair.shows_all else ""
 
     def _rule(self, name: str, rule: Rule, model: type[Model[Any] | View[Any]]) -> DeclaredRule:
         paths = [path_of(given) for given in rule.given_fields]

@@ -54,7 +54,8 @@ class Planned(msgspec.Struct, frozen=True):
     A refused difference has the reason and what to do. `missing` are (model, field, type) for which `retyped` must be
     declared, because rows of that type may exist. `cuts_off` are versions that may write now and could not any more,
     `why` the reasons for that, and `continues` versions that may write until a backfill ends it. `builds` are views
-    that are not readable until a backfill is done, `rows` entities that it rewrites, by model.
+    that are not readable until a backfill is done, but for those for which another view answers: `answered` has both
+    names. `rows` are entities that it rewrites, by model.
     """
 
     version: int
@@ -66,6 +67,7 @@ class Planned(msgspec.Struct, frozen=True):
     rows: dict[str, int]
     why: tuple[str, ...] = ()
     continues: tuple[int, ...] = ()
+    answered: tuple[tuple[str, str], ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -162,15 +164,17 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
     for kind in sorted(rewritten | emitted):
         if count and kind in stored.kinds:
             rows[kind] = yield from _count(_rows_of(stored.kinds, kind))
-    names = {each.name for each in declared.views}
-    builds = tuple(name for name in building if name in names)
+    stand_ins = {each.name: each.stand_in for each in declared.views}
+    answered = {name: stand_ins[name] for name in building if stand_ins.get(name, name) not in ("", *building)}
+    builds = tuple(name for name in building if name in stand_ins and name not in answered)
     may_write = tuple(sorted({past.version for past in stored.history if past.version >= stored.writers}))
     reasons = evolved.reasons if may_write else ()
     continues = () if reasons or after.version == stored.version else may_write
     cuts_off = may_write if reasons else ()
     missing = tuple(undeclared(after, declared))
     numbers = stored.version, after.version
-    return Planned(*numbers, evolved.differences, missing, cuts_off, builds, rows, reasons, continues)
+    differences, others = evolved.differences, tuple(answered.items())
+    return Planned(*numbers, differences, missing, cuts_off, builds, rows, reasons, continues, others)
 
 
 def _count(within: RowRange) -> Plan[int]:

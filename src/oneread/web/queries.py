@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from oneread.database.async_database import AsyncDatabase
-from oneread.database.lists import listed
+from oneread.database.lists import list_of
 from oneread.database.pages import Page
 from oneread.derivations.views import View
 from oneread.errors import InvalidQuery
@@ -163,7 +163,7 @@ def _convert_bounds(
     db: AsyncDatabase, view: Any, equal: tuple[object, ...], texts: dict[str, str | None]
 ) -> dict[str, Any]:
     """Converts bounds to values of the next key field."""
-    of = listed(db.operations, view)
+    of = list_of(db.operations, view)
     given = len(of.flat(equal))
     if given >= of.width:
         raise InvalidQuery("every key field is given: there is none left to bound", view=view)

@@ -1,0 +1,104 @@
+"""Pages of views of which one replaces the other: of either side, with rows of the view that was asked.
+
+A page that continues is answered by the side that made its cursor. A query that names more of the key than both have is
+answered by the view that was asked. See docs/decisions/0141-a-view-replaces-another.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oneread.database.cursors import CursorCipher
+from oneread.database.lists import Listed, list_of
+from oneread.database.operations import Operations
+from oneread.database.pages import AnyOf, Query
+from oneread.derivations.derivation import CompiledView, RowDecoder
+from oneread.derivations.replacing import converter
+from oneread.derivations.views import View
+from oneread.errors import UsageError
+from oneread.plans.plan import Plan
+from oneread.store.keys import number_and_generation
+from oneread.store.requests import Found
+
+
+def answering_list(operations: Operations, asked: type, query: Query, cipher: CursorCipher) -> Listed:
+    """The list whose page answers a query, as rows of the view that was asked; no request.
+
+    Raises:
+        NotReady: neither side can answer, because they are being built.
+        InvalidCursor: the cursor was tampered with.
+    """
+    own = _kept(operations, asked)
+    side = _side_of(operations, own, query, cipher)
+    operations.fence.check(side.cls)
+    if side.cls is asked:
+        return own
+    kept: Listed | None = operations.lists.get((asked, side.cls))
+    if kept is None:
+        kept = operations.lists[asked, side.cls] = _as_asked(own, list_of(operations, side.cls))
+    return kept
+
+
+def _kept(operations: Operations, asked: type) -> Listed:
+    """The own list of a view, whether or not it may be read."""
+    kept: Listed | None = operations.lists.get((asked, asked))
+    if kept is None:
+        kept = operations.lists[asked, asked] = list_of(operations, asked)
+    return kept
+
+
+def _side_of(operations: Operations, own: Listed, query: Query, cipher: CursorCipher) -> CompiledView:
+    """The view whose rows are the page that a query asks of the view of this list."""
+    pair, side = operations.sides.pair(own.cls), operations.sides.answering(own.cls)
+    if query.cursor is not None:
+        cursor = cipher.decrypt(query.cursor)
+        place = cursor.view, cursor.generation
+        side = next((each for each in (pair.old, pair.new) if number_and_generation(each.prefix) == place), side)
+    if side.cls is own.cls or _is_shared(own, query, pair.shared):
+        return side
+    return pair.other(side.cls)
+
+
+def _is_shared(own: Listed, query: Query, shared: int) -> bool:
+    """Whether a query names no more elements of the key than both sides have."""
+    given = len(query.equal)
+    if tuple(map(type, query.equal)) not in own.plain:
+        equal = tuple([each.values[0] if isinstance(each, AnyOf) and each.values else each for each in query.equal])
+        try:
+            given = len(own.flat(equal))
+        except UsageError:  # the view that was asked refuses it
+            return False
+    return given + (query.bounds is not None or query.starts_with is not None) <= shared
+
+
+def _as_asked(own: Listed, side: Listed) -> Listed:
+    """The list of the other side, whose pages show rows of the view that was asked."""
+    convert = converter(own.cls)
+
+    def show(rows: Sequence[Found]) -> Plan[list[Any]]:
+        return [convert(row) for row in (yield from side.show(rows))]
+
+    decoder = None if side.decoder is None else _ConvertedRows(own.cls, side.decoder)
+    return side._replace(
+        cls=own.cls, max_limit=own.max_limit, conditions=own.conditions, show=show, decoder=decoder, flat=own.flat,
+        kept_in=side.cls,
+    )  # fmt: skip
+
+
+class _ConvertedRows:
+    """Decodes rows of one view, and makes rows of another one of them: a `RowDecoder`."""
+
+    is_json_of_parsed = False
+
+    def __init__(self, cls: type[View[Any]], decoder: RowDecoder) -> None:
+        self.cls = cls
+        self.parse_rows = decoder.parse_rows
+        self._settle = decoder.settle_rows
+        self._convert = converter(cls)
+
+    def settle_rows(self, rows: list[Any]) -> None:
+        found = list(rows)
+        if found and type(found[0]) is not self.cls:
+            self._settle(found)
+            rows[:] = map(self._convert, found)

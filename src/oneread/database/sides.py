@@ -1,0 +1,70 @@
+"""Sides: which of two views answers a read, where one replaces the other.
+
+The new view answers once it may be read, and the former one until then; rows are always of the view that was asked.
+`replaced_pages` has what pages need besides. See docs/decisions/0141-a-view-replaces-another.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from oneread.derivations.derivation import CompiledView
+from oneread.derivations.replacing import AtOnce, Replacing, converter
+from oneread.evolution.fence import Fence
+from oneread.plans.effects import Now
+from oneread.plans.plan import Plan
+
+LOOK_MILLISECONDS: Final = 2_000
+"""How old what is known of a view that is being built may be."""
+
+
+class Sides:
+    """Chooses sides for one open database. May be used by many threads at once."""
+
+    def __init__(self, replaced: Mapping[type, Replacing], fence: Fence) -> None:
+        self._replaced = replaced
+        self._fence = fence
+        self._looked = 0
+
+    def __contains__(self, view: object) -> bool:
+        return view in self._replaced
+
+    def pair(self, asked: type) -> Replacing:
+        """A view, and the one that it replaces or is replaced by."""
+        return self._replaced[asked]
+
+    def is_waiting(self, asked: type) -> bool:
+        """Whether the new view was being built, when that was looked at last."""
+        return not self._fence.is_readable(self._replaced[asked].new.cls)
+
+    def is_settled(self, asked: type) -> bool:
+        """Whether a view answers its own first pages from now on: it is the new one, and built."""
+        return asked is self._replaced[asked].new.cls and not self.is_waiting(asked)
+
+    def look(self, asked: type) -> Plan[None]:
+        """Finds out whether a view that was being built may be read. One request and row, or none within 2 seconds."""
+        if not self.is_waiting(asked):
+            return
+        now = yield from Now()
+        if not 0 <= now - self._looked < LOOK_MILLISECONDS:
+            self._looked = now
+            yield from self._fence.refresh()
+
+    def answering(self, asked: type) -> CompiledView:
+        """The view whose rows answer a read, as of the last look. No request."""
+        pair = self._replaced[asked]
+        if not self.is_waiting(asked):
+            return pair.new if asked is pair.new.cls or isinstance(pair.new.cls.replaces, AtOnce) else pair.old
+        return pair.new if asked is pair.new.cls and not pair.shows_all else pair.old
+
+    def find_many(self, asked: type, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:
+        """The rows under these values of a view's key, None for absent ones; see `look` for what it costs besides."""
+        yield from self.look(asked)
+        view = self.answering(asked)
+        self._fence.check(view.cls)
+        found = yield from view.find_many(wanted)
+        if view.cls is asked:
+            return found
+        convert = converter(asked)
+        return [None if row is None else convert(row) for row in found]
