@@ -29,6 +29,7 @@ FACES = (
     "cache_counters",
     "feeds",
     "files",
+    "launches",
     "tasks",
     "together",
     "transaction",

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from oneread.database._sync.cache_counters import CacheCounter
     from oneread.database._sync.counters import Counter, TransactionCounter
     from oneread.database._sync.database import Database
+    from oneread.database._sync.launches import Launch, Launches
     from oneread.database._sync.transaction import Transaction
     from oneread.database.async_bulk import AsyncBulk
     from oneread.database.async_cache_counters import AsyncCacheCounter
     from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
     from oneread.database.async_database import AsyncDatabase
+    from oneread.database.async_launches import AsyncLaunch, AsyncLaunches
     from oneread.database.async_transaction import AsyncTransaction
     from oneread.database.marking import Unread
     from oneread.database.page_json import to_json
@@ -50,6 +52,10 @@ if TYPE_CHECKING:
     from oneread.derivations.views import Aggregate, Feed, Index
     from oneread.evolution.schema import Schema
     from oneread.feeds.marks import Marks
+    from oneread.launches.differences import LaunchDifference
+    from oneread.launches.options import LaunchGuard, LaunchOptions
+    from oneread.launches.reports import LaunchReport
+    from oneread.launches.sides import sticky
     from oneread.models.evolving import renamed, retyped
     from oneread.models.expiry import expires
     from oneread.models.expressions import field
@@ -70,11 +76,13 @@ _PLACES: Final = {
     "oneread.database._sync.cache_counters": "CacheCounter",
     "oneread.database._sync.counters": "Counter TransactionCounter",
     "oneread.database._sync.database": "Database",
+    "oneread.database._sync.launches": "Launch Launches",
     "oneread.database._sync.transaction": "Transaction",
     "oneread.database.async_bulk": "AsyncBulk",
     "oneread.database.async_cache_counters": "AsyncCacheCounter",
     "oneread.database.async_counters": "AsyncCounter AsyncTransactionCounter",
     "oneread.database.async_database": "AsyncDatabase",
+    "oneread.database.async_launches": "AsyncLaunch AsyncLaunches",
     "oneread.database.async_transaction": "AsyncTransaction",
     "oneread.database.marking": "Unread",
     "oneread.database.page_json": "to_json",
@@ -87,6 +95,10 @@ _PLACES: Final = {
     "oneread.derivations.views": "Aggregate Feed Index",
     "oneread.evolution.schema": "Schema",
     "oneread.feeds.marks": "Marks",
+    "oneread.launches.differences": "LaunchDifference",
+    "oneread.launches.options": "LaunchGuard LaunchOptions",
+    "oneread.launches.reports": "LaunchReport",
+    "oneread.launches.sides": "sticky",
     "oneread.models.evolving": "renamed retyped",
     "oneread.models.expiry": "expires",
     "oneread.models.expressions": "field",
@@ -126,6 +138,8 @@ __all__ = [
     "AsyncCounter",
     "AsyncCounterBatch",
     "AsyncDatabase",
+    "AsyncLaunch",
+    "AsyncLaunches",
     "AsyncTransaction",
     "AsyncTransactionCounter",
     "Bulk",
@@ -140,6 +154,12 @@ __all__ = [
     "Feed",
     "Index",
     "Key",
+    "Launch",
+    "LaunchDifference",
+    "LaunchGuard",
+    "LaunchOptions",
+    "LaunchReport",
+    "Launches",
     "Marks",
     "Model",
     "Observer",
@@ -182,6 +202,7 @@ __all__ = [
     "rollup",
     "set_to",
     "shown",
+    "sticky",
     "to_json",
     "total",
     "within",

@@ -29,6 +29,7 @@ from oneread.database.async_cache_counters import AsyncCacheCounter
 from oneread.database.async_counters import AsyncCounter
 from oneread.database.async_feeds import AsyncFeedVerbs
 from oneread.database.async_files import AsyncFileVerbs
+from oneread.database.async_launches import AsyncLaunches, AsyncLaunchVerbs
 from oneread.database.async_tasks import AsyncTasks
 from oneread.database.async_together import AsyncTogether
 from oneread.database.async_transaction import UNGIVEN, AsyncTransaction
@@ -105,7 +106,7 @@ ATTEMPTS = 12
 _NO_CLASS = "not a class of the schema"
 
 
-class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
+class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncLaunchVerbs, AsyncTogether, AsyncFace):
     """An open store under a schema. Get one from `connect_async`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
@@ -135,6 +136,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
         worker_driver = driver.twin(SyncDriver)  # async only
         # sync only: worker_driver = driver
         self._worker_driver = worker_driver
+        self._launches = AsyncLaunches(operations, driver, worker_driver, observers)
         self._worker = Worker(operations, worker_driver, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
@@ -818,7 +820,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
     ) -> Swept:
         """Deletes the entities that have expired, and removes the rows of indexes that have, in small commits.
 
-        It also removes entries of change logs that watched views do not keep any more.
+        It also removes entries of change logs that watched views do not keep any more, and what launches do not keep.
 
         A worker does so every 30 seconds (`workers=1`); call this from a job of your own without one. Reads leave out
         what has expired whether or not it was swept; the numbers of groups and totals lose an entity at its sweep. An
@@ -827,7 +829,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
         Costs a scan for each `ttl` of the schema and for each batch, and a commit for each batch: that of a delete, for
         each of its entities. On a store that changes one row at a time each entity is a commit of its own. One scan for
         change logs; where there are some, three requests and for each two more, and a transaction for each batch of
-        entries.
+        entries. One scan for launches; for each four more, and three transactions for each hour of the day before.
 
         Arguments:
             batch: entities of one commit, or entries of a log, from 1 to 1,000.
@@ -1312,6 +1314,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncTogether, AsyncFace):
 
     async def close(self) -> None:
         """Waits for running operations and closes the store; closing twice does nothing."""
+        await self._launches.end()
         if self._worker is not None:
             await self._driver.end_in_thread(self._worker.stop)  # async only
             # sync only: self._worker.stop()

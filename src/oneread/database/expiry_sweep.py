@@ -152,7 +152,7 @@ class SweepSteps(Protocol):
 class BackgroundSweeper:
     """Sweeps now and then, a step at a time; for one thread. An index that is being built is left out.
 
-    `pause` is how many seconds are between two sweeps; `name` is that of its lease.
+    `pause` is how many seconds are between two sweeps, and `first` before the first one; `name` is that of its lease.
     """
 
     def __init__(
@@ -161,13 +161,14 @@ class BackgroundSweeper:
         clock: Callable[[], float] = elapsed,
         name: str = "expired",
         pause: float = PAUSE_SECONDS,
+        first: float = 0.0,
     ) -> None:
         self.name = name
         self._begin = begin
         self._clock = clock
         self._pause = pause
         self._sweep: SweepSteps | None = None
-        self._next = clock()
+        self._next = clock() + first
 
     def step(self) -> Plan[bool]:
         """Does one step, when it is time; whether there is more to do at once.

@@ -16,6 +16,7 @@ from oneread.database.expiry_sweep import ExpirySweep, Swept
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import fence_unchanged, schema_and_fence, stored_logs
 from oneread.errors import Conflict
+from oneread.launches.sweeping import LaunchSweep
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.requests import Scan
@@ -83,11 +84,12 @@ class LogSweep:
 
 
 class Sweep:
-    """A sweep of what has expired, and then of the change logs."""
+    """A sweep of what has expired, then of the change logs, and then of launches, unless those are left out."""
 
-    def __init__(self, expired: ExpirySweep, logs: LogSweep) -> None:
+    def __init__(self, expired: ExpirySweep, logs: LogSweep, launches: LaunchSweep | None) -> None:
         self._expired = expired
         self._logs = logs
+        self._launches = launches
 
     @property
     def swept(self) -> Swept:
@@ -106,4 +108,6 @@ class Sweep:
 
     def step(self) -> Plan[bool]:
         """Sweeps one batch; False when nothing is left to do."""
-        return (yield from self._expired.step()) or (yield from self._logs.step())
+        if (yield from self._expired.step()) or (yield from self._logs.step()):
+            return True
+        return False if self._launches is None else (yield from self._launches.step())

@@ -35,6 +35,8 @@ from oneread.errors import (
 )
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.schema import Schema
+from oneread.launches.plans import StoredLaunches
+from oneread.launches.sweeping import LAUNCH_SWEEP_SECONDS, LaunchSweep
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
@@ -82,10 +84,10 @@ class Operations:
     `parts` are what differs by the kind of store; `committer` commits, `outbox` does the tasks that commits leave, and
     `copies` gives the values of counters to the entities that show them; `apply_later` lets writes return at their
     commit point, where what follows is not part of it. `jobs` does what comes again and again; `counters` and
-    `cache_counters` are those of the store. `marking` marks what members have seen of feeds. `meter` records how the
-    worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched, by its class.
-    `inline` is the schema's; with `portable` a transaction is of one entity group. `grace` is how long removed rows
-    stay on a store that changes one row at a time, in seconds, None for good.
+    `cache_counters` and `launches` are those of the store. `marking` marks what members have seen of feeds. `meter`
+    records how the worker does, under telemetry. `lists` and `logs` belong to the faces: what can be paged and watched,
+    by its class. `inline` is the schema's; with `portable` a transaction is of one entity group. `grace` is how long
+    removed rows stay on a store that changes one row at a time, in seconds, None for good.
     """
 
     def __init__(self, catalog: Catalog, schema: Schema, parts: StoreParts, grace: int | None = GRACE) -> None:
@@ -103,7 +105,12 @@ class Operations:
         self.counters = CounterPlans(parts.counters, parts.counter_sweeper, schema.counters, catalog.counters.groups)
         self.cache_counters = CacheFirstPlans(parts.cache_counters, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
-        self.jobs = JobRunner(self.committer, [self.counters.sweeper, self.sweeper, *parts.jobs], self.outbox.leases)
+        self.launches = StoredLaunches(self.committer)
+        launches = BackgroundSweeper(
+            lambda: LaunchSweep(self.launches), name="launches", pause=LAUNCH_SWEEP_SECONDS, first=LAUNCH_SWEEP_SECONDS
+        )
+        jobs = [self.counters.sweeper, self.sweeper, launches, *parts.jobs]
+        self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
         self.marking = Marking(catalog, self.fence, self.find, self.commit, parts.group_reader)
         self.meter: WorkerMeter | None = None
         # Values for references without a default that are left out, by name.
@@ -130,8 +137,16 @@ class Operations:
         return tasks
 
     def begin_sweep(self, batch: int = BATCH, limit: int | None = None) -> Sweep:
-        """A sweep of what has expired, and of all change logs; raises UsageError for a batch or limit out of bounds."""
-        return Sweep(self._begin_expiry_sweep(batch, limit), LogSweep(self.catalog, self.committer, batch))
+        """A sweep of what has expired, of all change logs and launches.
+
+        Raises:
+            UsageError: the batch or the limit is out of bounds.
+        """
+        return self._begin_sweep(LaunchSweep(self.launches), batch, limit)
+
+    def _begin_sweep(self, launches: LaunchSweep | None, batch: int = BATCH, limit: int | None = None) -> Sweep:
+        logs = LogSweep(self.catalog, self.committer, batch)
+        return Sweep(self._begin_expiry_sweep(batch, limit), logs, launches)
 
     def _begin_expiry_sweep(self, batch: int = BATCH, limit: int | None = None) -> ExpirySweep:
         sweep = ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
@@ -144,7 +159,7 @@ class Operations:
         if not all(self.fence.is_readable(view.cls) for view in indexes):
             return None
         if self.catalog.logs:
-            return self.begin_sweep()
+            return self._begin_sweep(None)
         return self._begin_expiry_sweep() if indexes else None
 
     def save(

@@ -30,6 +30,12 @@ def check_function(name: str, given: object) -> None:
                          argument=name, given=given)  # fmt: skip
 
 
+def check_called(name: str, given: object) -> None:
+    """Raises UsageError for an argument of the asynchronous face that is not callable."""
+    if not callable(given):
+        raise UsageError("this argument takes an async function", argument=name, given=given)
+
+
 def check_awaitable(name: str, returned: object) -> None:
     """Raises UsageError where a function given to a verb of the asynchronous face is a plain one."""
     if not isawaitable(returned):

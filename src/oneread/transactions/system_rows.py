@@ -35,7 +35,16 @@ SINGLE_ROWS: Final = frozenset({SCHEMA_ROW, FENCE_ROW, BACKFILL_ROW})
 CHECKPOINT_PREFIX: Final = b"bulk:"
 LEASES: Final = RowRange(b"lease:", b"lease;")
 """The leases of the periodic jobs of workers."""
-RANGES: Final = (outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES, LOGS)
+LAUNCHES: Final = RowRange(b"launch:", b"launch;")
+"""The states of dark launches."""
+COUNTS_OF_LAUNCHES: Final = RowRange(b"launched:", b"launched;")
+"""What was answered and compared, by minute and process."""
+DIFFERENCES: Final = RowRange(b"differs:", b"differs;")
+"""What the sides of launches answered differently."""
+RANGES: Final = (
+    *(outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES, LOGS),
+    *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES),
+)
 """Where the other rows are."""
 
 

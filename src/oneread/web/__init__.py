@@ -14,6 +14,7 @@ from oneread.web.openapi import component_schemas, problem_responses
 from oneread.web.problems import exception_handlers, problem
 from oneread.web.queries import PageQuery
 from oneread.web.responses import OnereadResponse, respond
+from oneread.web.sticky import StickyMiddleware
 from oneread.web.streams import stream_changes
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "PageQuery",
     "PatchShape",
     "PublicShape",
+    "StickyMiddleware",
     "body_of",
     "changes_of",
     "component_schemas",

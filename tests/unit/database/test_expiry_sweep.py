@@ -626,7 +626,8 @@ def test_a_sweep_costs_a_scan_and_a_commit_for_each_batch(observed):
     assert scans[-1] == "Scan views 0"
     observed.asked.clear()
     assert observed.db.sweep() == Swept()
-    assert observed.asked == ["Scan views 0", "Scan views 0", "Scan system 0"]  # the last one looks for change logs
+    # The last two look for change logs and for launches.
+    assert observed.asked == ["Scan views 0", "Scan views 0", "Scan system 0", "Scan system 0"]
     observed.asked.clear()
     observed.db.run(observed.db.operations._begin_background_sweep().step())
     assert observed.asked == ["Scan views 0", "Scan views 0"]  # a worker does not: no view of the schema is watched

@@ -35,6 +35,7 @@ from oneread.counters.batch import CounterBatch
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.counters import Counter
 from oneread.database._sync.database import Database
+from oneread.database._sync.launches import Launches
 from oneread.database._sync.transaction import Transaction
 from oneread.database.explaining import Explainer
 from oneread.errors import OnereadError, UsageError
@@ -119,7 +120,7 @@ GOOD = {
     "name": "votes:42", "size": "hour", "feed": Home, "member": 1,
 }  # fmt: skip
 MOST_BYTES = 10_000
-INNER = {"run", "apply", "verb"}
+INNER = {"run", "apply", "verb", "renew", "end"}
 """They take plans, changes and bounds of the library's own rooms."""
 CALLED = {"body", "clock", "write", "progress", "on_fault", "on_refused"}
 """Functions of the caller, which are called: what they raise is the caller's."""
@@ -148,6 +149,8 @@ def call(verb, parameter, value, folder):
             named |= {"name": value} if hostile else GOOD["changes"]
         elif each.kind is each.KEYWORD_ONLY:
             named |= {each.name: value} if hostile else {}
+            if each.default is each.empty and not hostile:
+                named[each.name] = len  # a function, which no verb calls by itself
         elif each.kind is each.VAR_POSITIONAL:
             given += [value] if hostile else ([GOOD[each.name]] if each.name in ("key", "member") else [])
         elif hostile or each.default is each.empty:
@@ -188,6 +191,13 @@ def db(new_url):
 @pytest.mark.parametrize(("name", "parameter"), list(cases(Database)))
 def test_database(db, name, parameter, tmp_path):
     assert refused(getattr(db, name), parameter, tmp_path) == {}
+
+
+@pytest.mark.parametrize(("name", "parameter"), list(cases(Launches)))
+def test_launches(db, name, parameter, tmp_path):
+    launch = db.launch("votes:42", old=len, new=len, key=len)
+    launch("a")
+    assert refused(getattr(db.launches, name), parameter, tmp_path) == {}
 
 
 @pytest.mark.parametrize(("name", "parameter"), list(cases(Explainer)))

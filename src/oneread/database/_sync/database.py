@@ -30,6 +30,7 @@ from oneread.database._sync.cache_counters import CacheCounter
 from oneread.database._sync.counters import Counter
 from oneread.database._sync.feeds import FeedVerbs
 from oneread.database._sync.files import FileVerbs
+from oneread.database._sync.launches import Launches, LaunchVerbs
 from oneread.database._sync.tasks import Tasks
 from oneread.database._sync.together import Together
 from oneread.database._sync.transaction import UNGIVEN, Transaction
@@ -103,7 +104,7 @@ ATTEMPTS = 12
 _NO_CLASS = "not a class of the schema"
 
 
-class Database(FeedVerbs, FileVerbs, Together, Face):
+class Database(FeedVerbs, FileVerbs, LaunchVerbs, Together, Face):
     """An open store under a schema. Get one from `connect`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
@@ -132,6 +133,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
         driver.name_damaged = operations.catalog.name_damaged
         worker_driver = driver
         self._worker_driver = worker_driver
+        self._launches = Launches(operations, driver, worker_driver, observers)
         self._worker = Worker(operations, worker_driver, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
@@ -804,7 +806,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
     def sweep(self, *, batch: int = SWEEP_BATCH, limit: int | None = None, progress: Reporter = no_progress) -> Swept:
         """Deletes the entities that have expired, and removes the rows of indexes that have, in small commits.
 
-        It also removes entries of change logs that watched views do not keep any more.
+        It also removes entries of change logs that watched views do not keep any more, and what launches do not keep.
 
         A worker does so every 30 seconds (`workers=1`); call this from a job of your own without one. Reads leave out
         what has expired whether or not it was swept; the numbers of groups and totals lose an entity at its sweep. An
@@ -813,7 +815,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
         Costs a scan for each `ttl` of the schema and for each batch, and a commit for each batch: that of a delete, for
         each of its entities. On a store that changes one row at a time each entity is a commit of its own. One scan for
         change logs; where there are some, three requests and for each two more, and a transaction for each batch of
-        entries.
+        entries. One scan for launches; for each four more, and three transactions for each hour of the day before.
 
         Arguments:
             batch: entities of one commit, or entries of a log, from 1 to 1,000.
@@ -1294,6 +1296,7 @@ class Database(FeedVerbs, FileVerbs, Together, Face):
 
     def close(self) -> None:
         """Waits for running operations and closes the store; closing twice does nothing."""
+        self._launches.end()
         if self._worker is not None:
             self._worker.stop()
         with suppress(OnereadError):  # the store is gone, or a newer program has it: the leases end by themselves

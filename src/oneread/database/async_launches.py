@@ -1,0 +1,541 @@
+"""Dark launch of functions: a new way to answer runs beside the old one and takes over by percent.
+
+The synchronous face is generated from this module. See docs/decisions/0142-dark-launch-of-functions.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError, timeout  # async only
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from contextvars import Context, copy_context
+from datetime import UTC, datetime
+from functools import partial
+from random import random
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+from oneread.database.launched_pages import result_forms
+from oneread.database.operations import Operations
+from oneread.errors import (
+    BudgetExceeded,
+    NotReady,
+    OnereadError,
+    SchemaMismatch,
+    StoreError,
+    Unsupported,
+    UsageError,
+)
+from oneread.launches.account import IS_DARK, DarkAccount, TimedAllowance
+from oneread.launches.dark_tasks import DarkTasks  # async only
+
+# sync only: from oneread.launches.dark_threads import DarkThreads
+from oneread.launches.differences import (
+    DifferenceKind,
+    FoundDifference,
+    LaunchDifference,
+    SideOutcome,
+    at_both_looks,
+    compare_outcomes,
+)
+from oneread.launches.keeper import LaunchKeeper
+from oneread.launches.options import LaunchOptions
+from oneread.launches.plans import StoredLaunches
+from oneread.launches.reports import LaunchReport
+from oneread.launches.sides import STICKY, UNSET
+from oneread.launches.state import LaunchState, LaunchWanted, check_launch_name
+from oneread.launches.tallies import SideTally, latency_bucket
+from oneread.launches.tracks import LaunchTrack
+from oneread.plans.allowance import CURRENT, Allowance, leave
+from oneread.plans.arguments import check_called, check_function  # async only
+
+# sync only: from oneread.plans.arguments import check_function
+from oneread.plans.effects import Sleep
+from oneread.plans.plan import Plan
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Observer, Trace
+
+if TYPE_CHECKING:
+    from oneread.plans.async_driver import AsyncDriver
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+AsyncAnswer: TypeAlias = Callable[P, Awaitable[R]]  # async only
+# sync only: AsyncAnswer: TypeAlias = Callable[P, R]
+
+_WAIT_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.002
+_UNREADABLE: Final = (NotReady, Unsupported, SchemaMismatch)
+"""Errors with which the new side cannot answer at all."""
+
+_log = logging.getLogger(__name__)
+_CANCELLED: Final = (CancelledError, GeneratorExit)  # async only
+# sync only: _CANCELLED: Final = ()
+
+
+class LaunchedCall(NamedTuple):
+    """One call that both sides answer: arguments, how it was answered, and what that took."""
+
+    options: LaunchOptions
+    context: Context
+    given: tuple[Any, ...]
+    named: dict[str, Any]
+    is_new: bool
+    outcome: SideOutcome
+    took: Allowance
+    spent: list[float]
+    """Seconds of each dark read so far."""
+
+    @property
+    def waiting(self) -> int:
+        """How many calls may wait for a dark read."""
+        return self.options.waiting
+
+    @property
+    def in_flight(self) -> int:
+        """How many dark reads there may be at a time."""
+        return self.options.in_flight
+
+    @property
+    def left(self) -> float:
+        """Seconds that dark reads of this call still have."""
+        return self.options.deadline - sum(self.spent)
+
+
+class LaunchedSides(NamedTuple, Generic[P, R]):
+    """What `launch` is given."""
+
+    old: AsyncAnswer[P, R]
+    new: AsyncAnswer[P, R]
+    key: Callable[P, object]
+    equal: Callable[[R, R], bool] | None
+
+
+class AsyncLaunch(Generic[P, R]):
+    """Two functions of one signature, called as the old one was: `await top("2026-11", limit=5)`.
+
+    See `AsyncDatabase.launch`.
+    """
+
+    def __init__(self, launches: AsyncLaunches, name: str, sides: LaunchedSides[P, R]) -> None:
+        self._launches = launches
+        self._track = launches.keeper.track(name)
+        self._old, self._new, self._key, self._equal = sides
+        self._misused: dict[str, Exception] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._track.name!r}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the launch."""
+        return self._track.name
+
+    async def __call__(self, *given: P.args, **named: P.kwargs) -> R:
+        """Answers by one of the two functions, and returns or raises what it does.
+
+        Raises:
+            Exception: whatever the function that answers raises; what the new one raises only where it is a UsageError,
+                else the old one answers.
+        """
+        track = self._track
+        started = perf_counter()
+        if started >= track.due:
+            await self._launches.renew(track, started)
+        if not track.is_plain:
+            return await self._answer(started, given, named)
+        result = await self._old(*given, **named)
+        self._note_answer(started, is_new=False)
+        return result
+
+    def _note_answer(self, started: float, *, is_new: bool) -> None:
+        seconds = perf_counter() - started
+        tally = self._track.tally
+        (tally.new if is_new else tally.old).note_answer(seconds)
+        meter = self._launches.keeper.meter
+        if meter is not None:
+            meter.note_launch_answer(self._track.name, "new" if is_new else "old", seconds)
+
+    async def _answer(self, started: float, given: tuple[Any, ...], named: dict[str, Any]) -> R:
+        track = self._track
+        is_new = self._is_new(given, named)
+        if IS_DARK.get():
+            return await (self._new if is_new else self._old)(*given, **named)
+        state = track.state
+        if state is None or not random() < (track.check if is_new else track.shadow):
+            return await self._answer_alone(started, given, named, is_new=is_new)
+        context = copy_context()
+        took = Allowance((None, None, None), outer=CURRENT.get())
+        call = LaunchedCall(state.options, context, given, named, is_new, SideOutcome(), took, [])
+        failed = track.tally.new.failed
+        try:
+            CURRENT.set(took)
+            result = await self._answer_alone(started, given, named, is_new=is_new)
+        except Exception as error:
+            self._compare_later(call._replace(outcome=SideOutcome(error=type(error))))
+            raise
+        finally:
+            leave(took)
+        if not is_new or track.tally.new.failed == failed:  # else the old side has answered instead
+            self._compare_later(call._replace(outcome=SideOutcome(result)))
+        return result
+
+    def _is_new(self, given: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """Whether the new side answers; the old one does where the key cannot be had."""
+        track = self._track
+        if track.is_finished or not track.buckets:
+            return track.is_finished
+        key = STICKY.get()
+        if key is None:
+            return False
+        try:
+            return track.is_new(self._key(*given, **named) if key is UNSET else key)
+        except Exception as error:  # noqa: BLE001 - of the user's function
+            self._note_misuse("key", error)
+            return False
+
+    def _note_misuse(self, what: str, error: Exception) -> None:
+        """Counts that `key` or `equal` has raised, and logs it the first time."""
+        if self._misused.setdefault(what, error) is error:
+            failure = UsageError(
+                "a function of a launch has raised; the old side answers", launch=self.name, given=what
+            )
+            failure.__cause__ = error
+            _log.error("%s", failure, exc_info=failure)
+        self._track.tally.new.failed += 1
+
+    async def _answer_alone(self, started: float, given: tuple[Any, ...], named: dict[str, Any], *, is_new: bool) -> R:
+        """Answers by one side; by the old one where the new one fails."""
+        if is_new and not self._track.is_finished:
+            try:
+                result = await self._new(*given, **named)
+            except Exception as error:
+                if isinstance(error, UsageError) and not isinstance(error, _UNREADABLE):
+                    raise
+                self._note_failure(error)
+                is_new = False
+                result = await self._old(*given, **named)
+        else:
+            result = await (self._new if is_new else self._old)(*given, **named)
+        self._note_answer(started, is_new=is_new)
+        return result
+
+    def _note_failure(self, error: Exception) -> None:
+        """Counts that the new side could not answer."""
+        track = self._track
+        track.tally.new.failed += 1
+        if isinstance(error, _UNREADABLE):
+            track.refuse(f"{type(error).__name__}: {error.message}")
+            _log.warning("launch %s: the old side answers in this process: %s", track.name, error)
+
+    def _compare_later(self, call: LaunchedCall) -> None:
+        if not self._launches.dark.offer(call, partial(self._look, call)):
+            self._track.tally.dropped += 1
+
+    async def _look(self, call: LaunchedCall) -> None:
+        """The first look: reads the other side, and compares."""
+        outcome = await self._read(call, is_new=not call.is_new)
+        if outcome is None:
+            return
+        tally = self._track.tally
+        side = tally.new if call.is_new else tally.old
+        _note_cost(side, call.took)
+        found = self._compare(call.outcome, outcome) if not call.is_new else self._compare(outcome, call.outcome)
+        if found == []:
+            tally.compared += 1
+        elif found and not self._launches.dark.offer_later(
+            call, partial(self._look_again, call, found), call.options.settle
+        ):
+            tally.dropped += 1
+
+    async def _look_again(self, call: LaunchedCall, before: list[FoundDifference]) -> None:
+        """The second look: reads both sides; what is there at both looks is a difference."""
+        old = await self._read(call, is_new=False)
+        new = None if old is None else await self._read(call, is_new=True)
+        found = None if old is None or new is None else self._compare(old, new)
+        if found is None:
+            return
+        tally = self._track.tally
+        found = at_both_looks(before, found)
+        tally.compared += 1
+        if not found:
+            tally.settled += 1
+            return
+        tally.differing += 1
+        for each in found:
+            tally.differ[each.kind] += 1
+            if each.kind == "failed":
+                (tally.old if each.new is None else tally.new).failed += 1
+        self._launches.keeper.add_differences([self._difference(call, each) for each in found])
+
+    async def _read(self, call: LaunchedCall, *, is_new: bool) -> SideOutcome | None:
+        """How a side answers, in the dark; None where that cannot be compared, which is counted."""
+        tally = self._track.tally
+        side = tally.new if is_new else tally.old
+        function = self._new if is_new else self._old
+        began, left = perf_counter(), call.left
+        allowance = TimedAllowance(call.options.requests, call.options.rows, began + left)
+        CURRENT.set(allowance)
+        IS_DARK.set(True)
+        result: Any = None
+        failure: BaseException | None = None
+        try:
+            # sync only: result = function(*call.given, **call.named)
+            async with timeout(left):  # async only
+                result = await function(*call.given, **call.named)
+        except _CANCELLED:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a user's function may raise whatever it likes
+            failure = error
+        seconds = perf_counter() - began
+        call.spent.append(seconds)
+        if seconds > left:
+            tally.late += 1
+            return None
+        if isinstance(failure, BudgetExceeded):
+            tally.dropped += 1
+            return None
+        if isinstance(failure, StoreError):
+            side.failed += 1
+            return None
+        side.dark[latency_bucket(seconds)] += 1
+        if len(call.spent) == 1:
+            _note_cost(side, allowance)
+        return SideOutcome(result, None if failure is None else type(failure))
+
+    def _compare(self, old: SideOutcome, new: SideOutcome) -> list[FoundDifference] | None:
+        """What differs; None where `equal` raises."""
+        try:
+            return compare_outcomes(old, new, self._equal, self._launches.forms)
+        except Exception as error:  # noqa: BLE001 - of the user's function
+            self._note_misuse("equal", error)
+            return None
+
+    def _difference(self, call: LaunchedCall, found: FoundDifference) -> LaunchDifference:
+        try:
+            key: Any = self._launches.forms.plain(self._key(*call.given, **call.named))
+        except Exception:  # noqa: BLE001 - it was counted when the call was answered
+            key = ()
+        return LaunchDifference(
+            launch=self.name,
+            at=datetime.now(UTC),
+            process=self._launches.keeper.name,
+            verb=getattr(self._old, "__name__", type(self._old).__name__),
+            key=tuple(key) if isinstance(key, list | tuple) else (key,),
+            **found._asdict(),
+        )
+
+
+def _note_cost(side: SideTally, took: Allowance) -> None:
+    side.requests += took.requests
+    side.rows += took.rows
+    side.bytes += took.bytes
+
+
+class AsyncLaunches:
+    """`db.launches`: the launches of a store, of all programs."""
+
+    def __init__(
+        self, operations: Operations, driver: AsyncDriver, worker_driver: SyncDriver, observers: tuple[Observer, ...]
+    ) -> None:
+        self._driver = driver
+        self._observers = observers
+        self._stored = StoredLaunches(operations.committer)
+        self._ended = False
+        self.forms = result_forms(operations.catalog)
+        self.dark = DarkTasks(DarkAccount())  # async only
+        # sync only: self.dark = DarkThreads(DarkAccount())
+        self.keeper = LaunchKeeper(self._stored, worker_driver, self.dark, observers)
+
+    async def report(self, name: str, *, since: datetime | None = None) -> LaunchReport:
+        """A launch, and what all programs have counted of it, each up to a minute ago; this one up to now.
+
+        Writes what this program has counted, one transaction; then two scans for each 500 rows and a request. There is
+        a row for each process and minute of the last day, and one for each hour of 30 days.
+
+        Arguments:
+            name: of the launch.
+            since: counts from this instant on; all that are kept unless given.
+
+        Raises:
+            UsageError: no program has called such a launch yet.
+
+        Examples:
+            ```python
+            report = await db.launches.report("top-of-month")
+            print(report.compared, report.differ, report.sides["new"].latency(0.95))
+            ```
+        """
+        await self._flush()
+        return await self._run(self._stored.report(name, since))
+
+    async def all(self) -> Sequence[LaunchReport]:
+        """The reports of all launches, by name. A scan, and for each what `report` costs."""
+        await self._flush()
+        return await self._run(self._stored.reports())
+
+    async def set(
+        self,
+        name: str,
+        *,
+        shadow: float | None = None,
+        reads: float | None = None,
+        check: float | None = None,
+        options: LaunchOptions | None = None,
+        by: str = "",
+    ) -> LaunchReport:
+        """Changes a launch; every program follows within five seconds. A read, a compare-and-set, and a report.
+
+        Arguments:
+            name: of the launch.
+            shadow: percentage of the old side's answers for which the new side is read as well, and compared.
+            reads: percentage of the keys that the new side answers.
+            check: percentage of the new side's answers that are compared with the old side's.
+            options: bounds of the dark side, and the guard.
+            by: who changes it, for the history.
+
+        Raises:
+            InvalidValue: a percentage is not from 0 to 100.
+            UsageError: no program has called such a launch yet, or it is finished.
+            Conflict: another program has changed it meanwhile; look again.
+
+        Examples:
+            ```python
+            await db.launches.set("top-of-month", shadow=5)
+            ```
+        """
+        return await self._changed(name, self._stored.set(name, LaunchWanted(shadow, reads, check, options), by))
+
+    async def back(self, name: str, *, why: str = "", by: str = "") -> LaunchReport:
+        """Gives all reads back to the old side. A read, a compare-and-set, and a report.
+
+        Raises:
+            UsageError: no program has called such a launch yet.
+            Conflict: another program has changed it meanwhile; look again.
+        """
+        return await self._changed(name, self._stored.back(name, why, by))
+
+    async def finish(self, name: str, *, by: str = "") -> LaunchReport:
+        """Ends a launch whose new side answers all: nothing is compared, and the old function is not called any more.
+
+        A read, a compare-and-set, and a report. There is no way back: put the new function in place of the launch.
+
+        Raises:
+            UsageError: reads are not 100 %, or no program has called such a launch yet.
+            Conflict: another program has changed it meanwhile; look again.
+        """
+        return await self._changed(name, self._stored.finish(name, by))
+
+    async def differences(
+        self, name: str, *, kind: DifferenceKind | None = None, limit: int = 50
+    ) -> Sequence[LaunchDifference]:
+        """Stored differences of a launch, the newest first. One scan for each 500 rows; with `kind`, of all.
+
+        Raises:
+            InvalidQuery: the limit is not from 1 to 10,000.
+            UsageError: no program has called such a launch yet.
+
+        Examples:
+            ```python
+            for each in await db.launches.differences("top-of-month", limit=10):
+                print(each.kind, each.key, each.old, each.new)
+            ```
+        """
+        return await self._run(self._stored.differences(name, kind, limit))
+
+    async def renew(self, track: LaunchTrack, now: float) -> None:
+        """Has the state of a launch read again; waits for it where it is older than programs may differ."""
+        read_at, until = track.read_at, now + _WAIT_SECONDS
+        waits = track.want(now)
+        if self._ended:
+            return
+        with suppress(OnereadError):  # no thread can be started: the last state counts
+            self.keeper.wake()
+        if not waits:
+            return
+        while track.read_at == read_at:
+            if perf_counter() > until:
+                track.gave_up_at = until
+                return
+            await self._run(Sleep(_LOOK_SECONDS).__iter__())
+
+    async def end(self) -> None:
+        """Ends what reads the dark side and writes what was counted."""
+        self._ended = True
+        await self.dark.end()
+        await self._driver.end_in_thread(self.keeper.stop)  # async only
+        # sync only: self.keeper.stop()
+
+    async def _changed(self, name: str, plan: Plan[LaunchState]) -> LaunchReport:
+        state = await self._run(plan)
+        track = self.keeper.tracks.get(name)
+        if track is not None:
+            track.adopt(state, perf_counter())
+        return await self.report(name)
+
+    async def _flush(self) -> None:
+        if self.keeper.tracks:
+            await self._driver.in_thread(self.keeper.flush)  # async only
+            # sync only: self.keeper.flush()
+
+    async def _run(self, plan: Plan[R]) -> R:
+        return await self._driver.run(plan, Trace(self._observers))
+
+
+class AsyncLaunchVerbs:
+    """The verbs of launches of an open store."""
+
+    _launches: AsyncLaunches
+
+    @property
+    def launches(self) -> AsyncLaunches:
+        """The launches of this store: reports, differences, and what changes them. No request."""
+        return self._launches
+
+    def launch(
+        self,
+        name: str,
+        *,
+        old: AsyncAnswer[P, R],
+        new: AsyncAnswer[P, R],
+        key: Callable[P, object],
+        equal: Callable[[R, R], bool] | None = None,
+    ) -> AsyncLaunch[P, R]:
+        """Launches a new way to answer beside the old one: the result is called as `old` was. No request.
+
+        The old function answers until `db.launches.set(name, reads=...)`; with `shadow=...` the new one is called as
+        well, after the answer was given, and both results are compared: pages row by row, others by `equal` or `==`.
+        What differs at two looks, two seconds apart, is a difference.
+
+        Costs a request of one row every two seconds, beside the calls, while they come; the first call waits for it. A
+        comparison costs what the other function costs, and both once more where they differ.
+
+        Both functions are called in other threads too, and must not change their arguments or results; a result that
+        can be read only once, as a generator, cannot be compared.
+
+        Arguments:
+            name: of the launch in the store.
+            old: the way that answers now.
+            new: the way that is to answer.
+            key: of a call, with its arguments, what keeps a side: a number, text, or a tuple of such.
+            equal: whether two results that are not pages are the same; `==` unless given.
+
+        Raises:
+            InvalidValue: the name is not text, empty or too long.
+            UsageError: something given is not a function.
+
+        Examples:
+            ```python
+            async def by_name(country: str) -> list[str]: ...
+            ```
+        """
+        check_launch_name(name)
+        for what, function in (("old", old), ("new", new)):
+            check_called(what, function)  # async only
+            # sync only: check_function(what, function)
+        check_function("key", key)
+        if equal is not None:
+            check_function("equal", equal)
+        return AsyncLaunch(self._launches, name, LaunchedSides(old, new, key, equal))

@@ -1,0 +1,55 @@
+"""Results of launched calls as they are compared: the rows of pages, each with its key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from oneread.database.pages import Page
+from oneread.derivations.catalog import Catalog
+from oneread.launches.differences import ResultForms, ShownPage, ShownRow
+from oneread.models.json_form import to_plain
+from oneread.models.model import Model, key_names
+
+
+def result_forms(catalog: Catalog) -> ResultForms:
+    """How results are compared in a schema."""
+
+    def page_of(result: Any) -> ShownPage | None:
+        if not isinstance(result, Page):
+            return None
+        rows = [ShownRow(_key_of(catalog, row, place), _fields_of(row)) for place, row in enumerate(result.rows)]
+        return ShownPage(rows, result.next is not None)
+
+    return ResultForms(page_of, _plain)
+
+
+def _key_of(catalog: Catalog, row: Any, place: int) -> tuple[Any, ...]:
+    """The key of what a row is of: an entity, or a group; a row of another class is known by its place."""
+    cls = type(row)
+    if cls in catalog.views:
+        source = getattr(row, "source", None)
+        if source is not None:
+            return tuple(source.key)
+        return tuple(_plain(getattr(row, part.field)) for part in catalog.views[cls].key.parts)
+    if isinstance(row, Model):
+        return tuple(_plain(getattr(row, name)) for name in key_names(cls))
+    return (place,)
+
+
+def _fields_of(row: Any) -> dict[str, Any]:
+    """The JSON form of a row; of a row without fields, its value."""
+    shown = _plain(row)
+    return shown if isinstance(shown, dict) else {"value": shown}
+
+
+def _plain(value: Any) -> Any:
+    """The JSON form of a value; what has none is its text."""
+    return msgspec.json.decode(msgspec.json.encode(to_plain(value), enc_hook=_other))
+
+
+def _other(value: object) -> object:
+    if isinstance(value, Page):
+        return [to_plain(row) for row in value.rows]
+    return repr(value)
