@@ -33,6 +33,7 @@ FACES = (
     "tasks",
     "together",
     "transaction",
+    "view_launches",
 )
 GENERATED = {DATABASE / "_sync" / f"{face}.py": DATABASE / f"async_{face}.py" for face in FACES}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
@@ -33,6 +34,7 @@ from oneread.database.async_launches import AsyncLaunches, AsyncLaunchVerbs
 from oneread.database.async_tasks import AsyncTasks
 from oneread.database.async_together import AsyncTogether
 from oneread.database.async_transaction import UNGIVEN, AsyncTransaction
+from oneread.database.async_view_launches import resting_finder, view_launches
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
@@ -42,11 +44,12 @@ from oneread.database.fast_path import ABSENT, LocalPages, finders
 from oneread.database.freshness import Freshness, fresh_page, read_token
 from oneread.database.hot_spots import HotSpots, hot_spots
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
-from oneread.database.operations import Children, Operations
+from oneread.database.operations import Children, Operations, one_key
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
 from oneread.database.patches import own_version
-from oneread.database.replaced_pages import answering_list
+from oneread.database.replaced_pages import answering_list, launched_key
 from oneread.database.results import Outcome, attach_outcome
+from oneread.database.sides import CHOSEN
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
 from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, shared_log
@@ -137,6 +140,10 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncLaunchVerbs, AsyncToget
         # sync only: worker_driver = driver
         self._worker_driver = worker_driver
         self._launches = AsyncLaunches(operations, driver, worker_driver, observers)
+        self._view_launches = view_launches(operations.sides, self._launches)
+        for view, launch in self._view_launches.items():
+            if view in self._finders:
+                self._finders[view] = resting_finder(launch, self._finders[view])
         self._worker = Worker(operations, worker_driver, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
@@ -191,7 +198,11 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncLaunchVerbs, AsyncToget
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
         found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
-        if found is None:
+        if found is None and model in self._view_launches:
+            found = await self.find(model, *key, fresh=fresh, max_age=max_age)
+            if found is None:
+                raise NotFound("there is no such entity", model=model, key=key)
+        elif found is None:
             trace = self._trace()
             read = await self._driver.read(self.operations.get(model, key, fresh=fresh), trace, max_age, fresh=fresh)
             found = self._with_outcome(read, trace)
@@ -222,10 +233,21 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncLaunchVerbs, AsyncToget
             raise UsageError(_NO_CLASS, given=model) from None
         found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
         if found is None:
+            chosen = self._launched_by_keys(model, [key])
+            if chosen is not None:
+                again = partial(self.find, model, *key, fresh=fresh, max_age=max_age)
+                return await self._view_launches[model].find(chosen, again)
             trace = self._trace()
             read = await self._driver.read(self.operations.find(model, key, fresh=fresh), trace, max_age, fresh=fresh)
             found = ABSENT if read[0] is None else self._with_outcome(read, trace)
         return None if found is ABSENT else found
+
+    def _launched_by_keys(self, model: Asked, keys: Sequence[Asked]) -> tuple[Any, ...] | None:
+        """The values by which the launch of a view chooses a side for rows with these keys; None without a launch."""
+        if model not in self._view_launches:
+            return None
+        each = [launched_key(self.operations, model, Query(one_key(model, key))) for key in keys]
+        return each[0] if len(each) == 1 else None if None in each else tuple(each)
 
     @property
     def cache_use(self) -> CacheUse | None:
@@ -288,8 +310,14 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncLaunchVerbs, AsyncToget
             ```
         """
         check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
+        keys = list(keys)
+        chosen = self._launched_by_keys(model, keys)
+        if chosen is not None:
+            return await self._view_launches[model].get_many(
+                chosen, partial(self.get_many, model, keys, max_age=max_age)
+            )
         trace = self._trace()
-        found = await self._driver.read(self.operations.get_many(model, list(keys)), trace, max_age)
+        found = await self._driver.read(self.operations.get_many(model, keys), trace, max_age)
         return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
 
     async def page(  # noqa: PLR0913 - each option narrows one page; all but the view are optional
@@ -365,8 +393,20 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncLaunchVerbs, AsyncToget
         except TypeError:
             raise UsageError(_NO_CLASS, given=view) from None
         bounds = bounds_of(since, after, until, through)
+        if of is None and cursor is None and view in self._view_launches:
+            of = self._resting_list(view)
         if of is None or (cursor is not None and view in self.operations.sides):
-            of = await self._list(view, Query(equal, 1, cursor, backward, bounds, starts_with))
+            asked = Query(equal, 1, cursor, backward, bounds, starts_with)
+            key = launched_key(self.operations, view, asked) if view in self._view_launches else None
+            if key is not None:
+                again = partial(
+                    self.page, view, *equal, limit=limit, backward=backward, since=since, after=after, until=until,
+                    through=through, starts_with=starts_with, where=where, budget=budget, includes=includes, lag=lag,
+                    max_age=max_age,
+                )  # fmt: skip
+                launched: Page[P] = await self._view_launches[view].page(key, again)
+                return launched
+            of = await self._list(view, asked)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if includes is not None or lag is not False:
@@ -384,6 +424,14 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncLaunchVerbs, AsyncToget
         trace = self._trace()
         plan = self.operations.reading(lambda: page(of, query, self._cipher, trace))
         return await self._driver.read(plan, trace, max_age)
+
+    def _resting_list(self, view: type) -> Listed | None:
+        """The list of a view whose launch has nothing to decide, if it was read before; None otherwise."""
+        of: Listed | None = self._lists.get((view, view))
+        if of is None or CHOSEN.get() is not None or not self._view_launches[view].page.rests():
+            return None
+        self.operations.fence.check(view)
+        return of
 
     async def _list(self, view: type, query: Query | None = None) -> Listed:
         """What a model or view is paged by, after a look whether it may be read; of a query, by which side answers."""

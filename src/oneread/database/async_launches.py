@@ -47,6 +47,7 @@ from oneread.launches.sides import STICKY, UNSET
 from oneread.launches.state import LaunchState, LaunchWanted, check_launch_name
 from oneread.launches.tallies import SideTally, latency_bucket
 from oneread.launches.tracks import LaunchTrack
+from oneread.models.model import stored_name
 from oneread.plans.allowance import CURRENT, Allowance, leave
 from oneread.plans.arguments import check_called, check_function  # async only
 
@@ -132,6 +133,14 @@ class AsyncLaunch(Generic[P, R]):
     def name(self) -> str:
         """The name of the launch."""
         return self._track.name
+
+    def rests(self) -> bool:
+        """Whether the old side answers all, as far as is known, and nothing is compared: counts one answer then."""
+        track = self._track
+        if not track.is_plain or perf_counter() >= track.due:
+            return False
+        track.tally.old.answered += 1
+        return True
 
     async def __call__(self, *given: P.args, **named: P.kwargs) -> R:
         """Answers by one of the two functions, and returns or raises what it does.
@@ -342,6 +351,8 @@ class AsyncLaunches:
     ) -> None:
         self._driver = driver
         self._observers = observers
+        self._operations = operations
+        self._views = {stored_name(pair.new.cls): pair.new.cls for pair in operations.sides.launched.values()}
         self._stored = StoredLaunches(operations.committer)
         self._ended = False
         self.forms = result_forms(operations.catalog)
@@ -399,6 +410,7 @@ class AsyncLaunches:
         Raises:
             InvalidValue: a percentage is not from 0 to 100.
             UsageError: no program has called such a launch yet, or it is finished.
+            NotReady: it is the launch of a view that is still being built.
             Conflict: another program has changed it meanwhile; look again.
 
         Examples:
@@ -406,6 +418,9 @@ class AsyncLaunches:
             await db.launches.set("top-of-month", shadow=5)
             ```
         """
+        new = self._views.get(name)
+        if new is not None and (reads or shadow):
+            await self._run(self._operations.fence.check_readable(new))
         return await self._changed(name, self._stored.set(name, LaunchWanted(shadow, reads, check, options), by))
 
     async def back(self, name: str, *, why: str = "", by: str = "") -> LaunchReport:

@@ -50,7 +50,7 @@ class ColumnCost(msgspec.Struct, gc=False):
 
 
 def finders(operations: Operations, engine: LocalReads, clock: Callable[[], int]) -> dict[type, Finder]:
-    """The finder of each model, and of each view that a local engine can look up."""
+    """The finder of each model, and of each view that a local engine can look up; launched ones by the former side."""
     catalog = operations.catalog
     views = {cls: (view, view.local_find(engine)) for cls, view in catalog.views.items()}
     entities = {
@@ -62,7 +62,7 @@ def finders(operations: Operations, engine: LocalReads, clock: Callable[[], int]
     } | {
         cls: _find_group(view, find, operations)
         for cls, (view, find) in views.items()
-        if find is not None and cls not in operations.sides
+        if find is not None and (cls not in operations.sides or cls in operations.sides.launched)
     }
 
 

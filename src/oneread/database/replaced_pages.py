@@ -13,6 +13,7 @@ from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, list_of
 from oneread.database.operations import Operations
 from oneread.database.pages import AnyOf, Query
+from oneread.database.sides import CHOSEN
 from oneread.derivations.derivation import CompiledView, RowDecoder
 from oneread.derivations.replacing import converter
 from oneread.derivations.views import View
@@ -40,6 +41,18 @@ def answering_list(operations: Operations, asked: type, query: Query, cipher: Cu
     return kept
 
 
+def launched_key(operations: Operations, asked: type, query: Query) -> tuple[Any, ...] | None:
+    """The values of the key by which the launch of a view chooses a side; None where no launch decides.
+
+    That is so for a page that continues, and for a query that one side alone can answer.
+    """
+    pair = operations.sides.launched.get(asked)
+    if pair is None or CHOSEN.get() is not None or query.cursor is not None or operations.sides.is_waiting(asked):
+        return None
+    own = _kept(operations, asked)
+    return own.flat(_first_values(query)) if _is_shared(own, query, pair.shared) else None
+
+
 def _kept(operations: Operations, asked: type) -> Listed:
     """The own list of a view, whether or not it may be read."""
     kept: Listed | None = operations.lists.get((asked, asked))
@@ -64,12 +77,16 @@ def _is_shared(own: Listed, query: Query, shared: int) -> bool:
     """Whether a query names no more elements of the key than both sides have."""
     given = len(query.equal)
     if tuple(map(type, query.equal)) not in own.plain:
-        equal = tuple([each.values[0] if isinstance(each, AnyOf) and each.values else each for each in query.equal])
         try:
-            given = len(own.flat(equal))
+            given = len(own.flat(_first_values(query)))
         except UsageError:  # the view that was asked refuses it
             return False
     return given + (query.bounds is not None or query.starts_with is not None) <= shared
+
+
+def _first_values(query: Query) -> tuple[Any, ...]:
+    """The values of a query, the first one of several."""
+    return tuple([each.values[0] if isinstance(each, AnyOf) and each.values else each for each in query.equal])
 
 
 def _as_asked(own: Listed, side: Listed) -> Listed:

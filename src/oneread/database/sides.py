@@ -7,6 +7,7 @@ The new view answers once it may be read, and the former one until then; rows ar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final
 
 from oneread.derivations.derivation import CompiledView
@@ -14,6 +15,9 @@ from oneread.derivations.replacing import AtOnce, Replacing, converter
 from oneread.evolution.fence import Fence
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
+
+CHOSEN: Final[ContextVar[type | None]] = ContextVar("oneread_chosen_side", default=None)
+"""The view that a launch lets answer in this thread or task."""
 
 LOOK_MILLISECONDS: Final = 2_000
 """How old what is known of a view that is being built may be."""
@@ -24,7 +28,12 @@ class Sides:
 
     def __init__(self, replaced: Mapping[type, Replacing], fence: Fence) -> None:
         self._replaced = replaced
+        self._views = {each.cls: each for pair in replaced.values() for each in (pair.old, pair.new)}
         self._fence = fence
+        self.launched = {
+            pair.old.cls: pair for pair in replaced.values() if not isinstance(pair.new.cls.replaces, AtOnce)
+        }
+        """The views whose reads are launched by percent, each with the one that replaces it."""
         self._looked = 0
 
     def __contains__(self, view: object) -> bool:
@@ -53,7 +62,9 @@ class Sides:
 
     def answering(self, asked: type) -> CompiledView:
         """The view whose rows answer a read, as of the last look. No request."""
-        pair = self._replaced[asked]
+        pair, chosen = self._replaced[asked], CHOSEN.get()
+        if chosen is not None and chosen in (pair.old.cls, pair.new.cls):
+            return self._views[chosen]
         if not self.is_waiting(asked):
             return pair.new if asked is pair.new.cls or isinstance(pair.new.cls.replaces, AtOnce) else pair.old
         return pair.new if asked is pair.new.cls and not pair.shows_all else pair.old
