@@ -175,7 +175,7 @@ class TestADump:
         assert load(path).code == 3
 
     def test_of_a_newer_release_is_refused_before_a_line_is_read(self, load, tmp_path):
-        path = written(tmp_path / "new.jsonl", '{"oneread":3,"schema":"","models":[]}', "whatever")
+        path = written(tmp_path / "new.jsonl", '{"oneread":4,"schema":"","models":[]}', "whatever")
         ran = load(path)
         assert ran.code == 1
         assert "newer release" in ran.err

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from oneread.counters.dumping import RestoreCounter
+from oneread.counters.dumping import RestoreCounters
 from oneread.transfer.load import DumpReader, check_dump, parse_end, parse_head
 from tests.properties.test_derived_equals_recomputed import Machine, Sync
 
@@ -52,8 +52,8 @@ def load(db, text):
     with db.bulk(batch=7) as bulk:
         for line in lines:
             made = making.change(line)
-            if isinstance(made, RestoreCounter):
-                db.run(made.plan(db.operations.counters.committer))
+            if isinstance(made, RestoreCounters):
+                db.run(made.plan(db.operations.parts))
             else:
                 bulk.apply(made, len(line))
     db.drain()

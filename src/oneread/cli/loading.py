@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from oneread.cli.files import open_private
-from oneread.counters.dumping import RestoreCacheCounter, RestoreCounter
+from oneread.counters.dumping import RestoreCounters
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.database import Database
 from oneread.errors import Corrupt, InvalidValue, MissingReference, OnereadError, UsageError
@@ -176,12 +176,8 @@ class _Pass:
             self._reject(number, error, record)
             bulk.reached(position)
             return
-        if isinstance(made, RestoreCounter | RestoreCacheCounter):  # at once: loaded again, it has the same value
-            operations = self._db.operations
-            if isinstance(made, RestoreCounter):
-                self._db.run(made.plan(operations.counters.committer))
-            else:
-                self._db.run(made.plan(operations.cache_counters.committer))
+        if isinstance(made, RestoreCounters):  # at once: loaded again, it has the same value
+            self._db.run(made.plan(self._db.operations.parts))
             self.counters += 1
             bulk.reached(position)
             return

@@ -1,4 +1,4 @@
-"""Counters of both kinds as lines of a dump: their values, windows and settings, without tokens.
+"""Counters of both kinds as lines of a dump: their values, windows and settings, and the tokens that are kept.
 
 See docs/formats/dumps.md.
 """
@@ -6,12 +6,13 @@ See docs/formats/dumps.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from oneread.counters.cache_committer import CacheFirstCommitter, CacheFirstRules, greatest_among, scan_greatest
 from oneread.counters.committer import CounterCommitter
+from oneread.counters.kept_tokens import KeptTokens
 from oneread.counters.reading import read_sums
 from oneread.counters.rows import (
     ALL,
@@ -20,6 +21,7 @@ from oneread.counters.rows import (
     MOST_SHARDS,
     SECONDS,
     SETTINGS,
+    TOKEN_BYTES,
     CounterSettings,
     Sums,
     WindowSize,
@@ -27,8 +29,9 @@ from oneread.counters.rows import (
     name_key,
     name_of,
     settings_of,
+    text_of,
 )
-from oneread.counters.wanted import check_chance, check_keep, check_name
+from oneread.counters.wanted import LONGEST_ONCE, check_chance, check_keep, check_name
 from oneread.counters.windows import read_all_windows
 from oneread.errors import InvalidValue
 from oneread.plans.performer import LAST_MILLISECOND
@@ -38,6 +41,8 @@ from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange
 
 BATCH: Final = 500
+MOST_TOKENS: Final = 1000
+"""Of one line."""
 
 _LAST_START: Final = LAST_MILLISECOND // 1000
 
@@ -55,6 +60,14 @@ class CounterLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     keep: dict[WindowSize, int] = {}
     windows: dict[WindowSize, list[_DumpedWindow]] = {}
     approximate: bool = False
+
+
+class TokensLine(msgspec.Struct, forbid_unknown_fields=True):
+    """Tokens of a counter in a dump: digests of 16 bytes, one behind the other."""
+
+    tokens: str
+    seconds: float
+    kept: bytes
 
 
 class CacheCounterLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -103,6 +116,43 @@ def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
     )
 
 
+def dump_tokens(tokens: KeptTokens, write: Callable[[TokensLine], None]) -> Plan[None]:
+    """Gives all tokens to `write`, `MOST_TOKENS` of a counter in a line. Costs what `KeptTokens.read` costs."""
+
+    def take(name: bytes, seconds: float, found: list[bytes]) -> None:
+        for start in range(0, len(found), MOST_TOKENS):
+            write(TokensLine(text_of(name), seconds, b"".join(found[start : start + MOST_TOKENS])))
+
+    return tokens.read(take)
+
+
+class CounterParts(Protocol):
+    """What counters of a dump are restored with."""
+
+    @property
+    def counters(self) -> CounterCommitter: ...
+    @property
+    def cache_counters(self) -> CacheFirstCommitter: ...
+    @property
+    def tokens(self) -> KeptTokens: ...
+
+
+class RestoreTokens:
+    """Keeps tokens of a dump: an add with one of them is not counted."""
+
+    def __init__(self, line: TokensLine) -> None:
+        self._name = check_name(line.tokens)
+        many, rest = divmod(len(line.kept), TOKEN_BYTES)
+        if rest or not 0 < many <= MOST_TOKENS or not 0 < line.seconds <= LONGEST_ONCE:
+            raise InvalidValue("the line is not of tokens: a number is out of bounds", counter=line.tokens)
+        self._seconds = line.seconds
+        self._tokens = [line.kept[start : start + TOKEN_BYTES] for start in range(0, len(line.kept), TOKEN_BYTES)]
+
+    def plan(self, parts: CounterParts) -> Plan[None]:
+        """Doing it again changes nothing."""
+        return parts.tokens.keep(self._name, self._tokens, self._seconds)
+
+
 class RestoreCounter:
     """Gives a counter the value, the windows and the settings of a dump, in place of those it has."""
 
@@ -124,9 +174,9 @@ class RestoreCounter:
         self._sums = sums
         self._windows = windows
 
-    def plan(self, committer: CounterCommitter) -> Plan[None]:
+    def plan(self, parts: CounterParts) -> Plan[None]:
         """One transaction; doing it again changes nothing."""
-        return committer.restore(self._name, self._settings, self._sums, self._windows)
+        return parts.counters.restore(self._name, self._settings, self._sums, self._windows)
 
 
 class RestoreCacheCounter:
@@ -139,6 +189,10 @@ class RestoreCacheCounter:
         self._value = line.value
         self._rules = CacheFirstRules(check_chance(line.chance), 1)
 
-    def plan(self, committer: CacheFirstCommitter) -> Plan[int]:
+    def plan(self, parts: CounterParts) -> Plan[int]:
         """One transaction; doing it again changes nothing."""
-        return committer.keep(self._name, self._value, self._rules)
+        return parts.cache_counters.keep(self._name, self._value, self._rules)
+
+
+RestoreCounters: TypeAlias = RestoreCounter | RestoreCacheCounter | RestoreTokens
+"""What restores a line of a dump that is of no entity."""

@@ -59,7 +59,7 @@ class AsyncFileVerbs:
         """
         for model in models:
             self.operations.kind(model)
-        work = Dump(self.operations.catalog, models, write, progress, self.operations.parts.cells)
+        work = Dump(self.operations.catalog, self.operations.parts, models, write, progress)
         return await self._run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
 
     async def dump_csv(

@@ -12,6 +12,7 @@ from oneread.counters.cache_committer import CacheFirstCommitter
 from oneread.counters.shard_copying import ShardCopier, show_counter
 from oneread.counters.shard_counters import ShardCounters
 from oneread.counters.shard_sweep import ShardSweeper
+from oneread.counters.shard_tokens import ShardTokens
 from oneread.database.expiry_sweep import BackgroundSweeper
 from oneread.database.group_overlay import GroupOverlay
 from oneread.database.patches import may_repeat
@@ -86,6 +87,7 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         counters=ShardCounters(),
         counter_sweeper=ShardSweeper(),
         cache_counters=CacheFirstCommitter(committer),
+        tokens=ShardTokens(),
         copies=ShardCopier(committer, catalog.counters),
         building=TaskBuilding(committer),
         inspector=Inspector(catalog, by_looks(catalog, cells, committer)),

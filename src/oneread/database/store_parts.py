@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from oneread.counters.cache_committer import CacheFirstCommitter
 from oneread.counters.committer import CounterCommitter, NativeCounters
 from oneread.counters.copying import CounterCopier, NativeCopier
+from oneread.counters.kept_tokens import KeptTokens, NativeTokens
 from oneread.counters.sweep import TokenSweeper
 from oneread.database.overlays import NewOverlay, SpanningOverlay
 from oneread.database.unfinished_commits import UnfinishedCommits
@@ -86,6 +87,7 @@ class StoreParts(NamedTuple):
     counters: CounterCommitter
     counter_sweeper: PeriodicJob
     cache_counters: CacheFirstCommitter
+    tokens: KeptTokens
     copies: CounterCopier
     building: Building
     inspector: Inspector
@@ -199,6 +201,7 @@ def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool
         counters=counters,
         counter_sweeper=TokenSweeper(committer, counters),
         cache_counters=CacheFirstCommitter(committer),
+        tokens=NativeTokens(committer),
         copies=NativeCopier(committer, catalog.counters),
         building=NativeBuilding(committer),
         inspector=Inspector(catalog, in_snapshots(catalog, committer)),

@@ -177,9 +177,9 @@ class _Writing(PlainChange):
     ) -> Decision:
         """Decides to store an entity as given, with its copies filled."""
         before, written = attempt.before, self.written
-        taken = None
+        taken: tuple[TakenNumber, ...] = ()
         if entity_type.numbered is not None and before.entity is None:
-            taken = self._taken(entity_type, entity, refs, rows)
+            taken = (self._taken(entity_type, entity, refs, rows),)
         if entity_type.rollups:
             entity = entity_type.with_totals(self.key, entity, before.entity or attempt.replaced, rows.groups)
         differing = self._differing(before.entity, entity)
@@ -192,7 +192,7 @@ class _Writing(PlainChange):
         written.entity, written.version = self._shown(filled.entity), attempt.own
         written.created = before.entity is None
         found = decision(self._catalog, entity_type, self.key, filled, attempt)
-        return found if taken is None else msgspec.structs.replace(found, taken=taken)
+        return msgspec.structs.replace(found, taken=taken) if taken else found
 
     def _differing(self, before: Any, entity: Any) -> frozenset[str] | None:  # noqa: ARG002 - of a patch
         """The inputs of views that the change may give another value; None if any."""

@@ -321,11 +321,11 @@ class Cascade:
             else:
                 unit.put("roots", key, keep_sequences(encode_root(decision.root), before))
             unit.apply(decision.operations, decision.root.version, key)
-        if decision.taken is not None:
-            group = decision.taken.sequence.root
+        for taken in decision.taken:
+            group = taken.sequence.root
             row = rows.row(group)
             assert row is not None, "a child is refused without its root"
-            counted = raised(row, decision.taken, self._now)
+            counted = raised(row, taken, self._now)
             if counted is not None:
                 unit.put("roots", group, counted)
 

@@ -41,8 +41,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
     `root` is the new root row, None to leave it as it is. With `fans_out` the holders of copies must follow, but for
     those of `unchanged` selections. Each range of `unreferenced`, in `views`, must be empty at the end, else
-    StillReferenced. The entities and indexes that show one of `groups` must follow its new numbers. The sequence of
-    `taken` continues behind its number, in the same commit.
+    StillReferenced. The entities and indexes that show one of `groups` must follow its new numbers. The sequences of
+    `taken` continue behind their numbers, in the same commit.
     """
 
     root: Root | None
@@ -51,7 +51,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     unchanged: Sequence[bytes] = ()
     unreferenced: Sequence[RowRange] = ()
     groups: Sequence[Group] = ()
-    taken: TakenNumber | None = None
+    taken: Sequence[TakenNumber] = ()
 
 
 NO_CHANGE: Final = Decision(None)

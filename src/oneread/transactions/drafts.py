@@ -155,11 +155,12 @@ class GroupDraft:
         decision = change.decide(self.root_of(change), self.version, self.rows)
         if decision.root is not None:
             self._note(change.key, decision, decision.root)
-        row = self.rows[self.seen.key]
-        if decision.taken is not None and row is not None:
-            cells = counted(row, decision.taken, self.version)
-            self.rows[self.seen.key] = row | cells
-            self.numbers.update(cells)
+        for taken in decision.taken:
+            row = self.rows[self.seen.key]
+            if row is not None:
+                cells = counted(row, taken, self.version)
+                self.rows[self.seen.key] = row | cells
+                self.numbers.update(cells)
 
     def write_again(self, key: bytes) -> None:
         """Decides to commit an entity as it is: it ends attempts that have taken other values of its sources."""

@@ -95,7 +95,7 @@ def decide(pipeline: Pipeline, draft: PageDraft, follows: bytes | None = None) -
     elif taken.has_followed(change, follows, seen, rows):
         return None
     decision = change.decide(seen.root, draft.version, rows)
-    if decision.unreferenced or decision.operations.claimed:
+    if decision.unreferenced or decision.operations.claimed or decision.taken:
         raise Alone
     if decision.root is None:
         if follows is None:

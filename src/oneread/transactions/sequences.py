@@ -7,7 +7,7 @@ of the commit protocol and docs/decisions/0051-entity-groups-and-sequences.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -57,6 +57,13 @@ def last_number(row: Row | None, sequence: NumberSequence, name_of: Callable[[by
             root=name_of(sequence.root), column=SEQUENCE + sequence.kind, stored=cell.value[: 2 * _BYTES],
         )  # fmt: skip
     return int.from_bytes(cell.value, "big")
+
+
+def sequences_of(root: bytes, row: Row) -> Iterator[NumberSequence]:
+    """The sequences of which a root row has given numbers."""
+    for column in sorted(row):
+        if column.startswith(SEQUENCE):
+            yield NumberSequence(root, column.removeprefix(SEQUENCE))
 
 
 def without_unreadable(row: Row) -> Row:

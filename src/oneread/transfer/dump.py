@@ -9,11 +9,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from oneread.counters.dumping import CacheCounterLine, CounterLine, dump_counters, has_counters
+from oneread.counters.dumping import (
+    CacheCounterLine,
+    CounterLine,
+    TokensLine,
+    dump_counters,
+    dump_tokens,
+    has_counters,
+)
+from oneread.counters.kept_tokens import KeptTokens
+from oneread.counters.rows import TOKEN_BYTES
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference, Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
@@ -31,15 +40,17 @@ from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import scan_all
 from oneread.store.engine import Engine
 from oneread.store.requests import Found, Read
-from oneread.store.rows import RowRange
-from oneread.transactions.copy_cells import NO_CELLS, CopyCells
+from oneread.store.rows import Row, RowRange
+from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.intents import root_row
 from oneread.transactions.root import Root, parse_root
+from oneread.transactions.sequences import last_number, sequences_of
 from oneread.transfer.forms import HIDDEN_COPIES, LAST, ColumnForm, document_text, pack_values
 
-FORMAT: Final = 2
-"""Of dumps with counters; others have the format 1, which earlier releases read."""
-_WITHOUT_COUNTERS: Final = 1
+FORMAT: Final = 3
+"""Of dumps with counters or with models whose entities are numbered; earlier releases refuse them."""
+_PLAIN: Final = 1
+"""Of other dumps, which earlier releases read."""
 BATCH: Final = 500
 _CACHED: Final = 20_000
 """Sources that are cached while their holders are dumped."""
@@ -70,6 +81,7 @@ class End(msgspec.Struct, frozen=True, omit_defaults=True):
         deleted: the number of tombstones.
         digest: BLAKE2b, 16 bytes, of all lines before this one.
         counters: the number of counters, of both kinds.
+        tokens: the number of tokens of adds that count once.
     """
 
     end: int
@@ -77,6 +89,7 @@ class End(msgspec.Struct, frozen=True, omit_defaults=True):
     deleted: int
     digest: str
     counters: int = 0
+    tokens: int = 0
 
 
 def in_snapshot(engine: Engine, write_lines: Callable[[], Plan[R]]) -> Plan[R]:
@@ -120,22 +133,27 @@ def forward_references(kinds: Sequence[EntityKind], entity_type: EntityType) -> 
     return frozenset(each.name for each in entity_type.references if places.get(each.kind.prefix, own) >= own)
 
 
+class DumpParts(Protocol):
+    """What differs by the kind of store that is dumped."""
+
+    @property
+    def cells(self) -> CopyCells: ...
+    @property
+    def tokens(self) -> KeptTokens: ...
+
+
 class Dump:
     """One dump: of the given models, or of all where none is given."""
 
     def __init__(
-        self,
-        catalog: Catalog,
-        models: Sequence[type],
-        write: WriteLine,
-        progress: Reporter,
-        cells: CopyCells = NO_CELLS,
+        self, catalog: Catalog, parts: DumpParts, models: Sequence[type], write: WriteLine, progress: Reporter
     ) -> None:
         check_function("write", write)
         check_function("progress", progress)
         wanted = {catalog.kinds[model].prefix for model in models} or {each.prefix for each in catalog.kinds.values()}
         self._catalog = catalog
-        self._lay = cells.lay
+        self._lay = parts.cells.lay
+        self._tokens = parts.tokens
         self._order = dump_order(catalog)
         self.kinds = [kind for kind in self._order if kind.prefix in wanted]
         self._forms = {cls: ColumnForm(entity_type) for cls, entity_type in catalog.entity_types.items()}
@@ -147,7 +165,7 @@ class Dump:
         self._progress = progress
         self._digest = hashlib.blake2b(digest_size=16)
         self._entities: dict[str, int] = {}
-        self._deleted = self._lines = self._counters = 0
+        self._deleted = self._lines = self._counters = self._token_count = 0
         self._is_whole = not models
         self._roots: dict[bytes, Root] = {}
         self._pending: set[bytes] = set()
@@ -162,7 +180,9 @@ class Dump:
         self._catalog.refuse_older((yield from stored_schema()))
         names = tuple(stored_name(cls) for kind in self.kinds for cls in self._classes(kind))
         counted = self._is_whole and (yield from has_counters())
-        self._line(_encode(Head(FORMAT if counted else _WITHOUT_COUNTERS, schema_digest(self._catalog), names)))
+        numbered = any(each.numbered for each in self._catalog.entity_types.values())
+        form = FORMAT if counted or numbered else _PLAIN
+        self._line(_encode(Head(form, schema_digest(self._catalog), names)))
         self._lines = 0
         self._pending = yield from sources_with_pending_tasks()
         # The load deletes entities that wait to be deleted with a source; others refer to them.
@@ -171,13 +191,20 @@ class Dump:
             yield from scan_all("roots", RowRange.under(kind.prefix), partial(self._batch, kind), BATCH)
         if counted:
             yield from dump_counters(self._counter)
-        end = End(self._lines, self._entities, self._deleted, self._digest.hexdigest(), self._counters)
+            yield from dump_tokens(self._tokens, self._token_line)
+        end = End(
+            self._lines, self._entities, self._deleted, self._digest.hexdigest(), self._counters, self._token_count
+        )
         self._line(_encode(end))
         return end
 
     def _counter(self, line: CounterLine | CacheCounterLine) -> None:
         self._line(_encode(line))
         self._counters += 1
+
+    def _token_line(self, line: TokensLine) -> None:
+        self._line(_encode(line))
+        self._token_count += len(line.kept) // TOKEN_BYTES
 
     def _classes(self, kind: EntityKind) -> list[type]:
         return [cls for cls in self._catalog.models if self._catalog.kinds[cls] is kind]
@@ -190,13 +217,26 @@ class Dump:
 
     def _batch(self, kind: EntityKind, rows: list[Found]) -> Plan[None]:
         laid = [(key, root_row(self._lay(key, row))) for key, row in rows]
-        found = [(key, parse_root(row)) for key, row in laid if row is not None]
-        states = [(key, root, self._state(key, root)) for key, root in found]
+        found = [(key, row, parse_root(row)) for key, row in laid if row is not None]
+        states = [(key, root, self._state(key, root)) for key, _row, root in found]
         yield from self._load_sources(states)
-        for key, root, state in states:
+        for (key, root, state), (_key, row, _root) in zip(states, found, strict=True):
             is_deleted = state.entity is None
-            self._line(self._tombstone(kind, key, root, state) if is_deleted else self._entity(key, root.own, state))
+            parts = self._tombstone(kind, key, root, state) if is_deleted else self._entity(key, root.own, state)
+            numbers = self._numbers(key, row)
+            if numbers:
+                parts += [b',"numbers":', _encode(numbers)]
+            self._line(b"".join([*parts, b"}"]))
         self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
+
+    def _numbers(self, key: bytes, row: Row) -> dict[str, int]:
+        """The last number that an entity has given to its children of each model, by stored name."""
+        catalog = self._catalog
+        return {
+            stored_name(catalog.kinds_by_prefix[each.kind].cls): last_number(row, each, catalog.name_of)
+            for each in sequences_of(key, row)
+            if each.kind in catalog.kinds_by_prefix
+        }
 
     def _state(self, key: bytes, root: Root) -> EntityState:
         try:
@@ -228,7 +268,8 @@ class Dump:
         body = self._roots[key].body
         return body is None or not reference.accepts(self._catalog.layouts_at(key).class_of(body))
 
-    def _entity(self, key: bytes, version: int, state: EntityState) -> bytes:
+    def _entity(self, key: bytes, version: int, state: EntityState) -> list[bytes]:
+        """The line of an entity in pieces, without its end."""
         entity, entity_type = state.entity, self._catalog.type_of(state.entity)
         refs = entity_type.refs(entity)
         late = self._forward[entity_type.cls]
@@ -257,13 +298,13 @@ class Dump:
                 parts += [b',"used":', _encode(pack_values(HIDDEN_COPIES, used))]
         name = stored_name(entity_type.cls)
         self._entities[name] = self._entities.get(name, 0) + 1
-        return b"".join([*parts, b"}"])
+        return parts
 
-    def _tombstone(self, kind: EntityKind, key: bytes, root: Root, state: EntityState) -> bytes:
+    def _tombstone(self, kind: EntityKind, key: bytes, root: Root, state: EntityState) -> list[bytes]:
         last = state.record.get(LAST_VALUES)
         self._deleted += 1
         parts = [b'{"model":', _encode(stored_name(kind.cls)), b',"version":%d' % root.version]
         parts += [b',"deleted":', _encode(kind.parts_of(key))]
         if last:
             parts += [b',"last":', _encode(pack_values(LAST, last))]
-        return b"".join([*parts, b"}"])
+        return parts

@@ -13,14 +13,24 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from oneread.counters.dumping import CacheCounterLine, CounterLine, RestoreCacheCounter, RestoreCounter
+from oneread.counters.dumping import (
+    CacheCounterLine,
+    CounterLine,
+    RestoreCacheCounter,
+    RestoreCounter,
+    RestoreCounters,
+    RestoreTokens,
+    TokensLine,
+)
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted_record import HIDDEN
 from oneread.errors import Corrupt, InvalidValue, SchemaMismatch, UsageError
 from oneread.models.json_body import FAULTS
 from oneread.models.model import stored_name
 from oneread.models.shadow import revive
+from oneread.store.keys import kind_part
 from oneread.transactions.commit import Change
+from oneread.transactions.sequences import LAST_OF_SEQUENCE, NumberSequence, TakenNumber
 from oneread.transfer.dump import FORMAT, End, Head
 from oneread.transfer.forms import (
     HIDDEN_COPIES,
@@ -41,6 +51,7 @@ CsvRow: TypeAlias = "list[str]"
 
 _COUNTER_BEGINS: Final = b'{"counter":'
 _CACHE_COUNTER_BEGINS: Final = b'{"cache_counter":'
+_TOKENS_BEGIN: Final = b'{"tokens":'
 _HEAD_BEGINS: Final = b'{"oneread":'
 _JSON_BEGINS: Final = ('"', "[", "{")
 
@@ -56,6 +67,7 @@ class DumpLine(msgspec.Struct, forbid_unknown_fields=True):
     used: str = ""
     deleted: msgspec.Raw = msgspec.Raw()
     last: str = ""
+    numbers: dict[str, int] = {}
 
 
 _head = msgspec.json.Decoder(Head).decode
@@ -63,6 +75,7 @@ _end = msgspec.json.Decoder(End).decode
 _line = msgspec.json.Decoder(DumpLine).decode
 _counter = msgspec.json.Decoder(CounterLine).decode
 _cache_counter = msgspec.json.Decoder(CacheCounterLine).decode
+_tokens = msgspec.json.Decoder(TokensLine).decode
 _object = msgspec.json.Decoder(dict[str, object]).decode
 _cell = msgspec.json.Decoder().decode
 
@@ -124,13 +137,15 @@ class DumpReader:
             name: msgspec.json.Decoder(key_type(entity_type.kind)).decode for name, entity_type in self._types.items()
         }
 
-    def change(self, text: bytes) -> Change | RestoreCounter | RestoreCacheCounter:
-        """What restores the entity, tombstone or counter of a line; raises OnereadError for a damaged line."""
+    def change(self, text: bytes) -> Change | RestoreCounters:
+        """What restores the entity, tombstone, counter or tokens of a line; raises OnereadError for a damaged line."""
         try:
             if text.startswith(_COUNTER_BEGINS):
                 return RestoreCounter(_counter(text))
             if text.startswith(_CACHE_COUNTER_BEGINS):
                 return RestoreCacheCounter(_cache_counter(text))
+            if text.startswith(_TOKENS_BEGIN):
+                return RestoreTokens(_tokens(text))
             line = _line(text)
             entity_type = self._types[line.model]
         except FAULTS as error:
@@ -142,14 +157,30 @@ class DumpReader:
                 key = entity_type.kind.key(self._deleted[line.model](line.deleted))
             except FAULTS as error:
                 raise InvalidValue("the key does not fit its model", model=line.model, reason=str(error)) from error
-            return RestoreTombstone(self._catalog, key, line.version, unpack_values(LAST, line.last))
+            numbers = self._numbers(line, key)
+            return RestoreTombstone(self._catalog, key, line.version, unpack_values(LAST, line.last), numbers)
         held = document_entity(entity_type.layout, line.document) if line.document else None
         entity = self._forms[line.model].decode(line.entity) if line.entity else held
         if entity is None:
             raise InvalidValue("the line has neither an entity nor a document", model=line.model)
         used = entity_type.hidden.used_in({HIDDEN: unpack_values(HIDDEN_COPIES, line.used)})
         copies = NO_COPIES if held is None else DumpedCopies(line.held, held, used)
-        return RestoreEntity(self._catalog, entity, line.version, copies)
+        kind = entity_type.kind
+        numbers = self._numbers(line, kind.key(kind.parts(entity))) if line.numbers else ()
+        return RestoreEntity(self._catalog, entity, line.version, copies, numbers)
+
+    def _numbers(self, line: DumpLine, root: bytes) -> tuple[TakenNumber, ...]:
+        """The numbers that an entity has given to children. Raises InvalidValue."""
+        found: list[TakenNumber] = []
+        for name, last in line.numbers.items():
+            child = self._types.get(name)
+            model = None if child is None or child.numbered is None else child.kind.child_of
+            if child is None or model is None or self._catalog.kinds[model].prefix != kind_part(root):
+                raise InvalidValue("the line counts numbers of what has none, or is of another model", model=name)
+            if not 1 <= last <= LAST_OF_SEQUENCE:
+                raise InvalidValue("the line counts numbers that no sequence gives", model=name, last=last)
+            found.append(TakenNumber(NumberSequence(root, child.kind.prefix), last))
+        return tuple(found)
 
 
 class RecordReader:

@@ -7,7 +7,7 @@ docs/decisions/0026-dumps-hold-entities.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from oneread.errors import MissingReference
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, PlainChange
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.root import Root
+from oneread.transactions.sequences import TakenNumber
 
 
 class DumpedCopies(NamedTuple):
@@ -51,10 +52,18 @@ class RestoreEntity(Save):
 
     _restores = True
 
-    def __init__(self, catalog: Catalog, entity: Any, version: int = 0, copies: DumpedCopies = NO_COPIES) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        entity: Any,
+        version: int = 0,
+        copies: DumpedCopies = NO_COPIES,
+        numbers: Sequence[TakenNumber] = (),
+    ) -> None:
         super().__init__(catalog, entity)
         self._version = version
         self._copies = copies
+        self._numbers = numbers
 
     def _known_sources(self, rows: CommittedRows) -> SourceCache:
         return DumpedSources(self._catalog, rows)
@@ -65,13 +74,16 @@ class RestoreEntity(Save):
         if self._copies.fields:
             before = self._with_copies(before, sources)
         kept = self._version if seen.version < self._version <= version else version
-        attempt = CommitAttempt(seen, before, kept, kept)
+        own = self._version if max(seen.own, 1) <= self._version <= kept else kept
+        attempt = CommitAttempt(seen, before, kept, own)
         known = SourceCache(self._catalog, sources)
         keys = [key for each in self._entity_type.going for key in self._refs[each.name]]
         if any(self._entity_type.goes_with(self._refs, key, known[key]) for key in keys):
-            return self._delete(attempt, sources)
-        entity = stamped_as_given(self._entity_type, self._entity, sources.now)
-        return self._store(self._entity_type, entity, self._refs, attempt, sources)
+            decided = self._delete(attempt, sources)
+        else:
+            entity = stamped_as_given(self._entity_type, self._entity, sources.now)
+            decided = self._store(self._entity_type, entity, self._refs, attempt, sources)
+        return replace(decided, taken=(*decided.taken, *self._numbers)) if self._numbers else decided
 
     def _delete(self, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
         """Stores a tombstone: the entity waited to be deleted with a source when it was dumped."""
@@ -95,15 +107,26 @@ class RestoreEntity(Save):
 
 
 class RestoreTombstone(PlainChange):
-    """Stores the tombstone of a deleted entity, unless the store has its root row; `last` is by route."""
+    """Stores the tombstone of a deleted entity, unless the store has its root row; `last` is by route.
 
-    def __init__(self, catalog: Catalog, key: bytes, version: int, last: Mapping[str, Any]) -> None:
+    `numbers` are those that it has given to children.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        key: bytes,
+        version: int,
+        last: Mapping[str, Any],
+        numbers: Sequence[TakenNumber] = (),
+    ) -> None:
         self._catalog = catalog
         self.key = key
         self.sequence = None
         self._version = version
         self._last = last
         self._taken = catalog.taken_number(key)
+        self._numbers = numbers
         self.written = ChangeResult()
 
     def hints(self) -> tuple[bytes, ...]:
@@ -135,5 +158,5 @@ class RestoreTombstone(PlainChange):
             Root(kept, None, emitted_record.encode_record(record)),
             record_diff(self.key, {}, record, {}),
             goes,
-            taken=self._taken,
+            taken=self._numbers if self._taken is None else (self._taken,),
         )

@@ -438,7 +438,7 @@ def test_a_load_restores_counters_that_entities_show(db):
             if each not in restored:
                 other.run(other.operations.commit([each]))
         for each in restored:
-            other.run(each.plan(other.operations.counters.committer))
+            other.run(each.plan(other.operations.parts))
         other.run(other.operations.outbox.finish_waiting())
         other.run(other.operations.copies.copy_all())
         assert [row.views for row in other.page(PagesByViews)] == [5, 0, 0]

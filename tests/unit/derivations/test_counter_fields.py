@@ -406,7 +406,7 @@ def load(db, lines):
     for line in lines[1:-1]:
         made = reader.change(line)
         if isinstance(made, RestoreCounter):
-            db.run(made.plan(db.operations.counters.committer))
+            db.run(made.plan(db.operations.parts))
         else:
             db.run(db.operations.commit([made]))
 

@@ -228,7 +228,7 @@ def test_a_dump_of_some_models_holds_only_those(db):
     db.save(Thing(name="x", seal=b"", since=NOON))
     db.save(Everything(id=1))
     lines = []
-    db.run(Dump(db.operations.catalog, [Thing], lines.append, no_progress).write_lines())
+    db.run(Dump(db.operations.catalog, db.operations.parts, [Thing], lines.append, no_progress).write_lines())
     assert len(lines) == 3
     assert parse_head(lines[0]).models == ("Thing",)
 

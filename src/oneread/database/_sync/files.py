@@ -60,7 +60,7 @@ class FileVerbs:
         """
         for model in models:
             self.operations.kind(model)
-        work = Dump(self.operations.catalog, models, write, progress, self.operations.parts.cells)
+        work = Dump(self.operations.catalog, self.operations.parts, models, write, progress)
         return self._run(in_whole_time(in_snapshot(self._driver.engine, work.write_lines), timeout))
 
     def dump_csv(
