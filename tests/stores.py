@@ -208,6 +208,7 @@ _LEFT_OUT = {
         cli/test_backup.py
         cli/test_bars.py test_a_terminal_sees_a_bar_and_stdout_does_not
             test_colours_are_left_out_where_that_is_asked_for test_json_and_quiet_see_no_bar
+        cli/test_copy.py test_a_killed_copy_is_resumed
         cli/test_dump_and_load.py test_a_load_that_was_stopped_says_how_to_go_on
             test_what_is_written_is_for_its_owner_alone test_a_killed_load_loads_or_rejects_each_record_once
         cli/test_failures.py test_ctrl_c_is_code_130 test_ctrl_c_is_not_lost_in_a_finalizer
@@ -304,6 +305,7 @@ BY_HAND = {
     **dict.fromkeys(
         (
             "cli/test_documents.py", "cli/test_interrupted_start.py", "cli/test_streams.py",
+            "cli/test_copy.py::test_what_is_refused_is_code_2_and_says_what_to_do",
             "cli/test_migrate.py::test_a_store_that_is_not_there_is_not_made",
         ),
         "a process of its own, or a folder that is not there",

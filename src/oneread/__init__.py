@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from oneread.connect import connect, connect_async, migration  # at once: else the module would hide its function
 
 if TYPE_CHECKING:
+    from oneread.copying.copies import compare_stores, copy_store
     from oneread.counters.batch import AsyncCounterBatch, CounterBatch
     from oneread.counters.rows import WindowSize
     from oneread.counters.wanted import CounterRules
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 __version__: str
 
 _PLACES: Final = {
+    "oneread.copying.copies": "compare_stores copy_store",
     "oneread.counters.batch": "AsyncCounterBatch CounterBatch",
     "oneread.counters.rows": "WindowSize",
     "oneread.counters.wanted": "CounterRules",
@@ -179,8 +181,10 @@ __all__ = [
     "at_once",
     "bucket",
     "by",
+    "compare_stores",
     "connect",
     "connect_async",
+    "copy_store",
     "count",
     "counter",
     "descending",

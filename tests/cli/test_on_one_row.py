@@ -52,7 +52,12 @@ REFUSED = {
     "backup": ("this engine cannot copy its store; dump the entities instead", "oneread dump --out FILE"),
     "numbers": ("give the URL a prefix= that no store has",),
 }
-ELSEWHERE = {"cost": "opens no store", "graph": "opens no store", "load": "takes what dump wrote"}
+ELSEWHERE = {
+    "cost": "opens no store",
+    "graph": "opens no store",
+    "load": "takes what dump wrote",
+    "copy": "takes two stores",
+}
 
 
 @pytest.fixture(params=["memory", "hbase", "bigtable"])
@@ -94,6 +99,11 @@ def test_each_command_works_or_says_why_not(bare, url, tmp_path):
     assert dumped.code == 0, dumped.err
     ran = run("load", tmp_path / "dump.jsonl")
     assert ran.code == 0, ran.err
+    there = beside(url)
+    copied = bare("copy", url, there, *SCHEMA)
+    assert (copied.code, ", 0 differ" in copied.out) == (0, True), copied
+    assert bare("copy", url, there, "--check", *SCHEMA).code == 0
+    forget(there.removeprefix("memory://").partition("?")[0])
     measured = bare("numbers", "--db", url, "--seconds", "0.1", "--out", tmp_path / "numbers")
     assert (measured.code, REFUSED["numbers"][0] in measured.err) == (2, True)
 

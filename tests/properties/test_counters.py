@@ -102,7 +102,7 @@ def loaded(db):
     reader = DumpReader(db.operations.catalog, parse_head(lines[0]))
     for made in map(reader.change, lines[1:-1]):
         if isinstance(made, RestoreCounter):
-            db.run(made.plan(db.operations.counters.committer))
+            db.run(made.plan(db.operations.parts))
 
 
 class Both:

@@ -73,7 +73,7 @@ def command(
     store = writing(given.db, given.schema, make=make, workers=1)
     with store as database, output.progress() as report, open_file(file) as stream:
         job = _job(database, stream, (file, cls, renamed), aside)
-        with _noting_resume():
+        with noting_resume():
             found = load(database, job, resume=resume, batch=batch, progress=report)
     output.document(found)
     output.text(f"{found.stored:,} stored, {found.refused:,} refused")
@@ -85,7 +85,7 @@ def command(
 
 
 @contextlib.contextmanager
-def _noting_resume() -> Generator[None]:
+def noting_resume() -> Generator[None]:
     """Notes on an error how to resume the load."""
     try:
         yield

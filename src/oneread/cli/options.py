@@ -33,7 +33,7 @@ from oneread.database.migration import Migration
 from oneread.errors import InvalidDeclaration, InvalidUrl, OnereadError, UsageError, perhaps
 from oneread.evolution.schema import Schema
 from oneread.models.model import stored_name
-from oneread.store.urls import redact, split_url
+from oneread.store.urls import redact, split_url, with_read_only
 
 T = TypeVar("T")
 
@@ -149,9 +149,6 @@ _LIBRARY: Final = f"{Path(__file__).parents[1]}/"
 DATA: Final = "data.mdb"
 """The file of a store, and of an unfinished copy, in its folder."""
 
-READ_ONLY: Final = "read_only"
-"""The URL option that opens a store without writing to it."""
-
 _IN_MEMORY: Final = "memory:"
 """Begins the URL of a store that ends with the command: there is none to be kept."""
 
@@ -255,7 +252,7 @@ def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True,
     """
     url = _url(db)
     if not make:
-        _check_exists(url, schema)
+        check_exists(url, schema)
     if not evolve:
         reading(url, schema).close()
     return _opened(connect(url, schema, workers=workers))
@@ -269,7 +266,7 @@ def writing_with_cache(db: str, schema: Schema, cache: str) -> Database:
         SchemaMismatch, StoreError: as `connect`; or the schema differs from the store's.
     """
     url = _url(db)
-    _check_exists(url, schema)
+    check_exists(url, schema)
     reading(url, schema).close()
     return _opened(connect(url, schema, workers=0, cache=cache))
 
@@ -291,7 +288,7 @@ def evolving(db: str, schema: Schema) -> Migration:
         StoreError: as `connect`.
     """
     url = _url(db)
-    _check_exists(url, schema)
+    check_exists(url, schema)
     return _opened(migration(url, schema))
 
 
@@ -345,8 +342,9 @@ def is_agreed(*, yes: bool) -> bool:
         raise KeyboardInterrupt from left
 
 
-def _check_exists(url: str, schema: Schema) -> None:
+def check_exists(url: str, schema: Schema) -> None:
     """Raises InvalidUrl where the store does not exist: a wrong path must not leave an empty store."""
+    url = _url(url)
     path = folder_of(url)
     if path is None:
         if not url.startswith(_IN_MEMORY):
@@ -356,9 +354,7 @@ def _check_exists(url: str, schema: Schema) -> None:
 
 
 def _with_read_only(url: str) -> str:
-    if url.startswith(_IN_MEMORY) or READ_ONLY in split_url(url, SCHEMES).options:
-        return url
-    return f"{url}{'&' if '?' in url else '?'}{READ_ONLY}=true"
+    return url if url.startswith(_IN_MEMORY) else with_read_only(url, SCHEMES)
 
 
 def find_declared(schema: Schema, names: Sequence[str]) -> list[Any]:

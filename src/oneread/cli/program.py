@@ -45,7 +45,8 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "splits": CommandEntry("Know the costs", "propose where to split the tables of a cluster"),
     "dump": CommandEntry("Move data", "write entities to a file, as JSON lines or CSV"),
     "load": CommandEntry("Move data", "load a dump, JSON lines or CSV, in batches"),
-    "backup": CommandEntry("Move data", "copy the store while it is in use"),
+    "copy": CommandEntry("Move data", "copy the store into another one, of any kind"),
+    "backup": CommandEntry("Move data", "copy the files of the store while it is in use"),
     "tasks": CommandEntry("Run", "list the tasks in the outbox, or run them"),
     "worker": CommandEntry("Run", "run the tasks in the outbox until stopped"),
 }

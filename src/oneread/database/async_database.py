@@ -127,7 +127,7 @@ class AsyncDatabase(AsyncFeedVerbs, AsyncFileVerbs, AsyncLaunchVerbs, AsyncToget
     ) -> None:
         self._driver = driver
         self.operations = operations
-        self._cipher = cipher_of(driver.engine, secret)
+        self._cipher = cipher_of(driver.engine, secret, operations.cursor_key)
         self._observers = observers
         # The fast path makes no requests, so it is off when there are observers.
         engine = driver.engine

@@ -123,11 +123,16 @@ def equality_of(parts: Iterable[bytes]) -> bytes:
     return hashed.digest()
 
 
-def cipher_of(engine: Engine, secret: bytes | None) -> CursorCipher:
-    """The cipher of the application's secret, else of the store's own key, else of a key for this database's life."""
+def cipher_of(engine: Engine, secret: bytes | None, adopted: bytes) -> CursorCipher:
+    """The cipher of the application's secret, else of a key that was adopted from another store, else of its own."""
     if secret is None:
-        secret = engine.cursor_key() if isinstance(engine, HoldsCursorKey) else os.urandom(32)
+        secret = adopted or own_cursor_key(engine)
     return CursorCipher(secret)
+
+
+def own_cursor_key(engine: Engine) -> bytes:
+    """The key that an engine keeps for its store, else one for this process."""
+    return engine.cursor_key() if isinstance(engine, HoldsCursorKey) else os.urandom(32)
 
 
 def _derived(secret: bytes, use: bytes) -> bytes:

@@ -9,10 +9,17 @@ from collections.abc import Collection
 from types import TracebackType
 from typing import Self, TypeVar
 
+import msgspec
+
+from oneread.database.cursors import own_cursor_key
 from oneread.derivations.one_row import refuse_unsupported
+from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import Unsupported
+from oneread.evolution.changing import change_schema
 from oneread.evolution.migrate import Planned, Status, apply_migration, plan_migration, roll_back, status
 from oneread.evolution.schema import Schema
+from oneread.models.versions import StoredSchema, lowered, mark_built
+from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
@@ -73,6 +80,28 @@ class Migration:
         """
         self._check_writable()
         return self._run(roll_back(self._declared, lose, self._committer))
+
+    def stored(self) -> tuple[StoredSchema, bytes]:
+        """The schema of the store, and the key for cursors of pages. One request."""
+        found = self._run(stored_schema())
+        return found, found.cursor_key or own_cursor_key(self._driver.engine)
+
+    def adopt(self, stored: StoredSchema, cursor_key: bytes) -> bool:
+        """Gives a store that has no schema yet that of another store, whose key for cursors this is.
+
+        So kinds and views have the numbers that they have there, and cursors of pages there are good here. Everything
+        is readable, since there is nothing yet. Returns whether the store has taken it over, now or before.
+
+        Raises:
+            Unsupported: as `apply`.
+        """
+        self._check_writable()
+        built = mark_built(msgspec.structs.replace(lowered(stored), changes=0, cursor_key=cursor_key))
+
+        def adopted(_store: CountedStore, found: StoredSchema) -> StoredSchema:
+            return found if found.version else built
+
+        return self._run(change_schema(self._committer, adopted)).cursor_key == cursor_key
 
     def status(self) -> Status:
         """Returns the versions of the schema, the states of views, and what a backfill has to do. Two requests."""

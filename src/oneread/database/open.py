@@ -83,7 +83,9 @@ def opened(
     catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
     parts = kind.parts(catalog, schema, OpenedSchema(fitting.version, fence(stored), building), grace)
-    return Operations(catalog, schema, parts, grace)
+    operations = Operations(catalog, schema, parts, grace)
+    operations.cursor_key = stored.cursor_key
+    return operations
 
 
 def _kind_of(committer: SystemCommitter) -> StoreKind:

@@ -166,7 +166,8 @@ class StoredSchema(msgspec.Struct, frozen=True):
     still have and `former` those that no row has, for a rollback, both oldest first; `retired` are generations of views
     that are being deleted; `history` ends with the current version; `dropped` are names that were dropped, so that
     dropping them again is not an error; `logged` are the kinds whose entities are logged, with the version since which
-    they are. `raised` is the version that is to come next, while older programs are waited
+    they are. `cursor_key` encrypts the cursors of a store that was copied from another one, whose key it is; empty for
+    a store that has its own. `raised` is the version that is to come next, while older programs are waited
     for to end; 0 otherwise.
     """
 
@@ -185,6 +186,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...] = ()
     raised: int = 0
     logged: dict[str, int] = {}
+    cursor_key: bytes = b""
 
     @property
     def oldest_writer(self) -> int:
@@ -201,7 +203,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
         return bool(self.older or self.retired) or any(view.state == "building" for view in self.views.values())
 
 
-_OMITTED: Final = ("dropped", "raised", "logged")
+_OMITTED: Final = ("dropped", "raised", "logged", "cursor_key")
 """Fields that the schema row has only where they say something."""
 
 _WITH_LOGS: Final = 6

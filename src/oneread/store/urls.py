@@ -23,6 +23,8 @@ _OPTIONS: Final = re.compile(r"[?#&;=].*", re.DOTALL)
 _NO_PORT: Final = re.compile(r":(?![0-9]{1,5}(?:[,/]|$)).*", re.DOTALL)
 """What follows a colon and is not a port: a password, where its `@` is missing."""
 
+READ_ONLY: Final = "read_only"
+"""The option that opens a store without writing to it."""
 IS_HOST: Final = re.compile(r"[A-Za-z0-9_.-]+|\[[A-Za-z0-9_.:%-]+\]").fullmatch
 """The name or address of a host; one with colons is in brackets, so that a user and a password are not a host."""
 IS_PORT: Final = re.compile(r"[0-9]{1,5}").fullmatch
@@ -66,6 +68,13 @@ def split_url(url: object, known: Collection[str]) -> UrlParts:
     if twice:
         raise InvalidUrl("the URL has an option twice", option=twice[0], url=shown)
     return UrlParts(scheme, plain, dict(given))
+
+
+def with_read_only(url: str, known: Collection[str]) -> str:
+    """The URL of a store with the option by which nothing is written to it."""
+    if READ_ONLY in split_url(url, known).options:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}{READ_ONLY}=true"
 
 
 def _check_characters(url: str, shown: str) -> None:

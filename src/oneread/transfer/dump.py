@@ -184,9 +184,7 @@ class Dump:
         form = FORMAT if counted or numbered else _PLAIN
         self._line(_encode(Head(form, schema_digest(self._catalog), names)))
         self._lines = 0
-        self._pending = yield from sources_with_pending_tasks()
-        # The load deletes entities that wait to be deleted with a source; others refer to them.
-        self._deleting = bool(self._pending) and any(each.going for each in self._catalog.entity_types.values())
+        yield from self.begin()
         for kind in self.kinds:
             yield from scan_all("roots", RowRange.under(kind.prefix), partial(self._batch, kind), BATCH)
         if counted:
@@ -197,6 +195,12 @@ class Dump:
         )
         self._line(_encode(end))
         return end
+
+    def begin(self) -> Plan[None]:
+        """Reads which sources have changed and whose holders have not followed yet."""
+        self._pending = yield from sources_with_pending_tasks()
+        # The load deletes entities that wait to be deleted with a source; others refer to them.
+        self._deleting = bool(self._pending) and any(each.going for each in self._catalog.entity_types.values())
 
     def _counter(self, line: CounterLine | CacheCounterLine) -> None:
         self._line(_encode(line))
@@ -216,6 +220,13 @@ class Dump:
         self._lines += 1
 
     def _batch(self, kind: EntityKind, rows: list[Found]) -> Plan[None]:
+        for _key, line in (yield from self.lines_of(kind, rows)):
+            self._line(line)
+        self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
+
+    def lines_of(self, kind: EntityKind, rows: Sequence[Found]) -> Plan[list[tuple[bytes, bytes]]]:
+        """The lines of root rows, each with the row's key, without the line feed; rows that are none are left out."""
+        lines: list[tuple[bytes, bytes]] = []
         laid = [(key, root_row(self._lay(key, row))) for key, row in rows]
         found = [(key, row, parse_root(row)) for key, row in laid if row is not None]
         states = [(key, root, self._state(key, root)) for key, _row, root in found]
@@ -226,8 +237,8 @@ class Dump:
             numbers = self._numbers(key, row)
             if numbers:
                 parts += [b',"numbers":', _encode(numbers)]
-            self._line(b"".join([*parts, b"}"]))
-        self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
+            lines.append((key, b"".join([*parts, b"}"])))
+        return lines
 
     def _numbers(self, key: bytes, row: Row) -> dict[str, int]:
         """The last number that an entity has given to its children of each model, by stored name."""

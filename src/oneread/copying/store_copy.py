@@ -1,0 +1,203 @@
+"""Copying one open store into another: the lines of a dump, without a file, become changes of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Final, NamedTuple
+
+import msgspec
+
+from oneread.copying.comparison import ComparedStores
+from oneread.copying.pairs import Pair, Pairs, Stores
+from oneread.counters.dumping import RestoreCounters
+from oneread.counters.rows import ALL
+from oneread.database._sync.bulk import Bulk
+from oneread.errors import OnereadError, UsageError
+from oneread.plans.effects import Sleep
+from oneread.plans.progress import Progress, Reporter, no_progress
+from oneread.store.requests import Scan
+from oneread.store.rows import RowRange
+from oneread.transfer.bulk import BATCH, Refusal
+from oneread.transfer.checkpoints import Checkpoint, key_of, read_checkpoint
+from oneread.transfer.content import START, Content, position_line
+from oneread.transfer.load import DumpReader, parse_end, parse_head
+
+CHECKPOINT: Final = "copy of a store"
+"""The name of the checkpoint of a target."""
+_ROUNDS: Final = 50
+"""How often what was refused is tried again at most, while that stores some."""
+_RESTING: Final = 0.1
+"""Seconds that a copy with a pace may be ahead of it."""
+
+
+class CopiedStore(msgspec.Struct, frozen=True):
+    """The result of a copy.
+
+    Arguments:
+        entities: entities of the source, all of which are in the target.
+        deleted: tombstones.
+        counters: counters of both kinds.
+        tokens: tokens of adds that count once.
+        resumed: how many entities and tombstones an earlier run had copied.
+        left: what does not go along, in words.
+        compared: what was found when both were compared; None where that was not wanted.
+    """
+
+    entities: int
+    deleted: int
+    counters: int
+    tokens: int
+    resumed: int
+    left: tuple[str, ...]
+    compared: ComparedStores | None
+
+
+class CopyOptions(NamedTuple):
+    """How a store is copied: see `copy_store`."""
+
+    batch: int = BATCH
+    pace: float | None = None
+    resume: bool = False
+    progress: Reporter = no_progress
+
+
+class StoreCopy:
+    """One copy: lines of a dump of the source become changes of the target."""
+
+    def __init__(self, stores: Stores, options: CopyOptions) -> None:
+        self._source, self._target, self._left = stores
+        self._stores, self._options = stores, options
+        self._content = Content()
+        self._lines = 0
+        self._reached = START
+        self._position = START
+        self._refused = 0
+        self._refusal: OnereadError | None = None
+        self._make: Callable[[bytes], object] | None = None
+        self._began = monotonic()
+
+    def run(self) -> CopiedStore:
+        """Copies all; where an earlier run had stored some, or something was refused, what is missing as well."""
+        self._begin()
+        target, options = self._target, self._options
+        with target.bulk(
+            checkpoint=CHECKPOINT,
+            restart=not options.resume,
+            batch=options.batch,
+            on_refused=self._note_refused,
+            progress=self._report,
+        ) as bulk:
+            if not options.resume:
+                bulk.reached(START)  # from here on the copy can be resumed
+                bulk.flush()
+            end = self._source.dump(partial(self._take, bulk))
+            bulk.flush()
+            if self._refused or options.resume:
+                self._add_missing(bulk)
+        target.drain()
+        resumed = position_line(self._reached)
+        return CopiedStore(sum(end.entities.values()), end.deleted, end.counters, end.tokens, resumed, self._left, None)
+
+    def _begin(self) -> None:
+        """Reads how far an earlier run came. Raises UsageError for a target that is not to be copied into."""
+        key = key_of(CHECKPOINT)
+        earlier: Checkpoint = self._source.run(read_checkpoint(key))
+        if earlier.position is not None and not earlier.finished:
+            raise UsageError("the source is itself the target of a copy that was not finished; finish that one")
+        found: Checkpoint = self._target.run(read_checkpoint(key))
+        if self._options.resume:
+            if found.position is None or found.finished:
+                raise UsageError("there is no copy to resume: this target has none that was stopped")
+            self._reached = str(found.position)
+        elif found.position is not None and not found.finished:
+            raise UsageError("a copy into this target was not finished: resume it, or give an empty target")
+        elif not self._is_empty():
+            raise UsageError("the target is not empty: give the URL of a new store")
+
+    def _is_empty(self) -> bool:
+        run = self._target.run
+        everything = RowRange(b"", b"")
+        return not (run(Scan("roots", everything, 1).__iter__()) or run(Scan("counts", ALL, 1).__iter__()))
+
+    def _take(self, bulk: Bulk, line: bytes) -> None:
+        """Copies one line of the dump."""
+        if self._make is None:
+            head = parse_head(line)
+            assert head is not None, "a dump begins with its head"
+            self._make = DumpReader(self._target.operations.catalog, head).change
+            self._content.add(line)
+        elif parse_end(line) is not None:
+            self._check_reached()
+        elif line.startswith(b'{"model":'):
+            self._lines += 1
+            self._content.add(line)
+            self._position = self._content.position(self._lines)
+            start = position_line(self._reached)
+            if self._lines == start:
+                self._check_reached()
+            elif self._lines > start:
+                bulk.apply(self._make(line), len(line), position=self._position)  # type: ignore[arg-type]
+                self._rest()
+        else:
+            self._check_reached()
+            self._restore(line)
+            self._rest()
+
+    def _restore(self, line: bytes) -> None:
+        """Stores a counter or tokens; doing it again changes nothing."""
+        assert self._make is not None, "a dump begins with its head"
+        made = self._make(line)
+        assert isinstance(made, RestoreCounters), "all others begin with their model"
+        self._target.run(made.plan(self._target.operations.parts))
+
+    def _check_reached(self) -> None:
+        """Raises UsageError unless what an earlier run has copied is what the source has."""
+        start = position_line(self._reached)
+        if self._lines < start or (self._lines == start and self._position != self._reached):
+            raise UsageError(
+                "the source has changed since this copy began: copy it into an empty store while nothing writes to it",
+                line=start,
+            )
+
+    def _rest(self) -> None:
+        """Waits where the copy is ahead of its pace."""
+        pace = self._options.pace
+        if pace is not None:
+            ahead = (self._lines - position_line(self._reached)) / pace - (monotonic() - self._began)
+            if ahead > _RESTING:
+                self._wait(ahead)
+
+    def _wait(self, seconds: float) -> None:
+        self._target.run(Sleep(seconds).__iter__())
+
+    def _report(self, found: Progress) -> None:
+        self._options.progress(Progress("copying", self._lines, refused=self._refused if found.refused else 0))
+
+    def _note_refused(self, refusal: Refusal) -> None:
+        self._refused += 1
+        self._refusal = refusal.error
+
+    def _add_missing(self, bulk: Bulk) -> None:
+        """Stores what the target lacks, in rounds: an entity may refer to one that comes later."""
+        assert self._make is not None, "the dump was read"
+        make, missing = self._make, _ROUNDS
+        lacking = -1
+        for _round in range(missing):
+            lines: list[int] = []
+
+            def add(pair: Pair, given: list[int] = lines) -> None:
+                if pair.found is None:
+                    given.append(1)
+                    bulk.apply(make(pair.line), len(pair.line), position=self._position)  # type: ignore[arg-type]
+
+            self._refused, self._refusal = 0, None
+            Pairs(self._stores).walk(add)
+            bulk.flush()
+            if not self._refused or self._refused == lacking:
+                break
+            lacking = self._refused
+        if self._refusal is not None:
+            self._refusal.add_note(f"copy: the target refuses {self._refused:,} entities; all others are stored")
+            raise self._refusal

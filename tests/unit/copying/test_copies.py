@@ -1,0 +1,249 @@
+"""A store is copied into one of any kind: all reads are equal, what was counted counts once, a kill loses nothing."""
+
+import msgspec
+import pytest
+
+from oneread import Index, Schema, ascending, connect, shown
+from oneread.copying import store_copy
+from oneread.copying.copies import compare_stores, copy_store
+from oneread.errors import InvalidCursor, InvalidUrl, InvalidValue, SchemaMismatch, Unavailable, UsageError
+from oneread.testing.clock import Clock
+from tests.stores import KINDS, forget, make_url
+from tests.unit.transfer import moved
+from tests.unit.transfer.moved import DECLARED, SCHEMA, Account, Home, Member, Post, PostsOfAuthor
+
+
+@pytest.fixture(params=KINDS)
+def target(request, tmp_path):
+    made = make_url(request.param, tmp_path)
+    yield made
+    forget(made)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def source(url, clock):
+    with opened(url, clock) as db:
+        moved.fill(db, clock)
+    clock.tick()
+    return url
+
+
+def opened(url, clock, schema=SCHEMA):
+    return connect(url, schema, workers=0, clock=clock, cache="memory://")
+
+
+def copied(source, target, clock, **options):
+    return copy_store(source, target, SCHEMA, clock=clock, **options)
+
+
+def test_every_read_answers_the_same_and_what_was_counted_counts_once(source, target, clock):
+    seen = []
+    found = copied(source, target, clock, progress=seen.append)
+    assert (found.entities, found.deleted, found.counters, found.tokens) == (19, 3 - is_purged(source), 5, 6)
+    assert found.compared.differ == found.resumed == 0
+    assert found.compared.differences == found.left == ()
+    assert found.compared.entities == found.entities + found.deleted
+    assert {each.phase for each in seen} == {"copying"}
+    with opened(source, clock) as one, opened(target, clock) as two:
+        assert moved.lines(two) == moved.lines(one)
+        assert moved.reads(two) == moved.reads(one)
+        assert moved.retry(two) == moved.retry(one) == ([False] * 6, 0, [4, 4])
+        assert two.verify().clean
+
+
+def test_cursors_of_the_source_are_continued_in_the_target(source, target, clock):
+    with opened(source, clock) as one:
+        page = one.page(Post, limit=2)
+        feed = one.page(Home, 0, limit=2)
+        rest = list(one.page(Post, cursor=page.next))
+        older = [each.source for each in one.page(Home, 0, cursor=feed.next)]
+    copied(source, target, clock)
+    with opened(target, clock) as two:
+        assert list(two.page(Post, cursor=page.next)) == rest
+        assert [each.source for each in two.page(Home, 0, cursor=feed.next)] == older
+    with opened(target, clock) as again:  # its schema row has the key
+        assert list(again.page(Post, cursor=page.next)) == rest
+
+
+def is_purged(url):
+    """Whether the history has purged a tombstone."""
+    return "span=row" not in url
+
+
+class AccountsByEmail(Index[Account]):
+    email: str = ascending(Account.email)
+    number: int = shown(Account.number)
+
+
+def test_a_target_may_have_other_views_and_has_cursors_of_its_own(source, target, clock):
+    other = Schema(*DECLARED, AccountsByEmail, inline=0)
+    with opened(source, clock) as one:
+        cursor = one.page(Post, limit=2).next
+    found = copied(source, target, clock, target_schema=other)
+    assert (found.compared.differ, "cursors" in found.left[0]) == (0, True)
+    with opened(target, clock, other) as two:
+        assert [each.number for each in two.page(AccountsByEmail)] == [0, 2]
+        assert two.verify().clean
+        with pytest.raises(InvalidCursor):
+            two.page(Post, cursor=cursor)
+
+
+def test_what_differs_is_counted_and_named(source, target, clock):
+    copied(source, target, clock, compare=False)
+    assert compare_stores(source, target, SCHEMA, clock=clock).differ == 0
+    clock.tick()
+    with opened(target, clock) as two:
+        two.patch(Member, 1, name="other")
+        two.save(Member(number=9, name="more"))
+        two.counter("votes").add(1)
+        two.counter("more").add(1)
+    found = compare_stores(source, target, SCHEMA, clock=clock)
+    assert set(found.differences) == {
+        "Member(1)",
+        "1 entities that only the target has",
+        "counter votes",
+        "counter more",
+    }
+    assert found.differ == 4
+    back = compare_stores(target, source, SCHEMA, clock=clock)
+    assert ("Member(9)" in back.differences, back.differ) == (True, 4)
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_copy_that_was_killed_is_resumed(source, target, clock, batch):
+    kills = []
+
+    def kill_at(many):
+        def report(progress):
+            kills.append(progress.done)
+            if len(kills) % many == 0:
+                raise Killed
+
+        return report
+
+    with pytest.raises(Killed):
+        copied(source, target, clock, batch=batch, progress=kill_at(2))
+    with pytest.raises(UsageError, match="was not finished"):
+        copied(source, target, clock)
+    with pytest.raises(UsageError, match="itself the target"):
+        copied(target, source, clock)
+    for _ in range(30):
+        try:
+            found = copied(source, target, clock, batch=batch, resume=True, progress=kill_at(2))
+            break
+        except Killed:
+            continue
+    else:
+        found = copied(source, target, clock, batch=batch, resume=True)
+    assert (found.resumed > 0, found.compared.differ) == (True, 0)
+    with opened(source, clock) as one, opened(target, clock) as two:
+        assert moved.lines(two) == moved.lines(one)
+        assert moved.retry(two) == ([False] * 6, 0, [4, 4])
+        assert two.verify().clean
+    with pytest.raises(UsageError, match="no copy to resume"):
+        copied(source, target, clock, resume=True)
+
+
+def test_a_copy_is_not_resumed_from_a_source_that_has_changed(source, target, clock):
+    def kill(progress):
+        if progress.done >= 8:
+            raise Killed
+
+    with pytest.raises(Killed):
+        copied(source, target, clock, batch=2, progress=kill)
+    clock.tick()
+    with opened(source, clock) as one:
+        one.patch(Account, 0, email="changed@x")  # the first model in a dump
+    with pytest.raises(UsageError, match="changed since this copy began"):
+        copied(source, target, clock, resume=True)
+
+
+def test_counters_that_were_copied_before_a_kill_are_copied_again(source, target, clock, monkeypatch):
+    made = []
+    restore = store_copy.StoreCopy._restore
+
+    def fail(copy, line):
+        restore(copy, line)
+        made.append(line)
+        if len(made) == 3:
+            raise Unavailable("the server is gone")
+
+    monkeypatch.setattr(store_copy.StoreCopy, "_restore", fail)
+    with pytest.raises(Unavailable):
+        copied(source, target, clock)
+    assert copied(source, target, clock, resume=True).compared.differ == 0
+    with opened(target, clock) as two:
+        assert moved.retry(two) == ([False] * 6, 0, [4, 4])
+
+
+def test_a_target_in_use_is_refused(source, target, clock):
+    with opened(target, clock) as two:
+        two.save(Member(number=1, name="here"))
+    with pytest.raises(UsageError, match="not empty"):
+        copied(source, target, clock)
+    with pytest.raises(UsageError, match="no copy to resume"):
+        copied(source, target, clock, resume=True)
+
+
+def test_a_target_with_a_counter_is_refused(source, target, clock):
+    with opened(target, clock) as two:
+        two.counter("votes").add(1)
+    with pytest.raises(UsageError, match="not empty"):
+        copied(source, target, clock)
+
+
+def test_the_source_is_not_a_target(source, clock):
+    for verb in (copy_store, compare_stores):
+        with pytest.raises(UsageError, match="the target is the source"):
+            verb(source, source, SCHEMA)
+    with pytest.raises(InvalidUrl):
+        copied(source, "nowhere://x", clock)
+
+
+def test_models_that_differ_are_refused_and_nothing_is_stored(source, target, clock):
+    other = Schema(*[each for each in DECLARED if each is not Account and each.__name__ != "Emails"])
+    with pytest.raises(SchemaMismatch, match="models of the two schemas differ"):
+        copied(source, target, clock, target_schema=other)
+    with opened(target, clock, other) as two:
+        assert not two.page(Member)
+
+
+@pytest.mark.parametrize("pace", [0, -1, True, "5", float("nan")])
+def test_a_pace_that_is_none_is_refused(source, target, clock, pace):
+    with pytest.raises(InvalidValue, match="pace"):
+        copied(source, target, clock, pace=pace)
+
+
+def test_a_copy_keeps_its_pace(source, target, clock, monkeypatch):
+    waited = []
+    monkeypatch.setattr(store_copy.StoreCopy, "_wait", lambda _copy, seconds: waited.append(seconds))
+    copied(source, target, clock, pace=10.0)
+    assert 0.1 < max(waited) < 5
+
+
+def test_entities_that_refer_to_later_ones_come_in_the_next_round(url, target, clock):
+    with opened(url, clock) as one:
+        one.save_all([Member(number=number, name=f"{number}") for number in range(20)])
+        for number in range(19):
+            one.patch(Member, number, friend=Member.at(number + 1))
+    clock.tick()
+    found = copied(url, target, clock, batch=3)
+    assert (found.entities, found.compared.differ) == (20, 0)
+    with opened(url, clock) as one, opened(target, clock) as two:
+        assert moved.lines(two) == moved.lines(one)
+        assert two.verify().clean
+
+
+def test_results_are_documents(source, target, clock):
+    found = copied(source, target, clock)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
+    assert PostsOfAuthor in SCHEMA.views
