@@ -17,6 +17,7 @@ KINDS = ("memory", "lmdb", "row")
 SERVERS = ("bigtable", "hbase")
 ON_SERVERS = {
     "docs/test_which_store.py",
+    "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",
     "unit/database/test_logged_models.py",
     "unit/database/test_references.py",
