@@ -288,6 +288,7 @@ BY_HAND = {
             "unit/counters/test_shard_copying.py", "unit/counters/test_shard_counters.py",
             "unit/counters/test_shard_counters_lost.py", "unit/counters/test_sweep.py",
             "unit/transfer/test_single_bulk.py", "unit/transfer/test_bulk.py",
+            "unit/copying/test_copies.py::test_stores_of_one_folder_are_copied_into_each_other",
         ),
         _ONE_KIND,
     ),

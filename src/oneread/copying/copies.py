@@ -67,8 +67,8 @@ def copy_store(  # noqa: PLR0913 - keyword-only options of the one call that cop
         progress: called after each batch.
 
     Raises:
-        UsageError: the target is not empty, or is the source; there is nothing to resume, or the source has changed
-            since the copy that is resumed began.
+        UsageError: the target is not empty, or is the source; something waits in the source; there is nothing to
+            resume, or the source has changed since the copy that is resumed began.
         SchemaMismatch: the models of the two schemas differ.
         OnereadError: the target refuses an entity: which, is noted. The rest is stored, and can be resumed.
         StoreError: a store failed; the copy can be resumed.
@@ -110,8 +110,8 @@ def compare_stores(
     check_function("progress", progress)
     _check_two(source, target)
     with (
-        connect(with_read_only(source, SCHEMES), schema, workers=0, clock=clock) as one,
-        connect(with_read_only(target, SCHEMES), target_schema or schema, workers=0, clock=clock) as two,
+        connect(_reading(source, target), schema, workers=0, clock=clock) as one,
+        connect(_reading(target, source), target_schema or schema, workers=0, clock=clock) as two,
     ):
         stores = Stores(one, two, ())
         _check_models(stores)
@@ -123,7 +123,7 @@ def _opened(source: str, target: str, schemas: tuple[Schema, Schema], clock: Cal
     """Opens both stores; a target without a schema takes over the source's."""
     _check_two(source, target)
     schema, other = schemas
-    url = with_read_only(source, SCHEMES)
+    url = _reading(source, target)
     with migration(url, schema) as change:
         stored, key = change.stored()
     with connect(url, schema, workers=0, clock=clock) as one:
@@ -147,6 +147,12 @@ def _place(url: str) -> tuple[str, str, str]:
     scheme, place, options = split_url(url, SCHEMES)
     path = str(Path(place).resolve()) if scheme == "lmdb" else place
     return scheme, path, options.get("prefix", "")
+
+
+def _reading(url: str, other: str) -> str:
+    """The URL by which nothing is written; but one process opens a folder of LMDB in one way for all stores in it."""
+    (scheme, path, _prefix), (other_scheme, other_path, _other) = _place(url), _place(other)
+    return url if (scheme, path) == (other_scheme, other_path) else with_read_only(url, SCHEMES)
 
 
 def _check_pace(pace: object) -> None:

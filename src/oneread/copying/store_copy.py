@@ -14,8 +14,10 @@ from oneread.copying.pairs import Pair, Pairs, Stores
 from oneread.counters.dumping import RestoreCounters
 from oneread.counters.rows import ALL
 from oneread.database._sync.bulk import Bulk
+from oneread.derivations.pending_tasks import count_waiting
 from oneread.errors import OnereadError, UsageError
 from oneread.plans.effects import Sleep
+from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter, no_progress
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
@@ -102,6 +104,10 @@ class StoreCopy:
 
     def _begin(self) -> None:
         """Reads how far an earlier run came. Raises UsageError for a target that is not to be copied into."""
+        if self._source.run(self._is_unfinished()):
+            raise UsageError(
+                "the source has tasks or commits that wait: stop what writes to it, and run `oneread tasks --drain`"
+            )
         key = key_of(CHECKPOINT)
         earlier: Checkpoint = self._source.run(read_checkpoint(key))
         if earlier.position is not None and not earlier.finished:
@@ -115,6 +121,13 @@ class StoreCopy:
             raise UsageError("a copy into this target was not finished: resume it, or give an empty target")
         elif not self._is_empty():
             raise UsageError("the target is not empty: give the URL of a new store")
+
+    def _is_unfinished(self) -> Plan[bool]:
+        """Whether something is still to follow from earlier writes to the source, or a write is under way."""
+        operations = self._source.operations
+        waiting = count_waiting((yield from operations.lag()))
+        commits = yield from operations.parts.unfinished_commits(BATCH)
+        return bool(waiting or (commits is not None and commits.roots))
 
     def _is_empty(self) -> bool:
         run = self._target.run
@@ -172,8 +185,8 @@ class StoreCopy:
     def _wait(self, seconds: float) -> None:
         self._target.run(Sleep(seconds).__iter__())
 
-    def _report(self, found: Progress) -> None:
-        self._options.progress(Progress("copying", self._lines, refused=self._refused if found.refused else 0))
+    def _report(self, _found: Progress) -> None:
+        self._options.progress(Progress("copying", self._lines, refused=self._refused))
 
     def _note_refused(self, refusal: Refusal) -> None:
         self._refused += 1
@@ -182,22 +195,19 @@ class StoreCopy:
     def _add_missing(self, bulk: Bulk) -> None:
         """Stores what the target lacks, in rounds: an entity may refer to one that comes later."""
         assert self._make is not None, "the dump was read"
-        make, missing = self._make, _ROUNDS
-        lacking = -1
-        for _round in range(missing):
-            lines: list[int] = []
+        make, before = self._make, -1
 
-            def add(pair: Pair, given: list[int] = lines) -> None:
-                if pair.found is None:
-                    given.append(1)
-                    bulk.apply(make(pair.line), len(pair.line), position=self._position)  # type: ignore[arg-type]
+        def add(pair: Pair) -> None:
+            if pair.found is None:
+                bulk.apply(make(pair.line), len(pair.line), position=self._position)  # type: ignore[arg-type]
 
+        for _round in range(_ROUNDS):
             self._refused, self._refusal = 0, None
             Pairs(self._stores).walk(add)
             bulk.flush()
-            if not self._refused or self._refused == lacking:
+            if self._refused in (0, before):
                 break
-            lacking = self._refused
+            before = self._refused
         if self._refusal is not None:
             self._refusal.add_note(f"copy: the target refuses {self._refused:,} entities; all others are stored")
             raise self._refusal

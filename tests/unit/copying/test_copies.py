@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from oneread import Index, Schema, ascending, connect, shown
+from oneread import Index, Schema, ascending, by, connect, shown
 from oneread.copying import store_copy
 from oneread.copying.copies import compare_stores, copy_store
-from oneread.errors import InvalidCursor, InvalidUrl, InvalidValue, SchemaMismatch, Unavailable, UsageError
+from oneread.errors import InvalidCursor, InvalidUrl, InvalidValue, NotUnique, SchemaMismatch, Unavailable, UsageError
 from oneread.testing.clock import Clock
 from tests.stores import KINDS, forget, make_url
 from tests.unit.transfer import moved
-from tests.unit.transfer.moved import DECLARED, SCHEMA, Account, Home, Member, Post, PostsOfAuthor
+from tests.unit.transfer.moved import DECLARED, SCHEMA, Account, Author, Board, Home, Member, Post, PostsOfAuthor
 
 
 @pytest.fixture(params=KINDS)
@@ -153,6 +153,19 @@ def test_a_copy_that_was_killed_is_resumed(source, target, clock, batch):
         copied(source, target, clock, resume=True)
 
 
+def test_what_was_copied_is_not_stored_again(source, target, clock):
+    seen = []
+
+    def kill(progress):
+        if progress.done >= 8:
+            raise Killed
+
+    with pytest.raises(Killed):
+        copied(source, target, clock, batch=4, progress=kill)
+    found = copied(source, target, clock, batch=4, resume=True, progress=lambda progress: seen.append(progress.done))
+    assert 0 < found.resumed < min(seen)
+
+
 def test_a_copy_is_not_resumed_from_a_source_that_has_changed(source, target, clock):
     def kill(progress):
         if progress.done >= 8:
@@ -241,6 +254,52 @@ def test_entities_that_refer_to_later_ones_come_in_the_next_round(url, target, c
     with opened(url, clock) as one, opened(target, clock) as two:
         assert moved.lines(two) == moved.lines(one)
         assert two.verify().clean
+
+
+class UniqueNames(Index[Member]):
+    unique = True
+    name: str = by(Member.name)
+
+
+def test_what_the_target_refuses_is_named_and_all_else_is_stored(url, target, clock):
+    with opened(url, clock) as one:
+        one.save_all([Member(number=number, name="same" if number in (3, 5) else f"{number}") for number in range(9)])
+    clock.tick()
+    other = Schema(*DECLARED, UniqueNames)
+    for resume in (False, True):
+        with pytest.raises(NotUnique) as refused:
+            copied(url, target, clock, target_schema=other, batch=4, resume=resume)
+        assert refused.value.__notes__[-1] == "copy: the target refuses 1 entities; all others are stored"
+    with opened(target, clock, other) as two:
+        assert [each.number for each in two.page(Member)] == [0, 1, 2, 3, 4, 6, 7, 8]
+    with opened(url, clock) as one:
+        one.patch(Member, 5, name="other")
+    with pytest.raises(UsageError, match="has changed"):
+        copied(url, target, clock, target_schema=other, resume=True)
+
+
+def test_a_source_in_which_tasks_wait_is_refused(url, target, clock):
+    schema = Schema(*DECLARED, inline=0)
+    with opened(url, clock, schema) as one:
+        one.save_all([Member(number=1, name="a"), Board(board="a")])
+        one.create(Post(board="a", to=Board.at("a"), author=Author.of(1), at=moved.EARLY))
+        clock.tick()
+        one.patch(Member, 1, name="b")
+        assert sum(each.waiting for each in one.run(one.operations.lag()).values()) == 1
+    with pytest.raises(UsageError, match="tasks or commits that wait"):
+        copy_store(url, target, schema, clock=clock)
+    with opened(url, clock, schema) as one:
+        one.drain()
+    assert copy_store(url, target, schema, clock=clock).compared.differ == 0
+
+
+def test_stores_of_one_folder_are_copied_into_each_other(tmp_path, clock):
+    one, two = (f"lmdb://{tmp_path}/store?prefix={each}&durability=none" for each in "ab")
+    with opened(one, clock) as db:
+        moved.fill(db, clock)
+    clock.tick()
+    assert copied(one, two, clock).compared.differ == 0
+    assert compare_stores(one, two, SCHEMA, clock=clock).differ == 0
 
 
 def test_results_are_documents(source, target, clock):
