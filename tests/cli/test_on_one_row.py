@@ -32,6 +32,7 @@ RAN = [
     ["counter", "votes", "--seconds", "0"],
     ["counter", "votes", "--shards", "4", "--seconds", "0"],
     ["counter", "votes", "--delete", "--yes"],
+    ["launch"],
     ["splits"],
     ["splits", "--form", "url"],
     ["splits", "--form", "hbase"],

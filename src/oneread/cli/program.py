@@ -48,6 +48,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "copy": CommandEntry("Move data", "copy the store into another one, of any kind"),
     "backup": CommandEntry("Move data", "copy the files of the store while it is in use"),
     "tasks": CommandEntry("Run", "list the tasks in the outbox, or run them"),
+    "launch": CommandEntry("Run", "list, show and change dark launches"),
     "worker": CommandEntry("Run", "run the tasks in the outbox until stopped"),
 }
 

@@ -22,7 +22,17 @@ def result_forms(catalog: Catalog) -> ResultForms:
         rows = [ShownRow(_key_of(catalog, row, place), _fields_of(row)) for place, row in enumerate(result.rows)]
         return ShownPage(rows, result.next is not None)
 
-    return ResultForms(page_of, _plain)
+    return ResultForms(page_of, _are_equal_pages, _plain)
+
+
+def _are_equal_pages(old: Any, new: Any) -> bool:
+    """Whether two results are pages of equal rows with the same end: most are, and nothing else is made of those."""
+    return (
+        isinstance(old, Page)
+        and isinstance(new, Page)
+        and old.rows == new.rows
+        and (old.next is None) == (new.next is None)
+    )
 
 
 def _key_of(catalog: Catalog, row: Any, place: int) -> tuple[Any, ...]:
@@ -32,15 +42,15 @@ def _key_of(catalog: Catalog, row: Any, place: int) -> tuple[Any, ...]:
         source = getattr(row, "source", None)
         if source is not None:
             return tuple(source.key)
-        return tuple(_plain(getattr(row, part.field)) for part in catalog.views[cls].key.parts)
+        return tuple(getattr(row, part.field) for part in catalog.views[cls].key.parts)
     if isinstance(row, Model):
-        return tuple(_plain(getattr(row, name)) for name in key_names(cls))
+        return tuple(getattr(row, name) for name in key_names(cls))
     return (place,)
 
 
 def _fields_of(row: Any) -> dict[str, Any]:
-    """The JSON form of a row; of a row without fields, its value."""
-    shown = _plain(row)
+    """What a row shows, by name; of a row without fields, its value."""
+    shown: Any = to_plain(row)
     return shown if isinstance(shown, dict) else {"value": shown}
 
 

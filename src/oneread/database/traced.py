@@ -45,6 +45,7 @@ def trace_verbs(database: D, telemetry: Telemetry) -> D:
     database.operations.meter = telemetry
     if database.cache_use is not None:
         telemetry.watch_cache(lambda: database.cache_use)
+    database._launches.keeper.meter = telemetry  # type: ignore[attr-defined]  # noqa: SLF001 - of either face
     catalog = database.operations.catalog
 
     def note_lost(table: Table, key: bytes) -> None:

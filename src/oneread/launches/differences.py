@@ -94,6 +94,7 @@ class ResultForms(NamedTuple):
     """How results are compared: `page_of` is None for what is not a page, `plain` the JSON form of any value."""
 
     page_of: Callable[[Any], ShownPage | None]
+    are_equal_pages: Callable[[Any, Any], bool]
     plain: Callable[[Any], Any]
 
 
@@ -105,14 +106,14 @@ def compare_outcomes(
         if old.error is new.error:
             return []
         return [FoundDifference("failed", old=_error_shown(old.error), new=_error_shown(new.error))]
+    if forms.are_equal_pages(old.result, new.result):
+        return []
     page, other = forms.page_of(old.result), forms.page_of(new.result)
     if page is not None and other is not None:
         return compare_pages(page, other)
     if old.result == new.result if equal is None else equal(old.result, new.result):
         return []
-    return [
-        FoundDifference("other value", old={"result": forms.plain(old.result)}, new={"result": forms.plain(new.result)})
-    ]
+    return [FoundDifference("other value", old={"result": old.result}, new={"result": new.result})]
 
 
 def compare_pages(old: ShownPage, new: ShownPage) -> list[FoundDifference]:

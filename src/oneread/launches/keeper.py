@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import perf_counter
@@ -60,7 +60,7 @@ class DarkReads(Protocol):
 class LaunchMeter(Protocol):
     """What records launches, under telemetry."""
 
-    def note_launch(self, name: str, counts: LaunchTally, state_age: float) -> None: ...
+    def note_launch(self, name: str, counts: Sequence[tuple[str, dict[str, str], int]], age: float) -> None: ...
     def note_launch_answer(self, name: str, side: str, seconds: float) -> None: ...
 
 
@@ -261,11 +261,23 @@ class LaunchKeeper:
         for track in list(self.tracks.values()):
             tally = track.tally.copy()
             before = self._metered.get(track.name, LaunchTally())
-            meter.note_launch(track.name, tally.less(before), track.age)
+            meter.note_launch(track.name, _metered(tally.less(before)), track.age)
             self._metered[track.name] = tally
 
     def _ask(self, plan: Plan[T]) -> T:
         return self._driver.run(plan, Trace(self._observers))
+
+
+def _metered(tally: LaunchTally) -> list[tuple[str, dict[str, str], int]]:
+    """What was counted, by counter and attributes of telemetry."""
+    sides = {"old": tally.old, "new": tally.new}
+    return [
+        *(("reads", {"oneread.launch.side": side}, each.answered) for side, each in sides.items()),
+        *(("failed", {"oneread.launch.side": side}, each.failed) for side, each in sides.items()),
+        *(("differences", {"oneread.launch.kind": kind}, count) for kind, count in tally.differ.items()),
+        ("compared", {}, tally.compared),
+        ("dropped", {}, tally.dropped + tally.late),
+    ]
 
 
 def _process_name() -> str:

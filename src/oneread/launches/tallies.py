@@ -6,21 +6,22 @@ an element of a list or an attribute, which the interpreter does not interrupt.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from math import log2
 from typing import Any, Final
 
 import msgspec
 
 BUCKETS: Final = 40
 _LEAST: Final = 2.0**-18
-"""Seconds, 4 microseconds: what is faster is in the first bucket; the last one begins at 2.8 seconds."""
-_SHIFT: Final = 18 * 2
+"""Seconds, 4 microseconds: half a bucket longer is the end of the first one; the last one begins at 2.8 seconds."""
+BOUNDS: Final = tuple(_LEAST * 2 ** (number / 2) for number in range(1, BUCKETS))
+"""Where each bucket ends, but for the last one, in seconds."""
 
 
 def latency_bucket(seconds: float) -> int:
     """The bucket of a latency."""
-    return 0 if seconds <= _LEAST else min(int(2 * log2(seconds) + _SHIFT), BUCKETS - 1)
+    return bisect_right(BOUNDS, seconds)
 
 
 def latency_of(buckets: Sequence[int], share: float) -> float:

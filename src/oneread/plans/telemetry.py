@@ -8,7 +8,7 @@ clients. See docs/decisions/0015-telemetry.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from time import perf_counter
@@ -52,6 +52,15 @@ _CACHE_COUNTERS: Final = {
     "failures": "Requests that the cache did not answer.",
 }
 
+_LAUNCH_COUNTERS: Final = {
+    "reads": "Calls of a launch, by the side that answered.",
+    "compared": "Results of both sides that were compared.",
+    "differences": "What they answered differently at two looks, by kind.",
+    "dropped": "Results that were not compared, since too much was under way or took too long.",
+    "failed": "Errors that one side raised and the other did not.",
+}
+"""What is counted of launches; `oneread.launch.name` says of which."""
+
 _LOG: Final = logging.getLogger("oneread")
 _UNLIMITED: Final = (None, None, None)
 
@@ -94,6 +103,22 @@ class Telemetry:
         self._failures = meter.create_counter(
             "oneread.worker.failures", unit="{failure}", description="Steps of this program's worker that failed."
         )
+        self._measure_launches(meter)
+
+    def _measure_launches(self, meter: Any) -> None:
+        self._launches = {
+            name: meter.create_counter(f"oneread.launch.{name}", unit="{read}", description=text)
+            for name, text in _LAUNCH_COUNTERS.items()
+        }
+        self._launch_durations = meter.create_histogram(
+            "oneread.launch.duration",
+            unit="s",
+            description="Duration of answers, by side.",
+            explicit_bucket_boundaries_advisory=BOUNDS,
+        )
+        self._state_age = meter.create_gauge(
+            "oneread.launch.state_age", unit="s", description="How long ago this program read the state of a launch."
+        )
 
     def note_tasks(self, kind: str, waiting: int, oldest: float) -> None:
         """Records how far the tasks of one kind are behind."""
@@ -121,6 +146,21 @@ class Telemetry:
         """Records a step of the worker that failed."""
         if self._tracer is not None:
             self._failures.add(1, self._common | {"error.type": type(error).__name__})
+
+    def note_launch(self, name: str, counts: Sequence[tuple[str, dict[str, str], int]], age: float) -> None:
+        """Records what was counted of a launch since the last time, and how old its state is, in seconds."""
+        if self._tracer is not None:
+            about = self._common | {"oneread.launch.name": name}
+            self._state_age.set(age, about)
+            for counter, which, count in counts:
+                if count:
+                    self._launches[counter].add(count, about | which)
+
+    def note_launch_answer(self, name: str, side: str, seconds: float) -> None:
+        """Records how long one side of a launch took to answer."""
+        if self._tracer is not None:
+            about = self._common | {"oneread.launch.name": name, "oneread.launch.side": side}
+            self._launch_durations.record(seconds, about)
 
     def watch_cache(self, use: Callable[[], CacheUse | None]) -> None:
         """Records, whenever metrics are collected, what the program's reads have had of its cache."""

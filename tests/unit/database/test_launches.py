@@ -12,9 +12,11 @@ import pytest
 
 from oneread import Index, Key, Model, Schema, by, shown
 from oneread.errors import Conflict, InvalidValue, NotFound, NotReady, Unavailable, UsageError
+from oneread.launches.differences import LaunchDifference
 from oneread.launches.options import LaunchGuard, LaunchOptions
 from oneread.launches.sides import bucket_of, buckets_below, seed_of, sticky
-from oneread.launches.state import LaunchWanted
+from oneread.launches.state import LaunchState, LaunchWanted
+from oneread.launches.tracks import LaunchTrack
 from tests.unit.database.faces import FACES
 
 
@@ -546,3 +548,79 @@ def test_the_child_of_a_fork_counts_its_own_calls(url):
         os._exit(0 if answered else 1)
     assert os.waitpid(child, 0)[1] == 0
     face.db.close()
+
+
+def test_the_bucket_that_is_the_percentage_is_on_the_old_side(launch):
+    launched = launch("old", "new")
+    bucket = bucket_of(7, seed_of("top"))
+    launched.set(reads=bucket / 100)
+    assert launched(7) == "old"
+    launched.set(reads=(bucket + 1) / 100)
+    assert launched(7) == "new"
+
+
+def stored(face, number, row=1):
+    keeper = face.db._launches.keeper
+    keeper.add_differences(
+        [
+            LaunchDifference(
+                launch="top", kind="missing", at=datetime.now(UTC), process="p", verb="top", row=(row, each)
+            )
+            for each in range(number)
+        ]
+    )
+    return keeper
+
+
+def test_ten_differences_a_second_are_stored(launch, monkeypatch):
+    launched = launch("old", "new")
+    keeper = launched.face.db._launches.keeper
+    monkeypatch.setattr(keeper, "_tick", lambda: None)  # the thread leaves all to the test
+    stored(launched.face, 40)
+    keeper._storable = 10.0
+    keeper._store_differences()
+    assert len(launched.differences()) == 10
+    keeper._store_differences()
+    assert len(launched.differences()) == 10
+
+
+def test_differences_that_are_too_many_are_removed_while_others_are_stored(launch, monkeypatch):
+    launched = launch("old", "new")
+    launched.set(options=LaunchOptions(keep=5))
+    keeper = launched.face.db._launches.keeper
+    monkeypatch.setattr(keeper, "_tick", lambda: None)
+    stored(launched.face, 201)
+    keeper._storable = 1_000.0
+    keeper._store_differences()
+    assert len(launched.differences(limit=1_000)) == 5
+
+
+def test_a_state_that_cannot_be_read_for_a_minute_does_not_count():
+    track = LaunchTrack("top")
+    track.adopt(LaunchState(version=3, phase="live", reads=100.0, shadow=5.0), 1_000.0)
+    assert track.is_new(1)
+    assert not track.want(1_003.0)
+    assert track.want(1_006.0), "the caller waits for a state that is older than programs may differ"
+    assert track.is_new(1)
+    track.want(1_061.0)
+    assert (track.is_new(1), track.is_plain) == (False, True)
+    track.adopt(LaunchState(version=2, reads=0.0), 1_062.0)
+    assert track.is_new(1), "versions decide, not the order in which they are read"
+
+
+def test_a_finished_launch_stays_so_while_its_state_cannot_be_read():
+    track = LaunchTrack("top")
+    track.adopt(LaunchState(version=3, phase="finished", reads=100.0), 1_000.0)
+    track.want(2_000.0)
+    assert track.is_new(1)
+
+
+def test_an_error_of_the_store_in_the_dark_is_counted_and_not_compared(launch):
+    def new(_key):
+        raise Unavailable("the store did not answer")
+
+    launched = launch("old", new)
+    launched.set(shadow=100)
+    launched(1)
+    until(lambda: launched.report().sides["new"].failed == 1)
+    assert (launched.report().compared, launched.report().differ) == (0, {})

@@ -14,7 +14,9 @@ from oneread.launches.differences import (
     compare_outcomes,
 )
 
-FORMS = ResultForms(lambda result: result if isinstance(result, ShownPage) else None, lambda value: value)
+FORMS = ResultForms(
+    lambda result: result if isinstance(result, ShownPage) else None, lambda _old, _new: False, lambda value: value
+)
 
 
 def page(*rows, has_next=False):

@@ -7,6 +7,7 @@ The synchronous face is generated from this module. See docs/decisions/0142-dark
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
@@ -43,7 +44,7 @@ from oneread.launches.plans import StoredLaunches
 from oneread.launches.reports import LaunchReport
 from oneread.launches.sides import STICKY, UNSET
 from oneread.launches.state import LaunchState, LaunchWanted, check_launch_name
-from oneread.launches.tallies import SideTally, latency_bucket
+from oneread.launches.tallies import BOUNDS, SideTally, latency_bucket
 from oneread.launches.tracks import LaunchTrack
 from oneread.models.model import stored_name
 from oneread.plans.allowance import CURRENT, Allowance, leave
@@ -150,13 +151,21 @@ class Launch(Generic[P, R]):
         if not track.is_plain:
             return self._answer(started, given, named)
         result = self._old(*given, **named)
-        self._note_answer(started, is_new=False)
+        seconds = perf_counter() - started
+        tally = track.tally.old  # counted as `note_answer` does, since nothing else is done for most calls
+        tally.answered += 1
+        tally.answers[bisect_right(BOUNDS, seconds)] += 1
+        if self._launches.keeper.meter is not None:
+            self._note_metered(seconds, is_new=False)
         return result
 
     def _note_answer(self, started: float, *, is_new: bool) -> None:
         seconds = perf_counter() - started
         tally = self._track.tally
         (tally.new if is_new else tally.old).note_answer(seconds)
+        self._note_metered(seconds, is_new=is_new)
+
+    def _note_metered(self, seconds: float, *, is_new: bool) -> None:
         meter = self._launches.keeper.meter
         if meter is not None:
             meter.note_launch_answer(self._track.name, "new" if is_new else "old", seconds)
@@ -315,8 +324,9 @@ class Launch(Generic[P, R]):
             return None
 
     def _difference(self, call: LaunchedCall, found: FoundDifference) -> LaunchDifference:
+        plain = self._launches.forms.plain
         try:
-            key: Any = self._launches.forms.plain(self._key(*call.given, **call.named))
+            key = plain(self._key(*call.given, **call.named))
         except Exception:  # noqa: BLE001 - it was counted when the call was answered
             key = ()
         return LaunchDifference(
@@ -324,9 +334,19 @@ class Launch(Generic[P, R]):
             at=datetime.now(UTC),
             process=self._launches.keeper.name,
             verb=getattr(self._old, "__name__", type(self._old).__name__),
-            key=tuple(key) if isinstance(key, list | tuple) else (key,),
-            **found._asdict(),
+            key=_tuple(key),
+            kind=found.kind,
+            row=_tuple(plain(found.row)),
+            place=found.place,
+            old=plain(found.old),
+            new=plain(found.new),
+            fields=found.fields,
         )
+
+
+def _tuple(key: Any) -> tuple[Any, ...]:
+    """The parts of a key in its JSON form."""
+    return tuple(key) if isinstance(key, list | tuple) else (key,)
 
 
 def _note_cost(side: SideTally, took: Allowance) -> None:

@@ -1,0 +1,102 @@
+"""`oneread launch`: what operators see and change of launches."""
+
+import threading
+
+import msgspec
+import pytest
+
+from oneread import LaunchOptions, connect
+from oneread.cli.program import COMMANDS
+from oneread.launches.reports import LaunchReport
+from tests.cli import notes
+
+PAUSE = threading.Event()
+
+
+def until(holds):
+    for _ in range(3000):
+        if holds():
+            return
+        PAUSE.wait(0.01)
+    raise AssertionError("it never came")
+
+
+@pytest.fixture
+def launched(url, oneread):
+    """A store with a launch whose sides differ for one key."""
+    with connect(url, notes.NOTES, workers=0) as db:
+        top = db.launch("top", old=lambda key: [key], new=lambda key: [key if key != 7 else 0], key=lambda key: key)
+        top(1)
+        db.launches.set("top", shadow=100, options=LaunchOptions(settle=0.0, guard=None))
+        for key in range(10):
+            top(key)
+        until(lambda: db.launches.report("top").compared == 10)
+        until(lambda: db.launches.differences("top"))
+    return oneread
+
+
+def test_launches_are_listed(launched):
+    ran = launched("launch")
+    assert ran.code == 0, ran.err
+    header, _line, row = ran.out.splitlines()
+    assert header.split() == ["name", "phase", "shadow", "reads", "check", "compared", "differ"]
+    assert row.split() == ["top", "shadow", "100", "%", "0", "%", "0", "%", "10", "1"]
+    (report,) = launched("launch", "--json").document(list[LaunchReport])
+    assert (report.name, report.compared) == ("top", 10)
+
+
+def test_a_store_without_launches(oneread):
+    ran = oneread("launch")
+    assert (ran.code, "no program has called a launch" in ran.err) == (0, True)
+
+
+def test_one_launch_is_shown(launched):
+    ran = launched("launch", "show", "top")
+    assert ran.code == 0, ran.err
+    assert "top: shadow, shadow 100 %, reads 0 %, check 0 %" in ran.out
+    assert "compared 10; differences: other value 1; settled 0" in ran.out
+    assert launched("launch", "show", "top", "--json").document(LaunchReport).name == "top"
+
+
+def test_differences_are_shown(launched):
+    ran = launched("launch", "diffs", "top")
+    assert ran.code == 0, ran.err
+    assert "other value  <lambda>(7)" in ran.out
+    assert '"result": [7]' in ran.out
+    assert '-> {"result": [0]}' in ran.out
+    assert len(launched("launch", "diffs", "top", "--json").document(list[msgspec.Raw])) == 1
+    none = launched("launch", "diffs", "top", "--kind", "missing")
+    assert (none.code, "no differences are stored" in none.err) == (0, True)
+    wrong = launched("launch", "diffs", "top", "--kind", "other")
+    assert (wrong.code, "no such kind" in wrong.err) == (2, True)
+
+
+def test_a_launch_is_changed_taken_back_and_finished(launched):
+    ran = launched("launch", "set", "top", "--reads", "5", "--check", "10")
+    assert ran.out.strip() == "top: reads 0 % -> 5 %, check 0 % -> 10 %; every program follows within 5 seconds"
+    assert launched("launch", "set", "top", "--reads", "5").out.strip() == "top: nothing changed"
+    ran = launched("launch", "back", "top", "--why", "a test")
+    assert ran.out.strip() == "top: reads 5 % -> 0 %; every program follows within 5 seconds"
+    ran = launched("launch", "finish", "top")
+    assert (ran.code, "set reads to 100" in ran.err) == (2, True)
+    assert launched("launch", "set", "top", "--reads", "100").code == 0
+    ran = launched("launch", "finish", "top", "--json")
+    assert ran.document(LaunchReport).phase == "finished"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["stop", "top"], "no such action"),
+        (["show"], "name the launch"),
+        (["show", "other"], "no such launch"),
+        (["set", "top", "--reads", "101"], "expected a percentage"),
+    ],
+)
+def test_what_is_wrong_is_said(launched, arguments, says):
+    ran = launched("launch", *arguments)
+    assert (ran.code, says in ran.err) == (2, True), ran
+
+
+def test_the_command_is_listed():
+    assert COMMANDS["launch"].section == "Run"
