@@ -86,9 +86,9 @@ class Operations:
     commit point, where what follows is not part of it. `jobs` does what comes again and again; `counters` and
     `cache_counters` and `launches` are those of the store. `marking` marks what members have seen of feeds. `meter`
     records how the worker does, under telemetry. `cursor_key` is that of the store that this one was copied from, else
-    empty. `lists` and `logs` belong to the faces: what can be paged and watched, by its class. `inline` is the schema's;
-    with `portable` a transaction is of one entity group. `grace` is how long removed rows stay on a store that changes
-    one row at a time, in seconds, None for good.
+    empty. `lists` and `logs` belong to the faces: what can be paged and watched, by its class. `inline` is that of the
+    schema; with `portable` a transaction is of one entity group. `grace` is how long removed rows stay on a store that
+    changes one row at a time, in seconds, None for good.
     """
 
     def __init__(self, catalog: Catalog, schema: Schema, parts: StoreParts, grace: int | None = GRACE) -> None:

@@ -7,7 +7,7 @@ docs/design/api.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -28,9 +28,11 @@ from oneread.database import survey as surveys
 from oneread.database._sync.attempts import Attempts
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.cache_counters import CacheCounter
+from oneread.database._sync.changes import ChangeVerbs
 from oneread.database._sync.counters import Counter
 from oneread.database._sync.feeds import FeedVerbs
 from oneread.database._sync.files import FileVerbs
+from oneread.database._sync.key_reads import NO_CLASS, KeyReads
 from oneread.database._sync.launches import Launches, LaunchVerbs
 from oneread.database._sync.tasks import Tasks
 from oneread.database._sync.together import Together
@@ -41,11 +43,11 @@ from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
 from oneread.database.faces import Face
-from oneread.database.fast_path import ABSENT, LocalPages, finders
+from oneread.database.fast_path import LocalPages, finders
 from oneread.database.freshness import Freshness, fresh_page, read_token
 from oneread.database.hot_spots import HotSpots, hot_spots
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
-from oneread.database.operations import Children, Operations, one_key
+from oneread.database.operations import Children, Operations
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.replaced_pages import answering_list, launched_key
@@ -53,13 +55,11 @@ from oneread.database.results import Outcome, attach_outcome
 from oneread.database.sides import CHOSEN
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
-from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, shared_log
-from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import View
-from oneread.errors import InvalidQuery, NotFound, OnereadError, UsageError
+from oneread.errors import InvalidQuery, OnereadError, UsageError
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
@@ -82,7 +82,7 @@ from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
 from oneread.store.engine import LocalReads, Measured
-from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transactions.tasks import Draining, TaskStepResult
 from oneread.transfer import checkpoints
@@ -92,7 +92,6 @@ from oneread.verify.verify import Verification, VerifyOptions
 
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
-    from oneread.store.cache import CacheUse
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
@@ -104,10 +103,9 @@ Body: TypeAlias = Callable[["Transaction"], R]
 SAVE_BATCH = 1000
 SCAN_BATCH = 500
 ATTEMPTS = 12
-_NO_CLASS = "not a class of the schema"
 
 
-class Database(FeedVerbs, FileVerbs, LaunchVerbs, Together, Face):
+class Database(KeyReads, ChangeVerbs, FeedVerbs, FileVerbs, LaunchVerbs, Together, Face):
     """An open store under a schema. Get one from `connect`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
@@ -150,168 +148,6 @@ class Database(FeedVerbs, FileVerbs, LaunchVerbs, Together, Face):
         return (
             f"<{type(self).__name__} {self._driver.engine!r}: {len(catalog.models)} models, {len(catalog.views)} views>"
         )
-
-    @overload
-    def get(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False, max_age: Age = None) -> R: ...
-    @overload
-    def get(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: Age = None) -> E: ...
-    @overload
-    def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: Age = None) -> R: ...
-    def get(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: Age = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """The entity with this key, the group of an aggregate, or the row of a unique index.
-
-        `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
-        `db.get(Customer, purchase.buyer)`.
-
-        Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`, and
-        one request and `most` rows for each `newest_values`. An empty group is not an error: counts and totals are 0,
-        newest values [], the rest None.
-
-        With `fresh=True` a child of an entity group shows every commit that was acknowledged before, of any process:
-        on a store that changes one row at a time a commit is made in the group's root, and its children's rows follow.
-        One request more there, and what writing those rows takes; nothing on other stores, and for other entities.
-
-        A database that was opened with `max_age` answers from its cache, without a request, where that has an answer
-        that is young enough; a `max_age` here, in seconds, is of this read alone. With `fresh=True` or `max_age=0` it
-        reads the store, and puts what it finds into the cache. Without such a cache every answer is of now.
-
-        Raises:
-            UsageError: `max_age` is not a number of seconds from 0 to 30 days.
-            NotFound: there is no such entity.
-            InvalidKey: the key has other parts than declared, or the reference is to another class.
-            InvalidQuery: `fresh` of a view, or not True or False.
-            NotReady: the view is still being built.
-
-        Examples:
-            ```python
-            purchase = db.get(Purchase, "537626", 1)
-            sales = db.get(ProductSales, "85123A")
-            ```
-        """
-        try:
-            find = self._finders.get(model)
-        except TypeError:
-            raise UsageError(_NO_CLASS, given=model) from None
-        found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
-        if found is None and model in self._view_launches:
-            found = self.find(model, *key, fresh=fresh, max_age=max_age)
-            if found is None:
-                raise NotFound("there is no such entity", model=model, key=key)
-        elif found is None:
-            trace = self._trace()
-            read = self._driver.read(self.operations.get(model, key, fresh=fresh), trace, max_age, fresh=fresh)
-            found = self._with_outcome(read, trace)
-        elif found is ABSENT:
-            raise NotFound("there is no such entity", model=model, key=key)
-        return found
-
-    @overload
-    def find(self, model: Exact[R], at: Ref[R], /, *, fresh: bool = False, max_age: Age = None) -> R | None: ...
-    @overload
-    def find(self, model: Copied[E], at: Copy[E], /, *, fresh: bool = False, max_age: Age = None) -> E | None: ...
-    @overload
-    def find(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, fresh: bool = False, max_age: Age = None
-    ) -> R | None: ...
-    def find(self, model: Asked, /, *key: Asked, fresh: bool = False, max_age: Age = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like `get`, but None when there is none.
-
-        Examples:
-            ```python
-            customer = db.find(Customer, 99)
-            assert customer is None
-            ```
-        """
-        try:
-            find = self._finders.get(model)
-        except TypeError:
-            raise UsageError(_NO_CLASS, given=model) from None
-        found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
-        if found is None:
-            chosen = self._launched_by_keys(model, [key])
-            if chosen is not None:
-                again = partial(self.find, model, *key, fresh=fresh, max_age=max_age)
-                return self._view_launches[model].find(chosen, again)
-            trace = self._trace()
-            read = self._driver.read(self.operations.find(model, key, fresh=fresh), trace, max_age, fresh=fresh)
-            found = ABSENT if read[0] is None else self._with_outcome(read, trace)
-        return None if found is ABSENT else found
-
-    def _launched_by_keys(self, model: Asked, keys: Sequence[Asked]) -> tuple[Any, ...] | None:
-        """The values by which the launch of a view chooses a side for rows with these keys; None without a launch."""
-        if model not in self._view_launches:
-            return None
-        each = [launched_key(self.operations, model, Query(one_key(model, key))) for key in keys]
-        return each[0] if len(each) == 1 else None if None in each else tuple(each)
-
-    @property
-    def cache_use(self) -> CacheUse | None:
-        """What this program's reads had of the cache, since it opened the database; None if it does not read one.
-
-        No request.
-        """
-        return None if self._driver.reads is None else self._driver.reads.use
-
-    def _trace(self) -> Trace:
-        """The trace of one call, which ends in time."""
-        return Trace(self._observers, self._driver.deadline())
-
-    def _with_outcome(self, found: tuple[Any, int], trace: Trace) -> Any:
-        entity, version = found
-        attach_outcome(entity, Outcome(version, trace))
-        return entity
-
-    @overload
-    def exists(self, model: Exact[R], at: Ref[R], /) -> bool: ...
-    @overload
-    def exists(self, model: Copied[E], at: Copy[E], /) -> bool: ...
-    @overload
-    def exists(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes) -> bool: ...
-    def exists(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Whether there is such an entity. One request, one row.
-
-        Examples:
-            ```python
-            assert db.exists(Customer, 12347)
-            ```
-        """
-        return self.find(model, *key) is not None
-
-    @overload
-    def get_many(self, model: Exact[R], at: Iterable[Ref[R]], /, *, max_age: Age = None) -> list[R | None]: ...
-    @overload
-    def get_many(self, model: Copied[E], at: Iterable[Copy[E]], /, *, max_age: Age = None) -> list[E | None]: ...
-    @overload
-    def get_many(
-        self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /, *, max_age: Age = None
-    ) -> list[R | None]: ...
-    def get_many(self, model: Asked, keys: Asked, /, *, max_age: Age = None) -> Asked:
-        """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.
-
-        Keys are tuples, `db.get_many(User, [(1,), (2,)])`, references or copies. Costs one request, and a row for each
-        key; for an aggregate what `get` costs for each `least`, `greatest` and `newest_values` of each key, and for a
-        unique index one request for each key; all of them in one round. Through a cache, only what that lacks is read;
-        `max_age` as for `get`.
-
-        Raises:
-            InvalidKey: a key has other parts than declared, or refers to another class.
-            InvalidQuery: the view only has pages.
-            NotReady: the view is still being built.
-
-        Examples:
-            ```python
-            ada, absent = db.get_many(Customer, [(12347,), (99,)])
-            assert absent is None
-            ```
-        """
-        check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
-        keys = list(keys)
-        chosen = self._launched_by_keys(model, keys)
-        if chosen is not None:
-            return self._view_launches[model].get_many(chosen, partial(self.get_many, model, keys, max_age=max_age))
-        trace = self._trace()
-        found = self._driver.read(self.operations.get_many(model, keys), trace, max_age)
-        return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
 
     def page(  # noqa: PLR0913 - each option narrows one page; all but the view are optional
         self,
@@ -384,7 +220,7 @@ class Database(FeedVerbs, FileVerbs, LaunchVerbs, Together, Face):
         try:
             of = self._lists.get(view)
         except TypeError:
-            raise UsageError(_NO_CLASS, given=view) from None
+            raise UsageError(NO_CLASS, given=view) from None
         bounds = bounds_of(since, after, until, through)
         if of is None and cursor is None and view in self._view_launches:
             of = self._resting_list(view)
@@ -440,102 +276,6 @@ class Database(FeedVerbs, FileVerbs, LaunchVerbs, Together, Face):
         if view not in self.operations.sides:
             self._lists[view] = of
         return of
-
-    def changes(  # noqa: PLR0913 - each option narrows one range; all but the view are optional
-        self,
-        view: type[P],
-        *equal: Any,
-        cursor: str | None = None,
-        limit: int | None = None,
-        pace: float = PACE_SECONDS,
-        wait: float = WATCH_SECONDS,
-        since: Asked = None,
-        after: Asked = None,
-        until: Asked = None,
-        through: Asked = None,
-        starts_with: str | bytes | None = None,
-    ) -> Generator[Changes[P]]:
-        """What changes in a page's range, without an end: `for changes in db.changes(PurchasesOfBuyer, 12347)`.
-
-        The view declares for how long its changes are kept: `watched = timedelta(hours=1)`. Take a cursor with
-        `changes_cursor` first, read the page, then follow from that cursor: nothing is missed, and what comes twice is
-        the same. Of a model that declares `logged = timedelta(days=7)` it gives the entities that were written, made to
-        follow a source, or deleted: for search engines, caches and warehouses. A batch has the rows as they are when it
-        is read, each row once; it is empty after `wait` seconds without a change, so that its cursor does not grow old
-        and the loop can end.
-
-        Costs one request and two rows for each look, which watchers of one view in a process share; with changes one
-        more for the entries of the log, one for each transaction or 100 rows, those of other ranges included, and one
-        for the rows that changed in this range. Of a feed with large groups one more, for which of them the member
-        reads, and a row for each changed one in each of them.
-
-        Arguments:
-            view: a watched index or feed, or a logged model.
-            equal: values of the first key fields, as for `page`.
-            cursor: of `changes_cursor`, or `changes.cursor`; without one, the first batch is empty, comes at once and
-                has the cursor of now.
-            limit: rows of a batch, and entries of the log that are read for it, at most; by default 100, or the view's
-                `max_limit` where that is less.
-            pace: seconds between two looks.
-            wait: seconds without a change after which an empty batch comes.
-            since: a bound, as for `page`.
-            after: a bound.
-            until: a bound.
-            through: a bound.
-            starts_with: as for `page`.
-
-        Raises:
-            Expired: what follows the cursor is not kept any more, or the view was built again, or the member of a feed
-                reads other large groups than before: read the page again.
-            InvalidCursor: the cursor was tampered with or belongs to another view.
-            InvalidQuery: the view is not watched, or the model not logged, or it cannot answer this.
-            SchemaMismatch: a newer program has changed or dropped the view, or does not watch or log it.
-
-        Examples:
-            ```python
-            cursor = db.changes_cursor(PurchasesOfBuyer)
-            page = db.page(PurchasesOfBuyer, 12347, limit=10)
-            for changes in db.changes(PurchasesOfBuyer, 12347, cursor=cursor, wait=0):
-                for change in changes:
-                    print("removed" if change.is_removed else "put", change.source)
-                break
-            ```
-        """
-        check_seconds(pace, wait)
-        shared_log(self.operations, view)
-        of = self._lists.get(view) or self._list(view)
-        bounds = bounds_of(since, after, until, through)
-        most = min(CHANGES, of.max_limit) if limit is None else limit
-        query = Query(equal, most, cursor, bounds=bounds, starts_with=starts_with)
-        watcher = Watcher(self.operations, of, query, self._cipher)
-        age, quiet = 0.0, wait if cursor is None else 0.0
-        while True:
-            found = self.run(watcher.step(age))
-            if found.rows or (quiet >= wait and not found.more):
-                yield found
-                age = quiet = 0.0
-            if not found.more:
-                self.run(Sleep(pace).__iter__())
-                age, quiet = pace / 2, quiet + pace
-
-    def changes_cursor(self, view: type[Model[*tuple[Any, ...]] | View[Any]]) -> str:
-        """A cursor from which `changes` returns everything that changes in a watched view or logged model from now on.
-
-        It is good for each of its ranges. Take it before you read the page: what changes in between comes again. One
-        request, two rows.
-
-        Raises:
-            InvalidQuery: the view is not watched, or the model not logged.
-
-        Examples:
-            ```python
-            cursor = db.changes_cursor(PurchasesOfBuyer)
-            page = db.page(PurchasesOfBuyer, 12347, limit=10)
-            ```
-        """
-        shared_log(self.operations, view)
-        of = self._lists.get(view) or self._list(view)
-        return self.run(changes_cursor(self.operations, of, self._cipher))
 
     def scan(
         self,
