@@ -19,6 +19,7 @@ ON_SERVERS = {
     "docs/test_which_store.py",
     "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",
+    "unit/database/test_heat.py",
     "unit/database/test_logged_models.py",
     "unit/database/test_references.py",
     "unit/database/test_replaced_views.py",
@@ -279,7 +280,7 @@ BY_HAND = {
     **dict.fromkeys(
         (
             "unit/database/test_attempts.py", "unit/database/test_cached_reads.py",
-            "unit/database/test_fresh_reads.py",
+            "unit/database/test_fresh_reads.py", "unit/database/test_heat.py",
             "unit/database/test_hot_spots.py", "unit/database/test_one_row_refusals.py",
             "unit/database/test_purge.py", "unit/database/test_recoverer.py", "unit/database/test_repeated_checks.py",
             "unit/database/test_unfinished_commits.py", "unit/database/test_waiting.py",
@@ -300,7 +301,7 @@ BY_HAND = {
     **dict.fromkeys(
         (
             "cli/test_on_one_row.py", "cli/test_verify_totals_of_one_row.py", "cli/test_options.py",
-            "cli/test_cost.py", "cli/test_stat.py::test_a_store_that_lives_in_memory_is_counted",
+            "cli/test_cost.py", "cli/test_heat.py", "cli/test_stat.py::test_a_store_that_lives_in_memory_is_counted",
         ),
         _ONE_KIND,
     ),

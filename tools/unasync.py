@@ -30,6 +30,7 @@ FACES = (
     "cache_counters",
     "feeds",
     "files",
+    "heat",
     "key_reads",
     "launches",
     "tasks",

@@ -55,6 +55,8 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     cache: str | None = None,
     max_age: float | None = None,
     wait: Wait = "views",
+    heat: float | None = None,
+    heat_keys: bool = True,
 ) -> Database:
     """Opens a store under a schema.
 
@@ -89,13 +91,18 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
         wait: for what a write waits. On a store that changes one row at a time a commit is made before the lists,
             totals and copies that follow from it are written: "views" waits for these, "commit" leaves them to the
             worker, and a page shows them with `includes=`. On other stores all are written at once.
+        heat: the share of its time within which this program records what it requests of which keys, for `db.heat()`
+            and `oneread heat`: 1.0 always, as where a request takes milliseconds; 0.01 on LMDB. By default, and where
+            the store is read-only, it records nothing. One small row a minute is put where something was recorded.
+        heat_keys: whether the keys that are asked for most often are stored one by one, for `db.hot_keys()`.
 
     Costs one request; the first time with a new schema, a transaction.
 
     Raises:
         InvalidUrl: the scheme or an option is unknown.
-        UsageError: an argument is of a wrong type, or a client is not installed: `pip install 'oneread[cache]'`,
-            `oneread[redis]` or `oneread[hbase]`; or `max_age` without a cache, or for a store in this process.
+        UsageError: an argument is of a wrong type or out of bounds, or a client is not installed:
+            `pip install 'oneread[cache]'`, `oneread[redis]` or `oneread[hbase]`; or `max_age` without a cache, or for a
+            store in this process.
         SchemaMismatch: the store was written under another schema, or by a newer release.
         Unavailable: the store did not open in time.
         LimitExceeded: the disk is full.
@@ -108,13 +115,14 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     _check_time(clock, timeout)
     _check_wait(wait)
     _check_cache(cache, max_age)
-    engine, operations, threads = _open(url, schema, clock, timeout, workers)
+    _check_heat(heat, heat_keys)
+    engine, operations, threads, may_write = _open(url, schema, clock, timeout, workers)
     if wait == "commit":
         operations.apply_later()
     driver = SyncDriver(engine, clock, timeout=timeout, cache=_cached(cache, url, engine, max_age))
     driver.reads = _read_cache(max_age, engine, operations)
     database = Database(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
-    return _traced(database, url) if telemetry else database
+    return _watched(database, url, heat if may_write else None, keys=heat_keys, telemetry=telemetry)
 
 
 def connect_async(  # noqa: PLR0913 - as connect
@@ -130,6 +138,8 @@ def connect_async(  # noqa: PLR0913 - as connect
     cache: str | None = None,
     max_age: float | None = None,
     wait: Wait = "views",
+    heat: float | None = None,
+    heat_keys: bool = True,
 ) -> Opening:
     """Opens a store under a schema for one event loop: the arguments and errors of `connect`.
 
@@ -147,13 +157,14 @@ def connect_async(  # noqa: PLR0913 - as connect
         _check_time(clock, timeout)
         _check_wait(wait)
         _check_cache(cache, max_age)
-        engine, operations, threads = await asyncio.to_thread(_open, url, schema, clock, timeout, workers)
+        _check_heat(heat, heat_keys)
+        engine, operations, threads, may_write = await asyncio.to_thread(_open, url, schema, clock, timeout, workers)
         if wait == "commit":
             operations.apply_later()
         driver = AsyncDriver(engine, clock=clock, timeout=timeout, cache=_cached(cache, url, engine, max_age))
         driver.reads = _read_cache(max_age, engine, operations)
         database = AsyncDatabase(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
-        return _traced(database, url) if telemetry else database
+        return _watched(database, url, heat if may_write else None, keys=heat_keys, telemetry=telemetry)
 
     return Opening(opening)
 
@@ -224,6 +235,19 @@ class Opening:
             await self._database.close()
 
 
+def _watched(database: D, url: str, heat: float | None, *, keys: bool, telemetry: bool) -> D:
+    """The database, with what records its heat and measures its verbs, if that is wanted."""
+    if not heat:
+        return _traced(database, url) if telemetry else database
+    from oneread.database.heat_recorder import HeatRecorder
+
+    recorder = HeatRecorder(database, heat, keys=keys)
+    if telemetry:
+        _traced(database, url)
+    recorder.start()
+    return database
+
+
 def _traced(database: D, url: str) -> D:
     """The database, measured; imported only here, because opentelemetry takes longer than all the rest."""
     from oneread.database.traced import trace_verbs
@@ -278,6 +302,13 @@ def _check_cache(cache: object, max_age: object) -> None:
         raise UsageError('max_age is of a cache: connect(url, schema, cache="memcached://HOST:11211", max_age=60)')
 
 
+def _check_heat(heat: object, keys: object) -> None:
+    if heat is not None and (type(heat) not in (int, float) or not 0 <= heat <= 1):  # type: ignore[operator]
+        raise UsageError("heat is a share of time, from 0 to 1", heat=heat)
+    if type(keys) is not bool:
+        raise UsageError("heat_keys is True or False", heat_keys=keys)
+
+
 def _check_schema(schema: object) -> None:
     from oneread.evolution.schema import Schema
 
@@ -287,8 +318,11 @@ def _check_schema(schema: object) -> None:
 
 def _open(
     url: str, schema: Schema, clock: Callable[[], int], timeout: float, workers: int | None
-) -> tuple[Engine, Operations, int]:
-    """Opens the engine of a URL and compiles the schema for it; returns both with the number of workers."""
+) -> tuple[Engine, Operations, int, bool]:
+    """Opens the engine of a URL and compiles the schema for it.
+
+    Returns both with the number of workers, and whether the store may be written.
+    """
     from oneread.database.open import opened
     from oneread.plans.sync_driver import SyncDriver
     from oneread.plans.trace import Trace
@@ -303,7 +337,7 @@ def _open(
     except BaseException:
         engine.close()
         raise
-    return engine, operations, _workers(workers, engine, may_write=may_write)
+    return engine, operations, _workers(workers, engine, may_write=may_write), may_write
 
 
 def _system(engine: Engine) -> SystemCommitter:

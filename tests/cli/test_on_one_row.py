@@ -26,6 +26,8 @@ RAN = [
     ["explain", "patch", "Person", "--field", "name", "--carriers", "3"],
     ["explain", "counter_add", "votes", "--once"],
     ["get", "Person", "1"],
+    ["heat"],
+    ["heat", "Person", "--measure"],
     ["page", "Person"],
     ["shell", "--run", "print(db.get(Person, 1).name)"],
     ["shell", "--write", "--run", "print(db.counter('votes').add(3))"],

@@ -42,6 +42,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "cost": CommandEntry("Know the costs", "show what every verb may cost; check the bound file"),
     "graph": CommandEntry("Know the costs", "draw the schema: copies, views, and what follows"),
     "numbers": CommandEntry("Know the costs", "measure this machine, to predict times"),
+    "heat": CommandEntry("Know the costs", "show which keys are read and written, and when"),
     "splits": CommandEntry("Know the costs", "propose where to split the tables of a cluster"),
     "dump": CommandEntry("Move data", "write entities to a file, as JSON lines or CSV"),
     "load": CommandEntry("Move data", "load a dump, JSON lines or CSV, in batches"),

@@ -31,6 +31,7 @@ from oneread.database.async_changes import AsyncChangeVerbs
 from oneread.database.async_counters import AsyncCounter
 from oneread.database.async_feeds import AsyncFeedVerbs
 from oneread.database.async_files import AsyncFileVerbs
+from oneread.database.async_heat import AsyncHeatVerbs
 from oneread.database.async_key_reads import NO_CLASS, AsyncKeyReads
 from oneread.database.async_launches import AsyncLaunches, AsyncLaunchVerbs
 from oneread.database.async_tasks import AsyncTasks
@@ -108,7 +109,14 @@ ATTEMPTS = 12
 
 
 class AsyncDatabase(
-    AsyncKeyReads, AsyncChangeVerbs, AsyncFeedVerbs, AsyncFileVerbs, AsyncLaunchVerbs, AsyncTogether, AsyncFace
+    AsyncKeyReads,
+    AsyncChangeVerbs,
+    AsyncFeedVerbs,
+    AsyncFileVerbs,
+    AsyncHeatVerbs,
+    AsyncLaunchVerbs,
+    AsyncTogether,
+    AsyncFace,
 ):
     """An open store under a schema. Get one from `connect_async`.
 
@@ -1104,6 +1112,9 @@ class AsyncDatabase(
         if self._worker is not None:
             await self._driver.end_in_thread(self._worker.stop)  # async only
             # sync only: self._worker.stop()
+        if self.operations.heat is not None:
+            await self._driver.end_in_thread(self.operations.heat.stop)  # async only
+            # sync only: self.operations.heat.stop()
         with suppress(OnereadError):  # the store is gone, or a newer program has it: the leases end by themselves
             await self.run(self.operations.free_leases())
         await self._driver.aclose()

@@ -78,6 +78,14 @@ class WorkerMeter(Protocol):
     def note_failure(self, error: BaseException) -> None: ...
 
 
+class HeatRecording(Protocol):
+    """What records the requests of a database."""
+
+    def measure(self, wrap: Callable[[Mapping[str, Callable[..., Any]]], dict[str, Callable[..., Any]]], /) -> None: ...
+    def flush(self) -> None: ...
+    def stop(self) -> None: ...
+
+
 class Operations:
     """The verbs of one open database.
 
@@ -85,10 +93,10 @@ class Operations:
     `copies` gives the values of counters to the entities that show them; `apply_later` lets writes return at their
     commit point, where what follows is not part of it. `jobs` does what comes again and again; `counters` and
     `cache_counters` and `launches` are those of the store. `marking` marks what members have seen of feeds. `meter`
-    records how the worker does, under telemetry. `cursor_key` is that of the store that this one was copied from, else
-    empty. `lists` and `logs` belong to the faces: what can be paged and watched, by its class. `inline` is that of the
-    schema; with `portable` a transaction is of one entity group. `grace` is how long removed rows stay on a store that
-    changes one row at a time, in seconds, None for good.
+    records how the worker does, under telemetry; `heat` which keys are requested, where that is recorded. `cursor_key`
+    is that of the store that this one was copied from, else empty. `lists` and `logs` belong to the faces: what can be
+    paged and watched, by its class. `inline` is that of the schema; with `portable` a transaction is of one entity
+    group. `grace` is how long removed rows stay on a store that changes one row at a time, in seconds, None for good.
     """
 
     def __init__(self, catalog: Catalog, schema: Schema, parts: StoreParts, grace: int | None = GRACE) -> None:
@@ -115,6 +123,7 @@ class Operations:
         self.marking = Marking(catalog, self.fence, self.find, self.commit, parts.group_reader)
         self.meter: WorkerMeter | None = None
         self.cursor_key = b""
+        self.heat: HeatRecording | None = None
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}

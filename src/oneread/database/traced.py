@@ -5,13 +5,14 @@ A database without telemetry is left as it is, so it pays nothing. See docs/deci
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from oneread.database.hot_spots import cause_of
 from oneread.database.operations import Operations
+from oneread.database.verbs import COUNTER_VERBS, VERBS, declaration_of
 from oneread.plans.telemetry import Telemetry
 from oneread.store.rows import Table
 
@@ -30,16 +31,6 @@ class Traceable(Protocol):
     def cache_use(self) -> CacheUse | None: ...
 
 
-VERBS: Final = (
-    "get", "find", "get_many", "page", "together",
-    "save", "create", "get_or_create", "upsert", "patch", "delete", "save_all",
-    "transact", "drain", "counters", "mark", "marks", "unread",
-)  # fmt: skip
-"""The verbs that are measured: `exists` calls find, `scan` calls page."""
-COUNTER_VERBS: Final = ("add", "read", "look", "windows", "shards", "settings", "configure", "delete")
-"""The verbs of a counter that are measured, as `counter_add` and so on. Its name is not recorded."""
-
-
 def trace_verbs(database: D, telemetry: Telemetry) -> D:
     """Measures every verb of one database, and its worker; returns the same database."""
     database.operations.meter = telemetry
@@ -54,9 +45,16 @@ def trace_verbs(database: D, telemetry: Telemetry) -> D:
             telemetry.note_lost(cause.declared, cause.kind)
 
     database._driver.hot.when_lost = note_lost  # type: ignore[attr-defined]  # noqa: SLF001 - of either face
-    for name in VERBS:
-        setattr(database, name, _traced(name, getattr(database, name), telemetry))
-    make: Callable[..., Any] = database.counter  # type: ignore[attr-defined]  # of either face
+    plain = {name: getattr(database, name) for name in (*VERBS, "counter")}
+    vars(database).update(measured_verbs(plain, telemetry))
+    if database.operations.heat is not None:
+        database.operations.heat.measure(lambda verbs: measured_verbs(verbs, telemetry))
+    return database
+
+
+def measured_verbs(verbs: Mapping[str, Callable[..., Any]], telemetry: Telemetry) -> dict[str, Callable[..., Any]]:
+    """Verbs of a database, `counter` among them, each around the one given."""
+    make = verbs["counter"]
 
     @wraps(make)
     def counter(*given: Any, **named: Any) -> Any:
@@ -65,8 +63,7 @@ def trace_verbs(database: D, telemetry: Telemetry) -> D:
             setattr(made, name, _traced(f"counter_{name}", getattr(made, name), telemetry))
         return made
 
-    database.counter = counter  # type: ignore[attr-defined]
-    return database
+    return {name: _traced(name, verbs[name], telemetry) for name in VERBS} | {"counter": counter}
 
 
 def _traced(name: str, verb: Callable[..., Any], telemetry: Telemetry) -> Callable[..., Any]:
@@ -74,21 +71,14 @@ def _traced(name: str, verb: Callable[..., Any], telemetry: Telemetry) -> Callab
 
         @wraps(verb)
         async def traced_async(*given: Any, **named: Any) -> Any:
-            with telemetry.verb(name, _collection(given)):
+            with telemetry.verb(name, declaration_of(given)):
                 return await verb(*given, **named)
 
         return traced_async
 
     @wraps(verb)
     def traced(*given: Any, **named: Any) -> Any:
-        with telemetry.verb(name, _collection(given)):
+        with telemetry.verb(name, declaration_of(given)):
             return verb(*given, **named)
 
     return traced
-
-
-def _collection(given: tuple[Any, ...]) -> str | None:
-    """The name of the model or view that a verb is about."""
-    first = given[0] if given else None
-    kind = first if isinstance(first, type) else type(first)
-    return kind.__name__ if hasattr(kind, "reserved_names") else None

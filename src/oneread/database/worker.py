@@ -12,14 +12,17 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import Any, Final
 
 from oneread.database.operations import Operations
 from oneread.errors import Closed, SchemaMismatch
 from oneread.plans.performer import elapsed
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
+from oneread.store.requests import Request
 from oneread.store.uninterrupted import join, run_uninterrupted
 from oneread.transactions.outbox import BATCH
 
@@ -48,6 +51,8 @@ class Worker:
         self._looked = -RECOVERY_SECONDS
         self._recorded = 0
         self._recorded_at = 0.0
+        self.watched: Callable[[str, Request[Any], Any], None] | None = None
+        """Called with what the worker does, and each request and answer of it."""
 
     def wake(self) -> None:
         """Wakes the thread, because there may be tasks."""
@@ -119,8 +124,11 @@ class Worker:
             return False
         return True
 
+    def _trace(self, work: str) -> Trace:
+        return Trace(self._observers if self.watched is None else (*self._observers, partial(self.watched, work)))
+
     def _look(self) -> bool:
-        looks = self._driver.run(self._operations.look(), Trace(self._observers))
+        looks = self._driver.run(self._operations.look(), self._trace("look"))
         self._looked = elapsed()
         return looks
 
@@ -143,24 +151,24 @@ class Worker:
         self._overtaken = True
 
     def _do_jobs(self) -> bool:
-        return self._driver.run(self._operations.jobs.step(), Trace(self._observers))
+        return self._driver.run(self._operations.jobs.step(), self._trace("sweep"))
 
     def _step(self) -> bool:
         self._record()
-        return bool(self._driver.run(self._operations.outbox.step(BATCH), Trace(self._observers)))
+        return bool(self._driver.run(self._operations.outbox.step(BATCH), self._trace("follow")))
 
     def _copy(self) -> bool:
-        return self._driver.run(self._operations.copies.step(), Trace(self._observers))
+        return self._driver.run(self._operations.copies.step(), self._trace("copy"))
 
     def _record(self, *, at_once: bool = False) -> None:
         """Records what was done and what waits, under telemetry; not more often than a worker looks for tasks."""
         meter = self._operations.meter
         if meter is None or not (at_once or elapsed() - self._recorded_at >= RECOVERY_SECONDS):
             return
-        lags = self._driver.run(self._operations.lag(), Trace(self._observers))
+        lags = self._driver.run(self._operations.lag(), self._trace("record"))
         for kind, lag in lags.items():
             meter.note_tasks(kind, lag.waiting, lag.oldest)
-        meter.note_behind(self._driver.run(self._operations.behind(lags), Trace(self._observers)))
+        meter.note_behind(self._driver.run(self._operations.behind(lags), self._trace("record")))
         done = self._operations.outbox.batches
         meter.note_batches(done - self._recorded)
         self._recorded, self._recorded_at = done, elapsed()

@@ -11,13 +11,15 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from oneread.store.keys import PREFIX_BYTES
 from oneread.store.requests import CheckAndMutate, Mutate, Request
 from oneread.store.rows import Table
+
+K = TypeVar("K")
 
 KEPT: Final = 256
 """Rows that are counted at a time."""
@@ -47,6 +49,38 @@ class PutKeys(msgspec.Struct, gc=False):
     outside: int = 0
 
 
+class SpaceSaving(Generic[K]):
+    """Counts the most frequent of any number of things, in memory for `kept` of them."""
+
+    __slots__ = ("_counts", "_kept")
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._counts: dict[K, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def __contains__(self, counted: K) -> bool:
+        return counted in self._counts
+
+    def add(self, counted: K) -> None:
+        """Counts one more; what is new takes the place of the least, and its count, where there is no other."""
+        counts = self._counts.get(counted)
+        if counts is None:
+            surplus = self.drop_least() if len(self._counts) == self._kept else 0
+            counts = self._counts[counted] = [surplus, surplus]
+        counts[0] += 1
+
+    def drop_least(self) -> int:
+        """Forgets the least, and returns its count."""
+        return self._counts.pop(min(self._counts, key=lambda each: self._counts[each][0]))[0]
+
+    def items(self) -> list[tuple[K, int, int]]:
+        """What is counted: each with its most and by how much that may be too many."""
+        return [(counted, most, surplus) for counted, (most, surplus) in self._counts.items()]
+
+
 class HotKeys:
     """What the writes of one process to stores that change one row at a time met; for any number of threads.
 
@@ -54,8 +88,7 @@ class HotKeys:
     """
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._kept = kept
-        self._counts: dict[RowPlace, list[int]] = {}
+        self._counts: SpaceSaving[RowPlace] = SpaceSaving(kept)
         self._lock = threading.Lock()
         self.ends: dict[RowPlace, PutKeys] = {}
         """By table and prefix; there are as many as models and views."""
@@ -81,19 +114,12 @@ class HotKeys:
     def lost(self, limit: int) -> list[LostSwaps]:
         """The rows that were lost most often, most first."""
         with self._lock:
-            found = [LostSwaps(*place, *counted) for place, counted in self._counts.items()]
+            found = [LostSwaps(*place, most, surplus) for place, most, surplus in self._counts.items()]
         return sorted(found, key=lambda each: (-each.most, each.table, each.key))[:limit]
 
     def _add(self, place: RowPlace) -> None:
         with self._lock:
-            counted = self._counts.get(place)
-            if counted is None:
-                surplus = 0
-                if len(self._counts) == self._kept:
-                    least = min(self._counts, key=lambda each: self._counts[each][0])
-                    surplus = self._counts.pop(least)[0]
-                counted = self._counts[place] = [surplus, surplus]
-            counted[0] += 1
+            self._counts.add(place)
         if self.when_lost is not None:
             self.when_lost(*place)
 

@@ -41,9 +41,13 @@ COUNTS_OF_LAUNCHES: Final = RowRange(b"launched:", b"launched;")
 """What was answered and compared, by minute and process."""
 DIFFERENCES: Final = RowRange(b"differs:", b"differs;")
 """What the sides of launches answered differently."""
+HEAT: Final = RowRange(b"heat:", b"heat;")
+"""What programs requested of which keys, by time."""
+AXES: Final = RowRange(b"axis:", b"axis;")
+"""How the rows of each model and view were spread over its keys when they were counted."""
 RANGES: Final = (
     *(outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES, LOGS),
-    *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES),
+    *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES, HEAT, AXES),
 )
 """Where the other rows are."""
 

@@ -32,6 +32,7 @@ from oneread.database._sync.changes import ChangeVerbs
 from oneread.database._sync.counters import Counter
 from oneread.database._sync.feeds import FeedVerbs
 from oneread.database._sync.files import FileVerbs
+from oneread.database._sync.heat import HeatVerbs
 from oneread.database._sync.key_reads import NO_CLASS, KeyReads
 from oneread.database._sync.launches import Launches, LaunchVerbs
 from oneread.database._sync.tasks import Tasks
@@ -105,7 +106,16 @@ SCAN_BATCH = 500
 ATTEMPTS = 12
 
 
-class Database(KeyReads, ChangeVerbs, FeedVerbs, FileVerbs, LaunchVerbs, Together, Face):
+class Database(
+    KeyReads,
+    ChangeVerbs,
+    FeedVerbs,
+    FileVerbs,
+    HeatVerbs,
+    LaunchVerbs,
+    Together,
+    Face,
+):
     """An open store under a schema. Get one from `connect`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
@@ -1085,6 +1095,8 @@ class Database(KeyReads, ChangeVerbs, FeedVerbs, FileVerbs, LaunchVerbs, Togethe
         self._launches.end()
         if self._worker is not None:
             self._worker.stop()
+        if self.operations.heat is not None:
+            self.operations.heat.stop()
         with suppress(OnereadError):  # the store is gone, or a newer program has it: the leases end by themselves
             self.run(self.operations.free_leases())
         self._driver.close()

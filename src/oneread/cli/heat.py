@@ -1,0 +1,123 @@
+"""`oneread heat`: which ranges of keys programs read and write, and when.
+
+See docs/how-to/find-what-is-hot.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from datetime import timedelta
+from typing import Annotated, Final
+
+import typer
+
+from oneread.cli.heat_drawing import BLOCKS, draw, lines_by_declaration, lines_by_range
+from oneread.cli.options import Invocation, PaceOption, complete_names, reading, with_shared_options, writing
+from oneread.cli.output import Output, counted, shown, write
+from oneread.database.heat_axis import measure_axes
+from oneread.database.heat_map import HeatMap, HeatMeasure, HeatOperation
+from oneread.errors import UsageError
+
+_UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_TIME: Final = re.compile(r"([0-9]{1,4})([mhd])").fullmatch
+DRAWN_RANGES: Final = 24
+
+HeatNameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[NAME]",
+        help="One model or view, by ranges of its keys; without it, a line for each.",
+        autocompletion=complete_names,
+        show_default=False,
+    ),
+]
+LastOption = Annotated[str, typer.Option("--last", metavar="TIME", help="How far back, as in 30m, 6h or 14d.")]
+ReadsOption = Annotated[bool, typer.Option("--reads", help="Only what is read.")]
+WritesOption = Annotated[bool, typer.Option("--writes", help="Only what is written.")]
+LostOption = Annotated[bool, typer.Option("--lost", help="Only compare-and-sets that others' changes came before.")]
+MeasureByOption = Annotated[HeatMeasure, typer.Option("--by", help="What is counted of it.")]
+RangesOption = Annotated[int, typer.Option("--ranges", min=1, max=1000, help="Ranges of the one that is named.")]
+MeasureOption = Annotated[
+    bool,
+    typer.Option("--measure", help="First count the rows by key, so that ranges have equally many: reads every row."),
+]
+
+
+@with_shared_options
+def command(  # noqa: PLR0913 - the options of the command
+    given: Invocation,
+    name: HeatNameArgument = "",
+    *,
+    last: LastOption = "6h",
+    reads: ReadsOption = False,
+    writes: WritesOption = False,
+    lost: LostOption = False,
+    by: MeasureByOption = "requests",
+    ranges: RangesOption = DRAWN_RANGES,
+    measure: MeasureOption = False,
+    pace: PaceOption = None,
+) -> None:
+    """Shows which keys programs read and write, and when: those that were opened with heat=1.0, or another share.
+
+    Minutes are kept for 6 hours, 10 minutes for a day, hours for 14 days. A read of a few hundred rows.
+
+    Example: oneread heat --writes --last 6h --schema shop.models:shop --db lmdb:///var/lib/shop
+    """
+    output, declared = given.output, None
+    back, operation = time_of(last), _operation(reads=reads, writes=writes, lost=lost)
+    if name:
+        declared = given.schema.named().get(name)
+        if declared is None:
+            raise UsageError("the schema has no model or view of this name", name=name)
+    if measure:
+        with writing(given.db, given.schema) as database, output.progress() as report:
+            rows = database.run(measure_axes(pace, report))
+        output.note(f"{counted(rows, 'row')} counted by key")
+    with reading(given.db, given.schema) as database:
+        heat = database.heat(
+            last=back, operation=operation, measure=by, declared=declared, ranges=ranges if name else 1
+        )
+    output.document(heat)
+    if not output.as_json:
+        _show(output, heat, by_range=bool(name))
+
+
+def time_of(text: str) -> timedelta:
+    """The time that an option says, as in 30m, 6h or 14d."""
+    found = _TIME(text)
+    if found is None:
+        raise UsageError("expected a time as in 30m, 6h or 14d", given=text)
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _operation(*, reads: bool, writes: bool, lost: bool) -> HeatOperation:
+    wanted: dict[HeatOperation, bool] = {"read": reads, "write": writes, "lost": lost}
+    given: list[HeatOperation] = [name for name, is_wanted in wanted.items() if is_wanted]
+    if len(given) > 1:
+        raise UsageError("give one of --reads, --writes and --lost", given=given)
+    return given[0] if given else "all"
+
+
+def _show(output: Output, heat: HeatMap, *, by_range: bool) -> None:
+    if not heat.ranges:
+        output.text("nothing was recorded in this time: programs record with connect(url, schema, heat=1.0)")
+        return
+    lines = lines_by_range(heat) if by_range else lines_by_declaration(heat)
+    safe = [line._replace(label=shown(line.label), end=shown(line.end)) for line in lines]
+    colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = shutil.get_terminal_size().columns
+    for line in draw(heat, safe, width, ascii_only=not _writes_blocks(), colours=colours):
+        write(sys.stdout, f"{line}\n")
+    scale = "ranges have about equally many rows" if heat.to_scale else "not to scale: --measure counts the rows"
+    output.note(f"{counted(heat.processes, 'program')}, {heat.sampled:.2g} of their time recorded; {scale}")
+
+
+def _writes_blocks() -> bool:
+    try:
+        BLOCKS.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,144 @@
+"""The verbs that show heat: which keys programs read and write, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from oneread.database.heat_axis import HeatAxis, read_axes
+from oneread.database.heat_cells import HeatPlace
+from oneread.database.heat_counts import RANGES
+from oneread.database.heat_map import (
+    HeatMap,
+    HeatMeasure,
+    HeatOperation,
+    HeatOptions,
+    HotKey,
+    SlowCall,
+    build_map,
+    check_class,
+    check_limit,
+    heat_query,
+    hot_keys_of,
+    slow_calls_of,
+)
+from oneread.database.heat_rows import HeatSpan, read_heat
+from oneread.database.operations import Operations
+from oneread.plans.plan import Plan
+from oneread.plans.trace import Observer, Trace
+
+if TYPE_CHECKING:
+    from oneread.plans.async_driver import AsyncDriver
+
+R = TypeVar("R")
+
+_HOUR: Final = timedelta(hours=1)
+
+
+class AsyncHeatVerbs:
+    """The verbs of an open store that show heat."""
+
+    operations: Operations
+    _driver: AsyncDriver
+    _observers: tuple[Observer, ...]
+
+    async def _show(self, plan: Plan[R]) -> R:
+        """The result of a plan, after what this process has recorded until now is stored."""
+        recorder = self.operations.heat
+        if recorder is not None:
+            await self._driver.in_thread(recorder.flush)  # async only
+            # sync only: recorder.flush()
+        return await self._driver.run(plan, Trace(self._observers))
+
+    async def heat(
+        self,
+        *,
+        last: timedelta = timedelta(hours=6),
+        until: datetime | None = None,
+        operation: HeatOperation = "all",
+        measure: HeatMeasure = "requests",
+        declared: type | None = None,
+        ranges: int = RANGES,
+    ) -> HeatMap:
+        """Which ranges of keys were read and written, when, and by which verbs, of all programs that record heat.
+
+        Programs record with `connect(..., heat=1.0)`, or a part of their time. Minutes are kept for 6 hours, 10
+        minutes for a day, hours for 14 days; the map has the finest of these that `last` is within. Costs a scan of
+        each, some hundred rows at most, and one more; where this program records, a put before.
+
+        Arguments:
+            last: how far back the map goes, a minute to 14 days.
+            until: its end; now unless given.
+            operation: what is shown: all requests, reads, writes, or compare-and-sets that were lost.
+            measure: of what: requests, each counted where it begins; rows; bytes; or seconds of calls, divided evenly
+                among the requests of each. Of `lost` the number alone.
+            declared: one model or view; all unless given.
+            ranges: of each declaration, at most.
+
+        Raises:
+            UsageError: an option out of bounds.
+
+        Examples:
+            ```python
+            for place, a_second in (await db.heat(operation="write")).hottest(3):
+                print(place.declared, place.first, a_second)
+            ```
+        """
+        query = heat_query(self._driver.now(), HeatOptions(last, until, operation, measure, declared, ranges))
+        spans, axes = await self._show(_with_axes(query.since, query.until))
+        return build_map(self.operations.catalog, spans, axes, query)
+
+    async def hot_keys(self, declared: type, *, limit: int = 10, last: timedelta = _HOUR) -> list[HotKey]:
+        """The keys of a model or view that were asked for most often, of all programs that record heat.
+
+        None where these were opened with `heat_keys=False`. Costs what `heat` costs.
+
+        Arguments:
+            declared: the model or view.
+            limit: keys that are listed, 1 to 10,000; no more than 64 are kept of a time.
+            last: how far back, a minute to 14 days.
+
+        Raises:
+            UsageError: an option out of bounds, or not a class.
+
+        Examples:
+            ```python
+            for each in await db.hot_keys(Customer, limit=3):
+                print(each.key, each.a_second)
+            ```
+        """
+        check_class(declared)
+        now = self._driver.now()
+        query = heat_query(now, HeatOptions(last))
+        return hot_keys_of(
+            self.operations.catalog, await self._show(read_heat(query.since, query.until)), declared, limit, now
+        )
+
+    async def slow_calls(self, *, last: timedelta = _HOUR, limit: int = 50) -> list[SlowCall]:
+        """The slowest calls, of all programs that record heat: at most 16 of each row that is kept.
+
+        Costs what `heat` costs. No keys are kept of them.
+
+        Arguments:
+            last: how far back, a minute to 14 days.
+            limit: calls that are listed, 1 to 10,000.
+
+        Raises:
+            UsageError: an option out of bounds.
+
+        Examples:
+            ```python
+            for each in await db.slow_calls(limit=3):
+                print(each.verb, each.declared, each.seconds, each.rows)
+            ```
+        """
+        check_limit(limit)
+        now = self._driver.now()
+        query = heat_query(now, HeatOptions(last))
+        spans = await self._show(read_heat(query.since, query.until))
+        return slow_calls_of(spans, now - last // timedelta(milliseconds=1), limit)
+
+
+def _with_axes(since: int, until: int) -> Plan[tuple[list[HeatSpan], Mapping[HeatPlace, HeatAxis]]]:
+    return (yield from read_heat(since, until)), (yield from read_axes())

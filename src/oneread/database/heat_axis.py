@@ -1,0 +1,130 @@
+"""The axis of keys: ranges of each declaration that have about equally many rows, by a pass over them.
+
+Until there is one, heat is drawn over the keys that were requested, which says nothing of how many rows a range has.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from oneread.database.heat_cells import HeatPlace, place_of
+from oneread.database.heat_counts import RANGES
+from oneread.plans.effects import Now, Sleep
+from oneread.plans.plan import Plan
+from oneread.plans.progress import Progress, Reporter
+from oneread.plans.scans import scan_all
+from oneread.store.requests import Found, Mutate
+from oneread.store.rows import TABLES, UNDECODABLE, VALUE, Cell, RowMutation, RowRange, Table
+from oneread.transactions.system_rows import AXES
+
+BATCH: Final = 1_000
+"""Rows of a request."""
+PLACES: Final = 512
+"""Places that are kept of a declaration, at most twice as many."""
+
+
+class HeatAxis(msgspec.Struct, frozen=True):
+    """The first keys of ranges, in their order, and how many rows each had `at` some time, in milliseconds."""
+
+    at: int
+    firsts: list[bytes]
+    rows: list[int]
+
+
+_decode = msgspec.msgpack.Decoder(HeatAxis).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Places:
+    """Keys of one declaration, about equally many rows apart: when there are too many, every other one is dropped."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.found: list[tuple[int, bytes]] = []
+        self._distance = 1
+
+    def add(self, key: bytes) -> None:
+        if self.rows % self._distance == 0:
+            self.found.append((self.rows, key))
+            if len(self.found) > 2 * PLACES:
+                del self.found[1::2]
+                self._distance *= 2
+        self.rows += 1
+
+    def axis(self, now: int) -> HeatAxis:
+        starts = [rows for rows, _key in self.found]
+        wanted = sorted({bisect_left(starts, part * self.rows / RANGES) for part in range(RANGES)})
+        ranges = [self.found[place] for place in wanted if place < len(self.found)]
+        ends = [rows for rows, _key in ranges[1:]] + [self.rows]
+        return HeatAxis(
+            now, [key for _rows, key in ranges], [end - rows for end, (rows, _key) in zip(ends, ranges, strict=True)]
+        )
+
+
+def measure_axes(pace: float | None, progress: Reporter) -> Plan[int]:
+    """Counts the rows of each declaration by ranges of its keys, and stores that; returns how many rows there are.
+
+    Reads every row once, 1,000 a request; `pace` is rows a second at most. One put for each declaration.
+    """
+    begun = yield from Now()
+    places: dict[HeatPlace, _Places] = {}
+    tables: tuple[Table, ...] = tuple(each for each in TABLES if each != "system")
+    for table in tables:
+        yield from scan_all(table, RowRange(b"", b""), _counting(table, places, (begun, pace), progress), BATCH)
+    now = yield from Now()
+    puts = [
+        RowMutation(_key(place), {VALUE: Cell(_encode(counted.axis(now)), now)}) for place, counted in places.items()
+    ]
+    if puts:
+        yield from Mutate("system", puts)
+    return sum([each.rows for each in places.values()])
+
+
+def _counting(
+    table: Table, places: dict[HeatPlace, _Places], paced: tuple[int, float | None], progress: Reporter
+) -> Callable[[list[Found]], Plan[None]]:
+    begun, pace = paced
+
+    def take(found: list[Found]) -> Plan[None]:
+        for key, _row in found:
+            place = place_of(table, key)
+            counted = places.get(place)
+            if counted is None:
+                counted = places[place] = _Places()
+            counted.add(key)
+        rows = sum([each.rows for each in places.values()])
+        progress(Progress(f"reading {table}", rows, None))
+        if pace is not None:
+            ahead = rows / pace - ((yield from Now()) - begun) / 1000
+            if ahead > 0:
+                yield from Sleep(ahead)
+
+    return take
+
+
+def _key(place: HeatPlace) -> bytes:
+    return AXES.start + place.table.encode() + b":" + place.prefix
+
+
+def read_axes() -> Plan[Mapping[HeatPlace, HeatAxis]]:
+    """The axes that were measured, by declaration. One scan."""
+    found: dict[HeatPlace, HeatAxis] = {}
+    tables: dict[bytes, Table] = {each.encode(): each for each in TABLES}
+
+    def take(rows: Sequence[Found]) -> Plan[None]:
+        for key, row in rows:
+            name, _colon, prefix = key[len(AXES.start) :].partition(b":")
+            try:
+                axis = _decode(row[VALUE].value)
+            except (*UNDECODABLE, KeyError):
+                continue
+            if name in tables:
+                found[HeatPlace(tables[name], prefix)] = axis
+        yield from ()
+
+    yield from scan_all("system", AXES, take, BATCH)
+    return found

@@ -1,0 +1,213 @@
+"""What was requested of which keys, as sums: cells that are added up, bounded and stored.
+
+A cell is of one operation on the keys from `first` to the next `first` of the same row of sums. So sums of different
+ranges can be added: each stays at its `first`. Numbers are whole, so that adding has one result in any order. See
+"Heat" of docs/formats/rows.md and docs/decisions/0144-heat.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import nlargest
+from itertools import starmap
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from oneread.database.survey import prefix_of
+from oneread.store.keys import view_part
+from oneread.store.rows import UNDECODABLE, Table
+from oneread.transactions.outbox import group_of_root, group_root, is_group_root
+
+CELLS: Final = 4_096
+"""Cells that a process keeps in memory."""
+STORED_CELLS: Final = 1_024
+HOT_KEYS: Final = 64
+"""Keys that a stored row of sums has at most."""
+SLOW_CALLS: Final = 16
+OTHER: Final = "other"
+"""The verb of what was too much to be kept apart."""
+
+
+class HeatPlace(NamedTuple):
+    """The rows of one declaration: a table, and what the keys there begin with."""
+
+    table: Table
+    prefix: bytes
+
+
+class CellKey(NamedTuple):
+    """What is added up in one cell: reads or writes of the keys from `first` on, by one verb of one declaration."""
+
+    table: Table
+    first: bytes
+    writes: bool
+    verb: str
+    declared: str
+
+
+class Amounts(NamedTuple):
+    """What was requested; `lost` is how many compare-and-sets were lost."""
+
+    requests: int = 0
+    rows: int = 0
+    bytes: int = 0
+    microseconds: int = 0
+    lost: int = 0
+
+
+Cells: TypeAlias = "dict[CellKey, Amounts]"
+
+FirstOf: TypeAlias = Callable[[CellKey], bytes]
+"""The first key at which a cell is counted that is not kept apart."""
+
+
+class StoredCell(msgspec.Struct, frozen=True, array_like=True):
+    """A cell as it is stored; `cause` is the number of its verb and declaration among the row's."""
+
+    table: Table
+    first: bytes
+    writes: bool
+    cause: int
+    requests: int
+    rows: int
+    size: int
+    microseconds: int
+    lost: int
+
+
+class HotCount(msgspec.Struct, frozen=True, array_like=True):
+    """A key that was asked for `most` times at most, and `most - surplus` times at least."""
+
+    table: Table
+    key: bytes
+    most: int
+    surplus: int
+
+
+class SlowCount(msgspec.Struct, frozen=True, array_like=True):
+    """A call that took long; `at` is its end, in milliseconds since 1970."""
+
+    microseconds: int
+    at: int
+    process: str
+    verb: str
+    declared: str
+    requests: int
+    rows: int
+
+
+class HeatSums(msgspec.Struct, frozen=True):
+    """What processes requested within some time; `sampled` is the least share of its time that one recorded."""
+
+    sampled: float
+    processes: int
+    causes: list[tuple[str, str]]
+    cells: list[StoredCell]
+    hot: list[HotCount]
+    slow: list[SlowCount]
+
+
+encode_sums = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(HeatSums).decode
+
+
+def decode_sums(stored: bytes) -> HeatSums | None:
+    """The sums of a row; None for one that cannot be read, which counts nothing."""
+    try:
+        return _decode(stored)
+    except UNDECODABLE:
+        return None
+
+
+def place_of(table: Table, key: bytes) -> HeatPlace:
+    """The declaration that a row is of."""
+    if table == "roots" and is_group_root(key):
+        return HeatPlace(table, group_root(view_part(group_of_root(key))))
+    return HeatPlace(table, prefix_of(table, key))
+
+
+def add(cells: Cells, key: CellKey, amounts: Amounts) -> None:
+    """Adds to a cell."""
+    known = cells.get(key)
+    cells[key] = amounts if known is None else Amounts(*[one + more for one, more in zip(known, amounts, strict=True)])
+
+
+def bounded(cells: Cells, most: int) -> Cells:
+    """The cells, or where they are more than `most` the hottest, and the rest as `OTHER` of its declaration.
+
+    Where declarations are too many as well, as `OTHER` of all. Sums stay.
+    """
+    if len(cells) > most:
+        cells = _folded(cells, most, lambda key: place_of(key.table, key.first).prefix)
+    if len(cells) > most:
+        cells = _folded(cells, most, lambda _key: b"")
+    return cells
+
+
+def _folded(cells: Cells, most: int, first_of: FirstOf) -> Cells:
+    """The hottest half of `most` cells; the others with other first keys, and without what caused them."""
+    ranked = sorted(cells, key=lambda key: (-cells[key].requests - cells[key].rows, key))
+    kept = {key: cells[key] for key in ranked[: most // 2]}
+    for key in ranked[most // 2 :]:
+        first = first_of(key)
+        table = key.table if first else "system"
+        add(kept, CellKey(table, first, key.writes, OTHER, ""), cells[key])
+    return kept
+
+
+def scaled(amounts: Amounts, factor: float) -> Amounts:
+    """What was requested in all of a time of which a part was recorded."""
+    return Amounts(*[round(each * factor) for each in amounts])
+
+
+def packed(
+    cells: Cells, hot: Iterable[HotCount], slow: Iterable[SlowCount], *, sampled: float, processes: int
+) -> HeatSums:
+    """The sums as they are stored."""
+    kept = bounded(cells, STORED_CELLS)
+    causes = sorted({(key.verb, key.declared) for key in kept})
+    number = {cause: place for place, cause in enumerate(causes)}
+    return HeatSums(
+        sampled,
+        processes,
+        causes,
+        [
+            StoredCell(key.table, key.first, key.writes, number[key.verb, key.declared], *kept[key])
+            for key in sorted(kept)
+        ],
+        sorted(hot, key=lambda each: (-each.most, each.table, each.key))[:HOT_KEYS],
+        nlargest(SLOW_CALLS, slow, key=msgspec.structs.astuple),
+    )
+
+
+def cells_of(sums: HeatSums) -> Iterable[tuple[CellKey, Amounts]]:
+    """The cells of stored sums."""
+    for each in sums.cells:
+        amounts = Amounts(each.requests, each.rows, each.size, each.microseconds, each.lost)
+        yield CellKey(each.table, each.first, each.writes, *sums.causes[each.cause]), amounts
+
+
+def merge(every: Sequence[HeatSums], *, of_one_time: bool) -> HeatSums:
+    """The sum of several rows of sums, in whatever order: of processes at one time, or of several times."""
+    cells: Cells = {}
+    for sums in every:
+        for key, amounts in cells_of(sums):
+            add(cells, key, amounts)
+    processes = [each.processes for each in every]
+    return packed(
+        cells,
+        merge_hot(each for sums in every for each in sums.hot),
+        [each for sums in every for each in sums.slow],
+        sampled=min([each.sampled for each in every], default=1.0),
+        processes=sum(processes) if of_one_time else max(processes, default=0),
+    )
+
+
+def merge_hot(counts: Iterable[HotCount]) -> list[HotCount]:
+    """The counts of several times or processes, one for each key."""
+    found: dict[tuple[Table, bytes], tuple[int, int]] = {}
+    for each in counts:
+        most, surplus = found.get((each.table, each.key), (0, 0))
+        found[each.table, each.key] = most + each.most, surplus + each.surplus
+    return list(starmap(HotCount, [(*place, *counted) for place, counted in found.items()]))

@@ -1,0 +1,219 @@
+"""What one process requests of which keys, counted in memory that does not grow.
+
+A declaration of which fewer than 64 keys were seen is counted by key; of others, by ranges between keys that were seen,
+or that a pass over its rows has found to be about equally far apart.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappush, heappushpop
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from oneread.database.heat_cells import (
+    CELLS,
+    SLOW_CALLS,
+    Amounts,
+    CellKey,
+    Cells,
+    HeatPlace,
+    HeatSums,
+    HotCount,
+    SlowCount,
+    add,
+    bounded,
+    packed,
+    place_of,
+    scaled,
+)
+from oneread.plans.hot_keys import SpaceSaving
+from oneread.plans.trace import bytes_of
+from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Scan
+from oneread.store.rows import Row, RowMutation, Table
+
+RANGES: Final = 64
+"""Ranges of one declaration."""
+SAMPLE: Final = 512
+"""Keys of one declaration from which ranges are made."""
+HOT_OF_ONE: Final = 64
+"""Keys of one declaration that are counted one by one."""
+HOT_OF_ALL: Final = 512
+_INCREMENTED: Final = 8
+
+KeySize: TypeAlias = "tuple[bytes, int]"
+"""A key, and the bytes that were read or written there."""
+
+
+class Touched(NamedTuple):
+    """One answered request: the key that it begins at, and the rows that it read or wrote."""
+
+    table: Table
+    at: bytes
+    writes: bool
+    points: bool
+    """Whether its keys were asked for, and not found by a scan."""
+    lost: bool
+    rows: list[KeySize]
+
+
+class CallRecord(NamedTuple):
+    """A call that has ended: `at` in milliseconds since 1970, the time that it took in seconds."""
+
+    verb: str
+    declared: str
+    at: int
+    seconds: float
+    touched: list[Touched]
+
+
+def touched_by(request: Any, answer: Any) -> Touched:
+    """What a request has touched; its rows and bytes are those that a `Trace` counts."""
+    kind = type(request)
+    if kind is Read:
+        sizes = [(key, 0 if row is None else bytes_of((row,))) for key, row in zip(request.keys, answer, strict=True)]
+        return _touched(request.table, sizes, writes=False)
+    if kind is Scan:
+        sizes = [(key, len(key) + bytes_of((row,))) for key, row in answer]
+        return Touched(request.table, request.range.start, False, False, False, sizes)
+    if kind is Mutate:
+        return _touched(request.table, [_size_of(each) for each in request.rows])
+    if kind is CheckAndMutate:
+        return _touched(request.table, [_size_of(request.mutation)], lost=answer is False)
+    if kind is Increment:
+        return _touched(request.table, [(request.key, len(request.key) + _INCREMENTED)])
+    return _touched(request.table, [(key, len(key) + bytes_of((row,))) for key, row in request.rows.items()])
+
+
+def _touched(table: Table, sizes: list[KeySize], *, writes: bool = True, lost: bool = False) -> Touched:
+    return Touched(table, sizes[0][0] if sizes else b"", writes, True, lost, sizes)
+
+
+def _size_of(mutation: RowMutation) -> KeySize:
+    puts: Row = mutation.puts
+    return mutation.key, len(mutation.key) + bytes_of((puts,))
+
+
+def quantiles(keys: Sequence[bytes], parts: int) -> list[bytes]:
+    """The first keys of about equal parts of sorted keys."""
+    return sorted({keys[part * len(keys) // parts] for part in range(parts)}) if keys else []
+
+
+class HeatCounts:
+    """What was recorded since the last `reset`; for one thread at a time."""
+
+    def __init__(self, chance: random.Random | None = None, *, keys: bool = True) -> None:
+        self._chance = random.Random() if chance is None else chance
+        self._keys = keys
+        self._axes: Mapping[HeatPlace, Sequence[bytes]] = {}
+        self._bounds: dict[HeatPlace, list[bytes]] = {}
+        self._seen: dict[HeatPlace, tuple[int, list[bytes]]] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets what was counted; ranges follow the keys that were seen last."""
+        for place, (_count, sample) in self._seen.items():
+            self._learn_ranges(place, sample)
+        self._seen = {}
+        self._learned = frozenset(self._bounds)
+        """The places whose ranges stay until the next reset; those of others follow what is seen."""
+        self.cells: Cells = {}
+        self._hot: dict[HeatPlace, SpaceSaving[bytes]] = {}
+        self._slow: list[tuple[float, CallRecord, int]] = []
+
+    def forget(self) -> None:
+        """Forgets all, ranges too."""
+        self._seen, self._bounds = {}, {}
+        self.reset()
+
+    def learn(self, axes: Mapping[HeatPlace, Sequence[bytes]]) -> None:
+        """From now on counts these declarations by ranges that begin at these keys."""
+        self._axes = axes
+
+    def take(self, call: CallRecord) -> None:
+        """Counts one call; its time is divided evenly among its requests."""
+        each = round(call.seconds * 1_000_000 / max(1, len(call.touched)))
+        for touched in call.touched:
+            self._take(touched, call.verb, call.declared, each)
+        if len(self.cells) > CELLS:
+            self.cells = bounded(self.cells, CELLS)
+        if call.touched and call.seconds:
+            slow = (call.seconds, call, len(self._slow))
+            if len(self._slow) < SLOW_CALLS:
+                heappush(self._slow, slow)
+            elif call.seconds > self._slow[0][0]:
+                heappushpop(self._slow, slow)
+
+    def _take(self, touched: Touched, verb: str, declared: str, microseconds: int) -> None:
+        table, writes = touched.table, touched.writes
+        at = CellKey(table, self._first(table, touched.at), writes, verb, declared)
+        add(self.cells, at, Amounts(1, 0, 0, microseconds, int(touched.lost)))
+        for key, size in touched.rows:
+            add(self.cells, CellKey(table, self._first(table, key), writes, verb, declared), Amounts(0, 1, size))
+            if touched.points and self._keys:
+                self._count_key(place_of(table, key), key)
+
+    def _first(self, table: Table, key: bytes) -> bytes:
+        """The first key of the range that a key is in."""
+        place = place_of(table, key)
+        bounds = self._axes.get(place)
+        if bounds is None:
+            self._sample(place, key)
+            bounds = self._bounds.setdefault(place, [])
+            if len(bounds) < RANGES:
+                at = bisect_right(bounds, key)
+                if not at or bounds[at - 1] != key:
+                    insort(bounds, key)
+                return key
+        at = bisect_right(bounds, key)
+        return bounds[at - 1] if at else place.prefix
+
+    def _sample(self, place: HeatPlace, key: bytes) -> None:
+        """Keeps a key with equal chances (J. Vitter, "Random Sampling with a Reservoir", TOMS 1985, algorithm R)."""
+        count, sample = self._seen.get(place, (0, []))
+        count += 1
+        self._seen[place] = count, sample
+        if count <= SAMPLE:
+            sample.append(key)
+        else:
+            at = int(self._chance.random() * count)
+            if at < SAMPLE:
+                sample[at] = key
+        if place not in self._learned and count >= SAMPLE and not count & (count - 1):
+            self._learn_ranges(place, sample)
+
+    def _learn_ranges(self, place: HeatPlace, sample: Sequence[bytes]) -> None:
+        """From now on this place has the ranges of these keys, if they are enough; what was counted stays."""
+        found = sorted(set(sample))
+        if len(found) >= RANGES:
+            self._bounds[place] = quantiles(found, RANGES)
+
+    def _count_key(self, place: HeatPlace, key: bytes) -> None:
+        counted = self._hot.get(place)
+        if counted is None:
+            counted = self._hot[place] = SpaceSaving(HOT_OF_ONE)
+        if key not in counted and len(counted) < HOT_OF_ONE and sum(map(len, self._hot.values())) >= HOT_OF_ALL:
+            max(self._hot.values(), key=len).drop_least()
+        counted.add(key)
+
+    def sums(self, factor: float, sampled: float, process: str) -> HeatSums:
+        """What was counted, times a factor, as it is stored."""
+        return packed(
+            {key: scaled(amounts, factor) for key, amounts in self.cells.items()},
+            self._hottest(factor),
+            [
+                SlowCount(
+                    round(seconds * 1_000_000), call.at, process, call.verb, call.declared,
+                    len(call.touched), sum([len(each.rows) for each in call.touched]),
+                )
+                for seconds, call, _number in self._slow
+            ],
+            sampled=sampled,
+            processes=1,
+        )  # fmt: skip
+
+    def _hottest(self, factor: float) -> Iterable[HotCount]:
+        for place, counted in self._hot.items():
+            for key, most, surplus in counted.items():
+                yield HotCount(place.table, key, round(most * factor), round(surplus * factor))

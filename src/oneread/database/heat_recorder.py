@@ -1,0 +1,414 @@
+"""Records what a process requests of which keys, in windows of time.
+
+A thread puts recording verbs on the database object, and takes them off again, at moments drawn from an exponential
+distribution: such moments see averages of time, whatever rhythm the program has (R. Wolff, "Poisson Arrivals See Time
+Averages", Operations Research 1982). So no verb asks whether heat is recorded. The recorded verb runs on a twin of the
+database whose requests are observed, and which has no fast path. See docs/decisions/0144-heat.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import secrets
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial, wraps
+from inspect import iscoroutinefunction
+from queue import Empty, SimpleQueue
+from time import perf_counter
+from typing import Any, Final, Protocol, TypeAlias
+
+from oneread.database.heat_axis import read_axes
+from oneread.database.heat_cells import HeatSums, encode_sums
+from oneread.database.heat_counts import CallRecord, HeatCounts, Touched, touched_by
+from oneread.database.heat_rows import MINUTE, HeatFolding, row_of_process
+from oneread.database.operations import Operations
+from oneread.database.verbs import COUNTER_VERBS, VERBS, declaration_of
+from oneread.database.worker import Worker
+from oneread.errors import Closed, OnereadError
+from oneread.plans.performer import elapsed
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Observer, Trace
+from oneread.store.requests import Mutate, Request
+from oneread.store.rows import VALUE, Cell, RowMutation
+from oneread.store.uninterrupted import join, run_uninterrupted
+from oneread.transactions.jobs import JobRunner
+
+LONGEST_WINDOW: Final = 0.005
+SHORTEST_WINDOW: Final = 0.0005
+CALLS: Final = 200
+"""Calls that a window of a busy process is to see."""
+LOOK_SECONDS: Final = 1.0
+"""How often what was recorded is counted."""
+WAITING: Final = 1_000
+"""Calls that wait to be counted when the thread is woken."""
+_RECENT: Final = 0.8
+
+_log = logging.getLogger(__name__)
+
+VerbTable: TypeAlias = Mapping[str, Callable[..., Any]]
+
+
+class Recordable(Protocol):
+    """A database of either face."""
+
+    operations: Operations
+    _observers: tuple[Observer, ...]
+    _worker: Worker | None
+    _worker_driver: SyncDriver
+
+
+class RecordedCall:
+    """A call that is recorded, and what it has touched until now."""
+
+    __slots__ = ("_begun", "_declared", "_touched", "_verb")
+
+    def __init__(self, verb: str, declared: str | None) -> None:
+        self._verb = verb
+        self._declared = declared or ""
+        self._begun = perf_counter()
+        self._touched: list[Touched] = []
+
+    def note(self, request: Request[Any], answer: Any) -> None:
+        """Observes a request."""
+        self._touched.append(touched_by(request, answer))
+
+    def end(self, now: int) -> CallRecord:
+        """What is recorded. Results keep their trace and with it this call, so nothing stays here."""
+        touched, self._touched = self._touched, []
+        return CallRecord(self._verb, self._declared, now, perf_counter() - self._begun, touched)
+
+
+class _Verbs:
+    """Makes the recording verbs of one database; `hand_in` gets each recorded call."""
+
+    def __init__(self, database: Recordable, hand_in: Callable[[RecordedCall], None]) -> None:
+        self._database = database
+        self._kind = type(database)
+        self._hand_in = hand_in
+        self._state: dict[str, Any] = vars(database) | {"_finders": {}, "_pages": None}
+        self.window = object()
+        """The window that is open, or was last."""
+
+    def table(self) -> dict[str, Callable[..., Any]]:
+        """The recording verbs, by name."""
+        return {name: self._recorded(name) for name in VERBS} | {"counter": self._counter}
+
+    def _recorded(self, name: str) -> Callable[..., Any]:
+        verb = getattr(self._kind, name)
+
+        def bound(twin: Recordable) -> Callable[..., Any]:
+            return partial(verb, twin)
+
+        return self._around(name, verb, bound, None)
+
+    def _around(
+        self, name: str, verb: Callable[..., Any], bound: Callable[[Any], Callable[..., Any]], about: str | None
+    ) -> Callable[..., Any]:
+        """A verb that is recorded; `bound` gives the one of a twin."""
+        if iscoroutinefunction(verb):
+
+            @wraps(verb)
+            async def recorded_async(*given: Any, **named: Any) -> Any:
+                call = RecordedCall(name, about or declaration_of(given))
+                try:
+                    return await bound(self._twin(call))(*given, **named)
+                finally:
+                    self._hand_in(call)
+
+            return recorded_async
+
+        @wraps(verb)
+        def recorded(*given: Any, **named: Any) -> Any:
+            call = RecordedCall(name, about or declaration_of(given))
+            try:
+                return bound(self._twin(call))(*given, **named)
+            finally:
+                self._hand_in(call)
+
+        return recorded
+
+    def _twin(self, call: RecordedCall) -> Any:
+        """The database with one observer more, and without its fast path."""
+        twin = object.__new__(self._kind)
+        vars(twin).update(self._state, _observers=(*self._state["_observers"], call.note))
+        return twin
+
+    def _counter(self, *given: Any, **named: Any) -> Any:
+        """A counter whose verbs are recorded until the window ends; it may be kept longer."""
+        make: Callable[..., Any] = self._kind.counter  # type: ignore[attr-defined]  # of either face
+        made, window = make(self._database, *given, **named), self.window
+        for name in COUNTER_VERBS:
+            plain = getattr(made, name)
+
+            def bound(twin: Any, name: str = name) -> Callable[..., Any]:
+                found: Callable[..., Any] = getattr(make(twin, *given, **named), name)
+                return found
+
+            recorded = self._around(f"counter_{name}", plain, bound, "counter")
+            setattr(made, name, self._while_open(window, recorded, plain))
+        return made
+
+    def _while_open(
+        self, window: object, recorded: Callable[..., Any], plain: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        if iscoroutinefunction(plain):
+
+            @wraps(plain)
+            async def verb_async(*given: Any, **named: Any) -> Any:
+                return await (recorded if self.window is window else plain)(*given, **named)
+
+            return verb_async
+
+        @wraps(plain)
+        def verb(*given: Any, **named: Any) -> Any:
+            return (recorded if self.window is window else plain)(*given, **named)
+
+        return verb
+
+
+class HeatRecorder:
+    """Records the calls of one open database, and what its worker does; `share` of the time, 1.0 for always."""
+
+    def __init__(self, database: Recordable, share: float, *, keys: bool = True) -> None:
+        self._database = database
+        self._share = share
+        self._observers = database._observers  # noqa: SLF001 - of either face
+        self._driver = database._worker_driver  # noqa: SLF001
+        operations = database.operations
+        self._folding = JobRunner(operations.committer, [HeatFolding(operations.committer)], operations.outbox.leases)
+        self._made = _Verbs(database, self._hand_in)
+        self._on: dict[str, Callable[..., Any]] = self._made.table()
+        self._off: dict[str, Callable[..., Any]] = {}
+        self._counts = HeatCounts(keys=keys)
+        self._inbox: deque[CallRecord] = deque()
+        self._counting = threading.Lock()
+        self._alive = threading.Lock()  # held while there is a thread
+        self._wanted: SimpleQueue[None] = SimpleQueue()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._chance = random.Random()
+        self._length, self._calls = LONGEST_WINDOW, 0
+        self._opened: float | None = None
+        self._open_seconds = 0.0
+        self._since = perf_counter()
+        self._minute: int | None = None
+        self._tended: int | None = None
+        self._name_process()
+        worker = database._worker  # noqa: SLF001
+        if worker is not None:
+            worker.watched = self._note_work
+        operations.heat = self
+        _OPEN.add(self)
+
+    def _name_process(self) -> None:
+        self._process = os.getpid()
+        self._id = self._process.to_bytes(4, "big") + secrets.token_bytes(4)
+
+    @property
+    def process(self) -> str:
+        """The name of this process in rows: its id, and 32 random bits."""
+        return f"{self._process}-{self._id[-4:].hex()}"
+
+    def measure(self, wrap: Callable[[VerbTable], dict[str, Callable[..., Any]]]) -> None:
+        """Puts other verbs, as those of telemetry, around the recording ones; the database has such verbs already."""
+        self._on = wrap(self._on)
+        self._off = {name: vars(self._database)[name] for name in self._on}
+
+    def start(self) -> None:
+        """Starts the thread; with a share of 1.0 the window is open from now on."""
+        self._since = perf_counter()
+        if self._share >= 1:
+            self.open_window()
+        run_uninterrupted(self._start)
+
+    def _start(self) -> None:
+        if self._stopping.is_set() or not self._alive.acquire(blocking=False):
+            return
+        self._thread = threading.Thread(target=self._run, name="oneread-heat", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._alive.release()
+            raise
+
+    def stop(self) -> None:
+        """Takes the recording verbs off, ends the thread and stores what was recorded; stopping twice does nothing."""
+        within = threading.current_thread()
+        run_uninterrupted(lambda: self._stop(within))
+
+    def _stop(self, within: threading.Thread) -> None:
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        self._wanted.put(None)
+        thread = self._thread
+        if thread is not None and thread is not within:
+            join(thread, self._alive)
+        self.end_window()
+        _OPEN.discard(self)
+        with suppress(OnereadError):  # the store is gone
+            self._flush()
+
+    def open_window(self) -> None:
+        """Puts the recording verbs on the database."""
+        self._made.window = object()
+        vars(self._database).update(self._on)
+        self._opened = perf_counter()
+
+    def end_window(self) -> None:
+        """Takes the recording verbs off again; calls that have begun are recorded to their end."""
+        opened, self._opened = self._opened, None
+        if opened is None:
+            return
+        self._open_seconds += perf_counter() - opened
+        self._made.window = object()
+        state = vars(self._database)
+        for name in self._on:
+            if name in self._off:
+                state[name] = self._off[name]
+            else:
+                state.pop(name, None)
+
+    def flush(self) -> None:
+        """Stores what was recorded until now: a put. Raises what the store raises."""
+        run_uninterrupted(self._flush)
+
+    def _hand_in(self, call: RecordedCall) -> None:
+        self._inbox.append(call.end(self._driver.clock()))
+        self._calls += 1
+        if len(self._inbox) == WAITING:
+            self._wanted.put(None)
+
+    def _note_work(self, work: str, request: Request[Any], answer: Any) -> None:
+        """Observes a request of the worker."""
+        if self._opened is not None:
+            self._inbox.append(CallRecord(work, "", 0, 0.0, [touched_by(request, answer)]))
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._work()
+                except Closed:
+                    return
+                except Exception:  # noqa: BLE001 - recording continues whatever the store raises
+                    _log.warning("could not store what was recorded of a minute; it is lost", exc_info=True)
+        finally:
+            self._alive.release()
+
+    def _work(self) -> None:
+        if self._share >= 1:
+            self._tend()
+            self._wait(LOOK_SECONDS)
+            self._count()
+            return
+        until = elapsed() + self._chance.expovariate(self._share / ((1 - self._share) * self._length))
+        while not self._stopping.is_set() and (pause := until - elapsed()) > 0:
+            self._tend()
+            self._wait(min(pause, LOOK_SECONDS))
+            self._count()
+        if not self._stopping.is_set():
+            self._sample()
+
+    def _sample(self) -> None:
+        """One window, whose length follows how many calls the last ones saw."""
+        self._calls = 0
+        before = self._open_seconds
+        self.open_window()
+        try:
+            self._wait(min(LONGEST_WINDOW, self._length))
+        finally:
+            self.end_window()
+        lasted = self._open_seconds - before
+        wanted = lasted * CALLS / max(1, self._calls)
+        wanted = min(LONGEST_WINDOW, max(SHORTEST_WINDOW, wanted, lasted))
+        self._length = _RECENT * self._length + (1 - _RECENT) * max(wanted, lasted)
+
+    def _wait(self, seconds: float) -> None:
+        with suppress(Empty):
+            self._wanted.get(timeout=seconds)
+
+    def _count(self) -> None:
+        """Counts what was recorded; where the minute is over, it is stored."""
+        with self._counting:
+            while self._inbox:
+                self._counts.take(self._inbox.popleft())
+            ended, self._minute = self._minute, self._driver.now() // MINUTE
+            if ended is not None and ended != self._minute:
+                self._end_minute(ended)
+
+    def _tend(self) -> None:
+        """Once a minute: learns what ranges were measured, and folds rows that are old enough."""
+        minute = self._driver.now() // MINUTE
+        if minute == self._tended:
+            return
+        self._tended = minute
+        axes = self._driver.run(read_axes(), self._trace())
+        with self._counting:
+            self._counts.learn({place: axis.firsts for place, axis in axes.items()})
+        while not self._stopping.is_set() and self._driver.run(self._folding.step(), self._trace()):
+            pass
+
+    def _flush(self) -> None:
+        self._count()
+        with self._counting:
+            if self._minute is not None and self._counts.cells:
+                self._store(self._minute, self._sums())
+
+    def _end_minute(self, ended: int) -> None:
+        sums = self._sums() if self._counts.cells else None
+        self._counts.reset()
+        self._since, self._open_seconds = perf_counter(), 0.0
+        if self._opened is not None:
+            self._opened = self._since
+        if sums is not None:
+            self._store(ended, sums)
+
+    def _sums(self) -> HeatSums:
+        """What was recorded of this minute, for all of its time."""
+        now = perf_counter()
+        recorded = self._open_seconds + (0.0 if self._opened is None else now - self._opened)
+        lasted = now - self._since
+        always = self._share >= 1
+        factor = 1.0 if always else max(1.0, lasted / recorded) if recorded else 1 / self._share
+        return self._counts.sums(factor, 1.0 if always or not lasted else min(1.0, recorded / lasted), self.process)
+
+    def _store(self, minute: int, sums: HeatSums) -> None:
+        cell = Cell(encode_sums(sums), self._driver.now())
+        put = Mutate("system", [RowMutation(row_of_process(minute, self._id), {VALUE: cell})])
+        self._driver.run(put.__iter__(), self._trace())
+
+    def _trace(self) -> Trace:
+        return Trace(self._observers)
+
+    def after_fork(self) -> None:
+        """In the child, which has no thread: what was recorded is the parent's, and it records its own."""
+        self._alive, self._counting, self._wanted = threading.Lock(), threading.Lock(), SimpleQueue()
+        self._inbox.clear()
+        self._chance = random.Random()
+        self.end_window()
+        self._counts.forget()
+        self._minute, self._open_seconds = None, 0.0
+        self._name_process()
+        if not self._stopping.is_set():
+            self._since = perf_counter()
+            if self._share >= 1:
+                self.open_window()
+            self._start()
+
+
+_OPEN: Final[weakref.WeakSet[HeatRecorder]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for each in list(_OPEN):
+        each.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,149 @@
+"""The rows of heat: read, added up to longer times when they are older, and removed.
+
+Each process puts a row of its own each minute, so that none waits for another. A sum is put once, if it is not there
+yet, before what it is the sum of is removed; where both are, the sum counts. See "Heat" of docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from oneread.database.heat_cells import HeatSums, decode_sums, encode_sums, merge
+from oneread.errors import Conflict
+from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Now
+from oneread.plans.plan import Plan
+from oneread.plans.scans import scan_all
+from oneread.store.requests import Found, Mutate, Read, Scan
+from oneread.store.rows import VALUE, RowMutation, RowRange
+from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.system_rows import HEAT, Swap
+
+MINUTE: Final = 60_000
+"""Milliseconds."""
+BATCH: Final = 500
+_MINUTE_BYTES: Final = 4
+
+
+class HeatLevel(NamedTuple):
+    """Rows of one length, in minutes, and for how long they are kept behind the end of their sum."""
+
+    letter: bytes
+    minutes: int
+    kept: int
+
+
+OF_PROCESS: Final = HeatLevel(b"m", 1, 10)
+LEVELS: Final = (
+    OF_PROCESS,
+    HeatLevel(b"s", 1, 6 * 60),
+    HeatLevel(b"t", 10, 24 * 60),
+    HeatLevel(b"u", 60, 14 * 24 * 60),
+)
+"""Those of each process, of all processes, of ten minutes, and of an hour; each is added up to the next one."""
+
+
+class HeatSpan(NamedTuple):
+    """The sums of some minutes from one on."""
+
+    minute: int
+    minutes: int
+    sums: HeatSums
+
+
+def row_of_process(minute: int, process: bytes) -> bytes:
+    """The key of what one process requested within a minute; `process` has eight bytes."""
+    return _key(OF_PROCESS, minute) + process
+
+
+def _key(level: HeatLevel, minute: int) -> bytes:
+    return HEAT.start + level.letter + max(0, minute).to_bytes(_MINUTE_BYTES, "big")
+
+
+def _minute_of(key: bytes) -> int:
+    behind = len(HEAT.start) + 1
+    return int.from_bytes(key[behind : behind + _MINUTE_BYTES], "big")
+
+
+def _block(level: HeatLevel, minute: int) -> int:
+    """The first minute of the row of a level that a minute is in."""
+    return minute - minute % level.minutes
+
+
+class HeatFolding:
+    """The periodic job that adds rows up when they are old enough, and removes what was added up."""
+
+    name = "heat"
+
+    def __init__(self, system: SystemCommitter) -> None:
+        self._system = system
+
+    def step(self) -> Plan[bool]:
+        """Adds up one row: up to four requests, a few more for what is added up. False when nothing is old enough."""
+        now = (yield from Now()) // MINUTE
+        for level, longer in zip(LEVELS, (*LEVELS[1:], None), strict=True):
+            span = (longer or level).minutes
+            rows = yield from Scan("system", RowRange(_key(level, 0), _key(level, now - level.kept)), 1)
+            if rows:
+                block = _minute_of(rows[0][0])
+                block -= block % span
+                if block + span + level.kept <= now:
+                    yield from self._fold(level, longer, block)
+                    return True
+        return False
+
+    def _fold(self, level: HeatLevel, longer: HeatLevel | None, block: int) -> Plan[None]:
+        span = (longer or level).minutes
+        rows = yield from Scan("system", RowRange(_key(level, block), _key(level, block + span)), BATCH, families="dm")
+        if longer is not None:
+            yield from self._add_up(rows, longer, _key(longer, block), of_one_time=level is OF_PROCESS)
+        gone = [RowMutation(key, deletes={column: cell.stamp for column, cell in row.items()}) for key, row in rows]
+        yield from Mutate("system", gone)
+
+    def _add_up(self, rows: Sequence[Found], longer: HeatLevel, key: bytes, *, of_one_time: bool) -> Plan[None]:
+        """Puts the sum unless it is there: another worker may be at it, and may have removed some rows already."""
+        if (yield from Read("system", [key]))[0] is not None:
+            return
+        sums = merge([each.sums for each in _spans(longer, rows)], of_one_time=of_one_time)
+        lost = Conflict("another worker has added this up", row=key)
+        try:
+            yield from self._system.together(_nothing, [Swap(key, None, encode_sums(sums), lambda: lost)])
+        except Conflict:
+            return
+
+
+def _nothing(_store: CountedStore) -> None:
+    """Only the swap."""
+
+
+def _spans(level: HeatLevel, rows: Iterable[Found]) -> Iterable[HeatSpan]:
+    for key, row in rows:
+        sums = decode_sums(row[VALUE].value) if VALUE in row else None
+        if sums is not None:
+            yield HeatSpan(_minute_of(key), level.minutes, sums)
+
+
+def read_heat(since: int, until: int) -> Plan[list[HeatSpan]]:
+    """What was recorded from one minute to another, not included. Costs a scan of each of four levels."""
+    found: list[HeatSpan] = []
+    sums: set[int] = set()
+    above: HeatLevel | None = None
+    for level in reversed(LEVELS):
+        rows: list[Found] = []
+        within = RowRange(_key(level, _block(level, since)), _key(level, until))
+        yield from scan_all("system", within, _taker(rows), BATCH)
+        spans = list(_spans(level, rows))
+        if above is not None:
+            spans = [each for each in spans if _block(above, each.minute) not in sums]
+        found += spans
+        sums, above = {each.minute for each in spans}, level
+    return found
+
+
+def _taker(rows: list[Found]) -> Callable[[list[Found]], Plan[None]]:
+    def take(found: list[Found]) -> Plan[None]:
+        rows.extend(found)
+        yield from ()
+
+    return take

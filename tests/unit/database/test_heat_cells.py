@@ -1,0 +1,147 @@
+"""Sums of heat are the same in whatever order they are added, and stay when cells are folded."""
+
+import random
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oneread.database.heat_cells import (
+    OTHER,
+    STORED_CELLS,
+    Amounts,
+    CellKey,
+    HotCount,
+    SlowCount,
+    bounded,
+    cells_of,
+    decode_sums,
+    encode_sums,
+    merge,
+    packed,
+)
+from oneread.database.heat_counts import HOT_OF_ALL, RANGES, CallRecord, HeatCounts, Touched
+
+AMOUNTS = st.builds(Amounts, *[st.integers(0, 1 << 40)] * 5)
+KEYS = st.builds(
+    CellKey,
+    st.sampled_from(["roots", "views", "counts"]),
+    st.binary(min_size=4, max_size=6),
+    st.booleans(),
+    st.sampled_from(["get", "save"]),
+    st.sampled_from(["Vote", ""]),
+)
+CELLS = st.dictionaries(KEYS, AMOUNTS, max_size=20)
+
+
+def whole(cells):
+    return [sum(column) for column in zip(*[*cells.values(), Amounts()], strict=True)]
+
+
+def stored(cells, chance):
+    hot = [HotCount("roots", bytes([chance.randrange(9)]), 9, 1)]
+    slow = [SlowCount(chance.randrange(1000), 5, "p", "get", "Vote", 1, 1)]
+    return packed(cells, hot, slow, sampled=chance.random(), processes=chance.randrange(5))
+
+
+@given(st.lists(CELLS, min_size=1, max_size=4), st.randoms(use_true_random=False), st.booleans())
+def test_any_order_has_one_sum(every, chance, of_one_time):
+    rows = [stored(cells, chance) for cells in every]
+    found = {encode_sums(merge(order, of_one_time=of_one_time)) for order in permutations(rows)}
+    assert len(found) == 1
+    merged = decode_sums(found.pop())
+    assert whole(dict(cells_of(merged))) == [sum(column) for column in zip(*map(whole, every), strict=True)]
+    if of_one_time:
+        nested = merge([merge(rows[:1], of_one_time=True), *rows[1:]], of_one_time=True)
+        assert nested == merged
+
+
+@given(CELLS, st.integers(1, 20))
+def test_folding_keeps_sums(cells, most):
+    found = bounded(cells, most)
+    assert whole(found) == whole(cells)
+    assert found == bounded(dict(reversed(cells.items())), most)
+    if len(cells) <= most:
+        assert found is cells
+
+
+def test_the_hottest_are_kept_apart_and_the_rest_is_of_its_declaration():
+    cells = {CellKey("views", b"\0\1\0\1%d" % number, True, "save", "Vote"): Amounts(number) for number in range(3000)}
+    found = bounded(cells, STORED_CELLS)
+    assert len(found) == STORED_CELLS // 2 + 1
+    other = found[CellKey("views", b"\0\1\0\1", True, OTHER, "")]
+    assert other.requests == sum(range(3000 - STORED_CELLS // 2))
+
+
+def test_too_many_declarations_are_one():
+    cells = {
+        CellKey("views", (number + (1 << 24)).to_bytes(4, "big"), True, "save", "Vote"): Amounts(1)
+        for number in range(1, 3000)
+    }
+    found = bounded(cells, STORED_CELLS)
+    assert len(found) <= STORED_CELLS
+    assert found[CellKey("system", b"", True, OTHER, "")].requests > 1500
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xc1", b"\x80", b"\x91\x01"])
+def test_a_damaged_row_counts_nothing(damaged):
+    assert decode_sums(damaged) is None
+
+
+def touching(counts, *keys, table="roots"):
+    for key in keys:
+        counts.take(CallRecord("get", "Vote", 0, 0.001, [Touched(table, key, False, True, False, [(key, 10)])]))
+
+
+def firsts(counts):
+    return sorted({key.first for key in counts.cells})
+
+
+def test_few_keys_are_counted_one_by_one():
+    counts = HeatCounts()
+    touching(counts, *[b"\0\1%02d" % number for number in range(RANGES)] * 3)
+    assert len(firsts(counts)) == RANGES
+    assert {each.requests for each in counts.cells.values()} == {3}
+
+
+def test_many_keys_are_counted_by_ranges_that_follow_them():
+    counts = HeatCounts(random.Random(1))
+    keys = [b"\0\1%05d" % number for number in range(5000)]
+    touching(counts, *keys)
+    assert len(firsts(counts)) <= 2 * RANGES
+    counts.reset()
+    touching(counts, *keys)
+    assert len(firsts(counts)) <= RANGES + 1
+    amounts = sorted(each.requests for each in counts.cells.values())
+    assert sum(amounts) == 5000
+    assert amounts[-1] < 400
+
+
+def test_memory_does_not_grow():
+    counts = HeatCounts()
+    chance = random.Random(2)
+    for place in range(200):
+        touching(counts, *[place.to_bytes(2, "big") + chance.randbytes(3) for _ in range(100)])
+    assert len(counts.cells) <= 4096
+    assert sum(map(len, counts._hot.values())) <= HOT_OF_ALL
+    assert len(encode_sums(counts.sums(1.0, 1.0, "p"))) < 50_000
+    assert sum(each.requests for each in counts.cells.values()) == 20_000
+
+
+def test_the_hottest_key_is_found_among_many():
+    counts = HeatCounts()
+    chance = random.Random(3)
+    for _ in range(3000):
+        touching(counts, b"\0\1hot", b"\0\1" + chance.randbytes(3))
+    sums = counts.sums(2.0, 0.5, "p")
+    assert (sums.hot[0].key, sums.hot[0].most - sums.hot[0].surplus) == (b"\0\1hot", 6000)
+
+
+def test_the_slowest_calls_are_kept():
+    counts = HeatCounts()
+    touched = [Touched("roots", b"\0\1", False, True, False, [(b"\0\1", 10)])]
+    for number in range(100):
+        counts.take(CallRecord("get", "Vote", number, number / 1000, touched))
+    slow = counts.sums(1.0, 1.0, "p").slow
+    assert [each.microseconds for each in slow] == [1000 * number for number in range(99, 83, -1)]
