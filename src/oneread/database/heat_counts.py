@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappush, heappushpop
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -22,7 +22,6 @@ from oneread.database.heat_cells import (
     HeatSums,
     HotCount,
     SlowCount,
-    add,
     bounded,
     packed,
     place_of,
@@ -30,8 +29,9 @@ from oneread.database.heat_cells import (
 )
 from oneread.plans.hot_keys import SpaceSaving
 from oneread.plans.trace import bytes_of
+from oneread.store.engine import Column, FirstUnder, LocalReads
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Scan
-from oneread.store.rows import Row, RowMutation, Table
+from oneread.store.rows import Row, RowMutation, RowRange, Table
 
 RANGES: Final = 64
 """Ranges of one declaration."""
@@ -75,7 +75,7 @@ def touched_by(request: Any, answer: Any) -> Touched:
         sizes = [(key, 0 if row is None else bytes_of((row,))) for key, row in zip(request.keys, answer, strict=True)]
         return _touched(request.table, sizes, writes=False)
     if kind is Scan:
-        sizes = [(key, len(key) + bytes_of((row,))) for key, row in answer]
+        sizes = [(key, len(key) + sum([len(cell.value) for cell in row.values()])) for key, row in answer]
         return Touched(request.table, request.range.start, False, False, False, sizes)
     if kind is Mutate:
         return _touched(request.table, [_size_of(each) for each in request.rows])
@@ -100,6 +100,35 @@ def quantiles(keys: Sequence[bytes], parts: int) -> list[bytes]:
     return sorted({keys[part * len(keys) // parts] for part in range(parts)}) if keys else []
 
 
+class RecordingReads:
+    """The reads of an engine of this process, each noted in the call that makes it: `get` and `page` stay fast."""
+
+    def __init__(self, engine: LocalReads, note: Callable[[Touched], object]) -> None:
+        self._engine = engine
+        self._note = note
+
+    def point(self, table: Table, key: bytes, column: bytes) -> tuple[bytes, int] | None:
+        found = self._engine.point(table, key, column)
+        self._note(Touched(table, key, False, True, False, [(key, 0 if found is None else len(found[0]))]))
+        return found
+
+    def column(self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False) -> Column:
+        keys, values = found = self._engine.column(table, within, limit, column, reverse=reverse)
+        sizes = [(key, len(key) + len(value)) for key, value in zip(keys, values, strict=True)]
+        self._note(Touched(table, within.start, False, False, False, sizes))
+        return found
+
+    def together(
+        self, table: Table, key: bytes, column: bytes, firsts: Sequence[FirstUnder]
+    ) -> tuple[bytes | None, list[Column]]:
+        value, found = self._engine.together(table, key, column, firsts)
+        self._note(Touched(table, key, False, True, False, [(key, 0 if value is None else len(value))]))
+        for (other, prefix, _most), (keys, values) in zip(firsts, found, strict=True):
+            sizes = [(key, len(key) + len(first)) for key, first in zip(keys, values, strict=True)]
+            self._note(Touched(other, prefix, False, False, False, sizes))
+        return value, found
+
+
 class HeatCounts:
     """What was recorded since the last `reset`; for one thread at a time."""
 
@@ -118,9 +147,14 @@ class HeatCounts:
         self._seen = {}
         self._learned = frozenset(self._bounds)
         """The places whose ranges stay until the next reset; those of others follow what is seen."""
-        self.cells: Cells = {}
+        self._cells: dict[CellKey, list[int]] = {}
         self._hot: dict[HeatPlace, SpaceSaving[bytes]] = {}
         self._slow: list[tuple[float, CallRecord, int]] = []
+
+    @property
+    def cells(self) -> Cells:
+        """What was counted."""
+        return {key: Amounts(*sums) for key, sums in self._cells.items()}
 
     def forget(self) -> None:
         """Forgets all, ranges too."""
@@ -135,9 +169,9 @@ class HeatCounts:
         """Counts one call; its time is divided evenly among its requests."""
         each = round(call.seconds * 1_000_000 / max(1, len(call.touched)))
         for touched in call.touched:
-            self._take(touched, call.verb, call.declared, each)
-        if len(self.cells) > CELLS:
-            self.cells = bounded(self.cells, CELLS)
+            self._take(touched, (call.verb, call.declared), each)
+        if len(self._cells) > CELLS:
+            self._cells = {key: [*amounts] for key, amounts in bounded(self.cells, CELLS).items()}
         if call.touched and call.seconds:
             slow = (call.seconds, call, len(self._slow))
             if len(self._slow) < SLOW_CALLS:
@@ -145,18 +179,34 @@ class HeatCounts:
             elif call.seconds > self._slow[0][0]:
                 heappushpop(self._slow, slow)
 
-    def _take(self, touched: Touched, verb: str, declared: str, microseconds: int) -> None:
-        table, writes = touched.table, touched.writes
-        at = CellKey(table, self._first(table, touched.at), writes, verb, declared)
-        add(self.cells, at, Amounts(1, 0, 0, microseconds, int(touched.lost)))
-        for key, size in touched.rows:
-            add(self.cells, CellKey(table, self._first(table, key), writes, verb, declared), Amounts(0, 1, size))
-            if touched.points and self._keys:
-                self._count_key(place_of(table, key), key)
+    def _take(self, touched: Touched, cause: tuple[str, str], microseconds: int) -> None:
+        table, at, writes, points, lost, rows = touched
+        place = place_of(table, at)
+        first, upper = self._range(place, at)
+        sums = self._sums(CellKey(table, first, writes, *cause))
+        sums[0] += 1
+        sums[3] += microseconds
+        sums[4] += lost
+        last = at
+        for key, size in rows:
+            if key != last and (points or not first <= key < upper):
+                place = place_of(table, key)
+                first, upper = self._range(place, key)
+                sums = self._sums(CellKey(table, first, writes, *cause))
+            last = key
+            sums[1] += 1
+            sums[2] += size
+            if points and self._keys:
+                self._count_key(place, key)
 
-    def _first(self, table: Table, key: bytes) -> bytes:
-        """The first key of the range that a key is in."""
-        place = place_of(table, key)
+    def _sums(self, key: CellKey) -> list[int]:
+        found = self._cells.get(key)
+        if found is None:
+            found = self._cells[key] = [0] * len(Amounts._fields)
+        return found
+
+    def _range(self, place: HeatPlace, key: bytes) -> tuple[bytes, bytes]:
+        """The range that a key is in: its first key, and what is behind it as far as that is known."""
         bounds = self._axes.get(place)
         if bounds is None:
             self._sample(place, key)
@@ -165,9 +215,10 @@ class HeatCounts:
                 at = bisect_right(bounds, key)
                 if not at or bounds[at - 1] != key:
                     insort(bounds, key)
-                return key
+                return key, key
         at = bisect_right(bounds, key)
-        return bounds[at - 1] if at else place.prefix
+        upper = bounds[at] if at < len(bounds) else RowRange.under(place.prefix).stop
+        return (bounds[at - 1] if at else place.prefix), upper
 
     def _sample(self, place: HeatPlace, key: bytes) -> None:
         """Keeps a key with equal chances (J. Vitter, "Random Sampling with a Reservoir", TOMS 1985, algorithm R)."""

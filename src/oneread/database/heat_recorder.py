@@ -17,15 +17,18 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial, wraps
 from inspect import iscoroutinefunction
+from math import inf
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeAlias
 
+from oneread.database.fast_path import LocalPages, finders
 from oneread.database.heat_axis import read_axes
 from oneread.database.heat_cells import HeatSums, encode_sums
-from oneread.database.heat_counts import CallRecord, HeatCounts, Touched, touched_by
+from oneread.database.heat_counts import CallRecord, HeatCounts, RecordingReads, Touched, touched_by
 from oneread.database.heat_rows import MINUTE, HeatFolding, row_of_process
 from oneread.database.operations import Operations
 from oneread.database.verbs import COUNTER_VERBS, VERBS, declaration_of
@@ -66,22 +69,44 @@ class Recordable(Protocol):
 class RecordedCall:
     """A call that is recorded, and what it has touched until now."""
 
-    __slots__ = ("_begun", "_declared", "_touched", "_verb")
+    __slots__ = ("_declared", "_verb", "begun", "touched")
 
     def __init__(self, verb: str, declared: str | None) -> None:
         self._verb = verb
         self._declared = declared or ""
-        self._begun = perf_counter()
-        self._touched: list[Touched] = []
+        self.begun = perf_counter()
+        self.touched: list[Touched] = []
 
     def note(self, request: Request[Any], answer: Any) -> None:
         """Observes a request."""
-        self._touched.append(touched_by(request, answer))
+        self.touched.append(touched_by(request, answer))
 
     def end(self, now: int) -> CallRecord:
         """What is recorded. Results keep their trace and with it this call, so nothing stays here."""
-        touched, self._touched = self._touched, []
-        return CallRecord(self._verb, self._declared, now, perf_counter() - self._begun, touched)
+        touched, self.touched = self.touched, []
+        return CallRecord(self._verb, self._declared, now, perf_counter() - self.begun, touched)
+
+
+_CALL: Final[ContextVar[RecordedCall | None]] = ContextVar("recorded call", default=None)
+"""The call within which the fast path reads."""
+
+
+def _note_fast(touched: Touched) -> None:
+    call = _CALL.get()
+    if call is not None:
+        call.touched.append(touched)
+
+
+def _fast_path(database: Recordable) -> dict[str, Any]:
+    """The fast path of the recorded verbs, where the database has one."""
+    state = vars(database)
+    if state["_pages"] is None:
+        return {}
+    reads, clock = RecordingReads(state["_driver"].engine, _note_fast), state["_driver"].now
+    return {
+        "_finders": finders(database.operations, reads, clock),
+        "_pages": LocalPages(reads, state["_cipher"], clock),
+    }
 
 
 class _Verbs:
@@ -91,7 +116,7 @@ class _Verbs:
         self._database = database
         self._kind = type(database)
         self._hand_in = hand_in
-        self._state: dict[str, Any] = vars(database) | {"_finders": {}, "_pages": None}
+        self._state: dict[str, Any] = vars(database) | _fast_path(database)
         self.window = object()
         """The window that is open, or was last."""
 
@@ -116,9 +141,11 @@ class _Verbs:
             @wraps(verb)
             async def recorded_async(*given: Any, **named: Any) -> Any:
                 call = RecordedCall(name, about or declaration_of(given))
+                outer = _CALL.set(call)
                 try:
                     return await bound(self._twin(call))(*given, **named)
                 finally:
+                    _CALL.reset(outer)
                     self._hand_in(call)
 
             return recorded_async
@@ -126,9 +153,11 @@ class _Verbs:
         @wraps(verb)
         def recorded(*given: Any, **named: Any) -> Any:
             call = RecordedCall(name, about or declaration_of(given))
+            outer = _CALL.set(call)
             try:
                 return bound(self._twin(call))(*given, **named)
             finally:
+                _CALL.reset(outer)
                 self._hand_in(call)
 
         return recorded
@@ -195,6 +224,7 @@ class HeatRecorder:
         self._chance = random.Random()
         self._length, self._calls = LONGEST_WINDOW, 0
         self._opened: float | None = None
+        self._until = inf
         self._open_seconds = 0.0
         self._since = perf_counter()
         self._minute: int | None = None
@@ -260,13 +290,14 @@ class HeatRecorder:
         self._made.window = object()
         vars(self._database).update(self._on)
         self._opened = perf_counter()
+        self._until = self._opened + self._length if self._share < 1 else inf
 
     def end_window(self) -> None:
         """Takes the recording verbs off again; calls that have begun are recorded to their end."""
         opened, self._opened = self._opened, None
         if opened is None:
             return
-        self._open_seconds += perf_counter() - opened
+        self._open_seconds += min(perf_counter(), self._until) - opened
         self._made.window = object()
         state = vars(self._database)
         for name in self._on:
@@ -280,6 +311,8 @@ class HeatRecorder:
         run_uninterrupted(self._flush)
 
     def _hand_in(self, call: RecordedCall) -> None:
+        if call.begun > self._until:  # a window ends in time where the thread takes the verbs off late
+            return
         self._inbox.append(call.end(self._driver.clock()))
         self._calls += 1
         if len(self._inbox) == WAITING:
@@ -287,7 +320,7 @@ class HeatRecorder:
 
     def _note_work(self, work: str, request: Request[Any], answer: Any) -> None:
         """Observes a request of the worker."""
-        if self._opened is not None:
+        if self._opened is not None and perf_counter() <= self._until:
             self._inbox.append(CallRecord(work, "", 0, 0.0, [touched_by(request, answer)]))
 
     def _run(self) -> None:
@@ -319,16 +352,13 @@ class HeatRecorder:
     def _sample(self) -> None:
         """One window, whose length follows how many calls the last ones saw."""
         self._calls = 0
-        before = self._open_seconds
         self.open_window()
         try:
-            self._wait(min(LONGEST_WINDOW, self._length))
+            self._wait(self._length)
         finally:
             self.end_window()
-        lasted = self._open_seconds - before
-        wanted = lasted * CALLS / max(1, self._calls)
-        wanted = min(LONGEST_WINDOW, max(SHORTEST_WINDOW, wanted, lasted))
-        self._length = _RECENT * self._length + (1 - _RECENT) * max(wanted, lasted)
+        wanted = min(LONGEST_WINDOW, max(SHORTEST_WINDOW, self._length * CALLS / max(1, self._calls)))
+        self._length += (1 - _RECENT) * (wanted - self._length)
 
     def _wait(self, seconds: float) -> None:
         with suppress(Empty):

@@ -15,7 +15,7 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import scan_all
-from oneread.store.requests import Found, Mutate, Read, Scan
+from oneread.store.requests import Found, Mutate, Scan
 from oneread.store.rows import VALUE, RowMutation, RowRange
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.system_rows import HEAT, Swap
@@ -103,8 +103,6 @@ class HeatFolding:
 
     def _add_up(self, rows: Sequence[Found], longer: HeatLevel, key: bytes, *, of_one_time: bool) -> Plan[None]:
         """Puts the sum unless it is there: another worker may be at it, and may have removed some rows already."""
-        if (yield from Read("system", [key]))[0] is not None:
-            return
         sums = merge([each.sums for each in _spans(longer, rows)], of_one_time=of_one_time)
         lost = Conflict("another worker has added this up", row=key)
         try:

@@ -84,6 +84,18 @@ def test_too_many_declarations_are_one():
     assert found[CellKey("system", b"", True, OTHER, "")].requests > 1500
 
 
+def test_the_format_stays():
+    cells = {CellKey("roots", b"\0\1\x15\7", True, "save", "Vote"): Amounts(1, 2, 3, 4, 5)}
+    hot = [HotCount("roots", b"\0\1\x15\7", 9, 1)]
+    slow = [SlowCount(7, 8, "1-a", "save", "Vote", 1, 2)]
+    stored = encode_sums(packed(cells, hot, slow, sampled=0.5, processes=1))
+    assert stored.hex() == (
+        "86a773616d706c6564cb3fe0000000000000a970726f63657373657301a66361757365739192a473617665a4566f7465"
+        "a563656c6c739199a5726f6f7473c40400011507c3000102030405"
+        "a3686f749194a5726f6f7473c404000115070901a4736c6f7791970708a3312d61a473617665a4566f74650102"
+    )
+
+
 @pytest.mark.parametrize("damaged", [b"", b"\xc1", b"\x80", b"\x91\x01"])
 def test_a_damaged_row_counts_nothing(damaged):
     assert decode_sums(damaged) is None
