@@ -24,7 +24,7 @@ from oneread.transactions.system_rows import AXES
 BATCH: Final = 1_000
 """Rows of a request."""
 PLACES: Final = 512
-"""Places that are kept of a declaration, at most twice as many."""
+"""AxisPlaces that are kept of a declaration, at most twice as many."""
 
 
 class HeatAxis(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ _decode = msgspec.msgpack.Decoder(HeatAxis).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class _Places:
+class AxisPlaces:
     """Keys of one declaration, about equally many rows apart: when there are too many, every other one is dropped."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ def measure_axes(pace: float | None, progress: Reporter) -> Plan[int]:
     Reads every row once, 1,000 a request; `pace` is rows a second at most. One put for each declaration.
     """
     begun = yield from Now()
-    places: dict[HeatPlace, _Places] = {}
+    places: dict[HeatPlace, AxisPlaces] = {}
     tables: tuple[Table, ...] = tuple(each for each in TABLES if each != "system")
     for table in tables:
         yield from scan_all(table, RowRange(b"", b""), _counting(table, places, (begun, pace), progress), BATCH)
@@ -85,7 +85,7 @@ def measure_axes(pace: float | None, progress: Reporter) -> Plan[int]:
 
 
 def _counting(
-    table: Table, places: dict[HeatPlace, _Places], paced: tuple[int, float | None], progress: Reporter
+    table: Table, places: dict[HeatPlace, AxisPlaces], paced: tuple[int, float | None], progress: Reporter
 ) -> Callable[[list[Found]], Plan[None]]:
     begun, pace = paced
 
@@ -94,7 +94,7 @@ def _counting(
             place = place_of(table, key)
             counted = places.get(place)
             if counted is None:
-                counted = places[place] = _Places()
+                counted = places[place] = AxisPlaces()
             counted.add(key)
         rows = sum([each.rows for each in places.values()])
         progress(Progress(f"reading {table}", rows, None))

@@ -279,6 +279,19 @@ def test_a_call_that_began_in_a_window_is_recorded_to_its_end(url, monkeypatch):
     at.db.close()
 
 
+def test_a_window_over_the_end_of_a_minute_is_divided(url, monkeypatch):
+    at = Stopped(url, monkeypatch, 0.5)
+    at.recorder._length = 10.0
+    at.recorder.open_window()
+    at.recorder._count()
+    at.seconds, at.now = 4.0, at.now + MINUTE
+    at.recorder._count()
+    at.seconds = 6.0
+    at.recorder.end_window()
+    assert at.recorder._open_seconds == 2.0
+    at.db.close()
+
+
 def test_a_window_ends_in_time_where_its_thread_is_late(url, monkeypatch):
     at = Stopped(url, monkeypatch, 0.5)
     at.recorder.open_window()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oneread.database.heat_axis import PLACES, AxisPlaces
 from oneread.database.heat_cells import (
     OTHER,
     STORED_CELLS,
@@ -21,7 +22,7 @@ from oneread.database.heat_cells import (
     merge,
     packed,
 )
-from oneread.database.heat_counts import HOT_OF_ALL, RANGES, CallRecord, HeatCounts, Touched
+from oneread.database.heat_counts import HOT_OF_ALL, RANGES, CallRecord, HeatCounts, RecordingReads, Touched
 
 AMOUNTS = st.builds(Amounts, *[st.integers(0, 1 << 40)] * 5)
 KEYS = st.builds(
@@ -99,6 +100,32 @@ def test_the_format_stays():
 @pytest.mark.parametrize("damaged", [b"", b"\xc1", b"\x80", b"\x91\x01"])
 def test_a_damaged_row_counts_nothing(damaged):
     assert decode_sums(damaged) is None
+
+
+def test_each_list_that_a_group_reads_is_noted():
+    class Engine:
+        def together(self, _table, _key, _column, firsts):
+            return b"group", [([b"key"], [b"value"]) for _first in firsts]
+
+    noted = []
+    reads = RecordingReads(Engine(), noted.append)
+    assert reads.together("counts", b"at", b"d:b", [("views", b"least", 1)]) == (b"group", [([b"key"], [b"value"])])
+    assert [(each.table, each.at, each.rows) for each in noted] == [
+        ("counts", b"at", [(b"at", 5)]),
+        ("views", b"least", [(b"key", 8)]),
+    ]
+
+
+@pytest.mark.parametrize("rows", [1, 63, 64, 1000, 5000, 30_000])
+def test_the_ranges_of_an_axis_have_about_equally_many_rows(rows):
+    counted = AxisPlaces()
+    for number in range(rows):
+        counted.add(b"%06d" % number)
+    axis = counted.axis(7)
+    assert len(counted.found) <= 2 * PLACES
+    assert (axis.at, sum(axis.rows), len(axis.rows)) == (7, rows, min(rows, RANGES))
+    assert axis.firsts[0] == b"%06d" % 0
+    assert max(axis.rows) <= 2 + rows / RANGES * 1.2
 
 
 def touching(counts, *keys, table="roots"):
