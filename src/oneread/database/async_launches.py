@@ -499,9 +499,11 @@ class AsyncLaunches:
     async def end(self) -> None:
         """Ends what reads the dark side and writes what was counted."""
         self._ended = True
-        await self.dark.end()
-        await self._driver.end_in_thread(self.keeper.stop)  # async only
-        # sync only: self.keeper.stop()
+        try:
+            await self.dark.end()
+        finally:
+            await self._driver.end_in_thread(self.keeper.stop)  # async only
+            # sync only: self.keeper.stop()
 
     async def _changed(self, name: str, plan: Plan[LaunchState]) -> LaunchReport:
         state = await self._run(plan)

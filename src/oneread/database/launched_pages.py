@@ -20,19 +20,19 @@ def result_forms(catalog: Catalog) -> ResultForms:
         if not isinstance(result, Page):
             return None
         rows = [ShownRow(_key_of(catalog, row, place), _fields_of(row)) for place, row in enumerate(result.rows)]
-        return ShownPage(rows, result.next is not None)
+        return ShownPage(rows, _has_next(result))
 
     return ResultForms(page_of, _are_equal_pages, _plain)
 
 
 def _are_equal_pages(old: Any, new: Any) -> bool:
     """Whether two results are pages of equal rows with the same end: most are, and nothing else is made of those."""
-    return (
-        isinstance(old, Page)
-        and isinstance(new, Page)
-        and old.rows == new.rows
-        and (old.next is None) == (new.next is None)
-    )
+    return isinstance(old, Page) and isinstance(new, Page) and old.rows == new.rows and _has_next(old) == _has_next(new)
+
+
+def _has_next(page: Page[Any]) -> bool:
+    """Whether a page follows; its cursor is not made for that, which takes as long as reading a page."""
+    return page._next is not None  # noqa: SLF001 - nothing else asks without wanting the cursor
 
 
 def _key_of(catalog: Catalog, row: Any, place: int) -> tuple[Any, ...]:

@@ -34,6 +34,9 @@ from oneread.plans.trace import Observer, Trace
 from oneread.store.uninterrupted import join, run_uninterrupted
 
 TICK_SECONDS: Final = 0.25
+"""Between two rounds; a state that is wanted is read at once."""
+_DARK_SECONDS: Final = 0.05
+"""Between two times at which dark reads begin."""
 _STORED_A_SECOND: Final = 10
 _REMEMBERED: Final = 1_000
 """Differences of which this process knows the rows, to raise their counts."""
@@ -150,7 +153,7 @@ class LaunchKeeper:
         else:
             is_quiet = False
         with suppress(Empty):
-            self._wanted.get(timeout=None if is_quiet else TICK_SECONDS)
+            self._wanted.get(timeout=None if is_quiet else _DARK_SECONDS)
         while not self._wanted.empty():
             self._wanted.get()
 
@@ -173,11 +176,14 @@ class LaunchKeeper:
 
     def _tick(self) -> None:
         """One round; what fails does not keep the rest from being done."""
+        self._dark.tick()
+        self._try(self._read_states)
         now = perf_counter()
+        if now - self._ticked < TICK_SECONDS:
+            return
         self._storable = min(self._storable + (now - self._ticked) * _STORED_A_SECOND, _STORED_A_SECOND)
         self._ticked = now
-        self._dark.tick()
-        for work in (self._read_states, self._guard, self._store_differences, self._flush_minutes, self._record):
+        for work in (self._guard, self._store_differences, self._flush_minutes, self._record):
             if not self._stopping.is_set():
                 self._try(work)
 

@@ -1,10 +1,12 @@
 import asyncio
+import threading
 from time import perf_counter
 
 import pytest
 
 from oneread.errors import BudgetExceeded, Unavailable
 from oneread.launches.account import DarkAccount, Metered, TimedAllowance
+from oneread.launches.dark_threads import DarkThreads
 
 
 def test_a_twentieth_of_the_time_may_be_taken():
@@ -73,3 +75,23 @@ def test_an_error_passes_through_a_metered_task():
 
     with pytest.raises(LookupError):
         asyncio.run(main())
+
+
+def test_threads_end_while_the_keeper_starts_another_one():
+    dark = DarkThreads(DarkAccount())
+    dark._wanted = 2
+    dark.tick()
+    first, woken = list(dark._threads), dark._woken
+    other = threading.Thread(target=len, args=("",))
+    other.start()
+
+    class Woken:
+        """Puts a token; meanwhile another thread has come."""
+
+        def put(self, token):
+            dark._threads[other] = float("inf")
+            woken.put(token)
+
+    dark._woken = Woken()
+    dark.end()
+    assert not any(each.is_alive() for each in first)

@@ -490,8 +490,10 @@ class Launches:
     def end(self) -> None:
         """Ends what reads the dark side and writes what was counted."""
         self._ended = True
-        self.dark.end()
-        self.keeper.stop()
+        try:
+            self.dark.end()
+        finally:
+            self.keeper.stop()
 
     def _changed(self, name: str, plan: Plan[LaunchState]) -> LaunchReport:
         state = self._run(plan)
