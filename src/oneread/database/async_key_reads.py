@@ -86,7 +86,7 @@ class AsyncKeyReads:
             raise UsageError(NO_CLASS, given=model) from None
         found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
         if found is None and model in self._view_launches:
-            found = await self.find(model, *key, fresh=fresh, max_age=max_age)
+            found = await AsyncKeyReads.find(self, model, *key, fresh=fresh, max_age=max_age)
             if found is None:
                 raise NotFound("there is no such entity", model=model, key=key)
         elif found is None:
@@ -122,7 +122,7 @@ class AsyncKeyReads:
         if found is None:
             chosen = self._launched_by_keys(model, [key])
             if chosen is not None:
-                again = partial(self.find, model, *key, fresh=fresh, max_age=max_age)
+                again = partial(AsyncKeyReads.find, self, model, *key, fresh=fresh, max_age=max_age)
                 return await self._view_launches[model].find(chosen, again)
             trace = self._trace()
             read = await self._driver.read(self.operations.find(model, key, fresh=fresh), trace, max_age, fresh=fresh)
@@ -201,7 +201,7 @@ class AsyncKeyReads:
         chosen = self._launched_by_keys(model, keys)
         if chosen is not None:
             return await self._view_launches[model].get_many(
-                chosen, partial(self.get_many, model, keys, max_age=max_age)
+                chosen, partial(AsyncKeyReads.get_many, self, model, keys, max_age=max_age)
             )
         trace = self._trace()
         found = await self._driver.read(self.operations.get_many(model, keys), trace, max_age)

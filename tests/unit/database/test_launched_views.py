@@ -207,6 +207,20 @@ def test_what_differs_is_found_with_its_rows(site):
     assert (first.verb, first.key, first.kind) == ("page", ("g1",), "other order")
 
 
+def test_a_launched_read_is_one_call_to_what_observes_the_database(site):
+    site.launches("set", "HomeByScore", reads=100)
+    site.launches("set", "SumsOfGroups", reads=100)
+    db, calls = site.face.db, []
+    for verb in ("page", "get", "find", "get_many"):
+        given = getattr(db, verb)
+        vars(db)[verb] = lambda *args, given=given, verb=verb, **named: calls.append(verb) or given(*args, **named)
+    site.read("page", Home, "g1")
+    site.read("get", Sums, "g1")
+    site.read("find", Sums, "g1")
+    site.read("get_many", Sums, [("g1",)])
+    assert calls == ["page", "get", "find", "get_many"]
+
+
 def test_reads_need_a_view_that_is_built(unbuilt):
     assert side(unbuilt.read("page", Home, "g1")) == "old"
     assert [row.score for row in unbuilt.read("page", HomeByScore, "g1")] == [0, 10, 20]

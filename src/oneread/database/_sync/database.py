@@ -238,10 +238,10 @@ class Database(
             asked = Query(equal, 1, cursor, backward, bounds, starts_with)
             key = launched_key(self.operations, view, asked) if view in self._view_launches else None
             if key is not None:
-                again = partial(
-                    self.page, view, *equal, limit=limit, backward=backward, since=since, after=after, until=until,
-                    through=through, starts_with=starts_with, where=where, budget=budget, includes=includes, lag=lag,
-                    max_age=max_age,
+                again = partial(  # of the class: what observes a database has put its own verbs on it
+                    Database.page, self, view, *equal, limit=limit, backward=backward, since=since, after=after,
+                    until=until, through=through, starts_with=starts_with, where=where, budget=budget,
+                    includes=includes, lag=lag, max_age=max_age,
                 )  # fmt: skip
                 launched: Page[P] = self._view_launches[view].page(key, again)
                 return launched

@@ -85,7 +85,7 @@ class KeyReads:
             raise UsageError(NO_CLASS, given=model) from None
         found: Any = None if find is None or fresh is not False or max_age is not None else find(key)
         if found is None and model in self._view_launches:
-            found = self.find(model, *key, fresh=fresh, max_age=max_age)
+            found = KeyReads.find(self, model, *key, fresh=fresh, max_age=max_age)
             if found is None:
                 raise NotFound("there is no such entity", model=model, key=key)
         elif found is None:
@@ -121,7 +121,7 @@ class KeyReads:
         if found is None:
             chosen = self._launched_by_keys(model, [key])
             if chosen is not None:
-                again = partial(self.find, model, *key, fresh=fresh, max_age=max_age)
+                again = partial(KeyReads.find, self, model, *key, fresh=fresh, max_age=max_age)
                 return self._view_launches[model].find(chosen, again)
             trace = self._trace()
             read = self._driver.read(self.operations.find(model, key, fresh=fresh), trace, max_age, fresh=fresh)
@@ -199,7 +199,9 @@ class KeyReads:
         keys = list(keys)
         chosen = self._launched_by_keys(model, keys)
         if chosen is not None:
-            return self._view_launches[model].get_many(chosen, partial(self.get_many, model, keys, max_age=max_age))
+            return self._view_launches[model].get_many(
+                chosen, partial(KeyReads.get_many, self, model, keys, max_age=max_age)
+            )
         trace = self._trace()
         found = self._driver.read(self.operations.get_many(model, keys), trace, max_age)
         return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
