@@ -35,7 +35,7 @@ HeatNameArgument = Annotated[
     ),
 ]
 LastOption = Annotated[str, typer.Option("--last", metavar="TIME", help="How far back, as in 30m, 6h or 14d.")]
-ReadsOption = Annotated[bool, typer.Option("--reads", help="Only what is read.")]
+ReadsOnlyOption = Annotated[bool, typer.Option("--reads", help="Only what is read.")]
 WritesOption = Annotated[bool, typer.Option("--writes", help="Only what is written.")]
 LostOption = Annotated[bool, typer.Option("--lost", help="Only compare-and-sets that others' changes came before.")]
 MeasureByOption = Annotated[HeatMeasure, typer.Option("--by", help="What is counted of it.")]
@@ -52,7 +52,7 @@ def command(  # noqa: PLR0913 - the options of the command
     name: HeatNameArgument = "",
     *,
     last: LastOption = "6h",
-    reads: ReadsOption = False,
+    reads: ReadsOnlyOption = False,
     writes: WritesOption = False,
     lost: LostOption = False,
     by: MeasureByOption = "requests",

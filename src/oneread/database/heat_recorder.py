@@ -3,7 +3,7 @@
 A thread puts recording verbs on the database object, and takes them off again, at moments drawn from an exponential
 distribution: such moments see averages of time, whatever rhythm the program has (R. Wolff, "Poisson Arrivals See Time
 Averages", Operations Research 1982). So no verb asks whether heat is recorded. The recorded verb runs on a twin of the
-database whose requests are observed, and which has no fast path. See docs/decisions/0144-heat.md.
+database whose requests are observed. See docs/decisions/0144-heat.md.
 """
 
 from __future__ import annotations
