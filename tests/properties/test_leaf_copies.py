@@ -58,7 +58,7 @@ def get_shows_documents(patch):
 
 
 def dumps_have_documents(patch):
-    edit(patch, Dump, "__init__", ("self._lay = cells.lay", "self._lay = lambda _key, row: row"))
+    edit(patch, Dump, "__init__", ("self._lay = parts.cells.lay", "self._lay = lambda _key, row: row"))
 
 
 BROKEN = [

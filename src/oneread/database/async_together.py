@@ -43,14 +43,14 @@ class AsyncTogether:
         """The results of several reads, made at the same time where the store takes time to answer: one round trip.
 
         For a page that shows several lists. Each read costs what it costs by itself, and its result says so. Where an
-        answer takes microseconds, as on LMDB, they are made one after the other.
+        answer takes microseconds, as on LMDB, they are made one after the other. Of the errors that reads raise, the
+        first in their order is raised.
 
         Arguments:
             reads: functions without arguments that make them.
 
         Raises:
             UsageError: one of them is not a function.
-            OnereadError: the first error, in the order of the reads.
 
         Examples:
             ```python

@@ -76,6 +76,8 @@ class Explainer:
 
     def _answering(self, view: Any) -> CompiledView:
         """The view whose rows answer a read by key; raises NotReady."""
+        if view not in self._catalog.views:
+            raise UsageError("not a model or view of the schema", given=view)
         sides = self._operations.sides
         found = sides.answering(view) if view in sides else self._catalog.views[view]
         self._operations.fence.check(found.cls)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
@@ -39,6 +39,7 @@ HeatOperation: TypeAlias = Literal["all", "read", "write", "lost"]
 HeatMeasure: TypeAlias = Literal["requests", "rows", "bytes", "seconds"]
 
 LONGEST: Final = timedelta(minutes=LEVELS[-1].kept)
+_FIRST_YEAR: Final = 1970
 """How long anything of heat is kept."""
 MOST: Final = 10_000
 _MICRO: Final = 1e-6
@@ -211,6 +212,8 @@ def _check_times(last: object, until: object) -> None:
         raise UsageError("last: expected a time of a minute to 14 days", last=last)
     if until is not None and (not isinstance(until, datetime) or until.tzinfo is None):
         raise UsageError("until: expected a datetime with a time zone", until=until)
+    if until is not None and not _FIRST_YEAR < until.year < MAXYEAR:
+        raise UsageError("until: expected an instant of heat that was recorded", until=until)
 
 
 def declared_at(catalog: Catalog, place: HeatPlace) -> tuple[str, type | None]:

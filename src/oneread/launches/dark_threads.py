@@ -119,7 +119,8 @@ class DarkThreads:
             self._woken.put(None)
         until = perf_counter() + _END_SECONDS
         for thread in threads:
-            thread.join(max(0.0, until - perf_counter()))
+            if thread.ident is not None:
+                thread.join(max(0.0, until - perf_counter()))
 
     def _run(self) -> None:
         thread = threading.current_thread()

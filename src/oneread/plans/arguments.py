@@ -57,7 +57,7 @@ def refuse_unawaited(given: object) -> None:
     """Raises UsageError for a result that was not awaited."""
     if iscoroutine(given):
         given.close()
-        raise UsageError("this is not awaited yet: write `await db.get(...)`", given=given.__qualname__)
+        raise UsageError("this is not awaited yet: write `await db.get(...)`", given=given.__name__)
 
 
 def check_iterable(given: object, text: str) -> None:

@@ -89,10 +89,10 @@ def test_a_cursor_of_elsewhere_is_refused():
 def test_cursors_of_other_secrets_and_stores_are_refused():
     assert "changed" in refused(CursorCipher(b"x").encode(CURSOR))
     one, other = MemoryEngine(), MemoryEngine()
-    text = cipher_of(one, None).encode(CURSOR)
-    assert read(text, cipher_of(one, None)) == CURSOR
-    assert "another store" in refused(text, cipher=cipher_of(other, None))
-    assert "another store" in refused(text, cipher=cipher_of(one, b"secret"))
+    text = cipher_of(one, None, b"").encode(CURSOR)
+    assert read(text, cipher_of(one, None, b"")) == CURSOR
+    assert "another store" in refused(text, cipher=cipher_of(other, None, b""))
+    assert "another store" in refused(text, cipher=cipher_of(one, b"secret", b""))
 
 
 def test_every_flipped_bit_is_noticed():

@@ -117,7 +117,7 @@ GOOD = {
     "model": Thing, "models": Thing, "key": 1, "keys": [(1,)], "view": ByName, "equal": "a", "entity": Thing(number=1),
     "entities": [Thing(number=1)], "body": lambda _transaction: None, "wanted": Thing, "result": Thing(number=1),
     "write": lambda _line: None, "changes": {"name": "b"}, "target": None, "position": 1, "numbers": None,
-    "name": "votes:42", "size": "hour", "feed": Home, "member": 1,
+    "name": "votes:42", "size": "hour", "feed": Home, "member": 1, "declared": ByName,
 }  # fmt: skip
 MOST_BYTES = 10_000
 INNER = {"run", "apply", "verb", "renew", "end"}

@@ -134,7 +134,7 @@ async def use(db, verb, given):
 @pytest.mark.parametrize("verb", ["save", "create", "get_or_create", "upsert", "version", "cost", "tasks"])
 def test_a_result_that_was_not_awaited_is_refused(url, verb):
     async def body(db):
-        with pytest.raises(UsageError, match=r"not awaited yet.*AsyncDatabase\.find"):
+        with pytest.raises(UsageError, match=r"not awaited yet.*find"):
             await use(db, verb, db.find(Item, 1))
 
     run(url, body)

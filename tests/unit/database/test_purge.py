@@ -168,8 +168,8 @@ def jobs_of(url):
 
 
 def test_workers_purge_stores_that_change_one_row_at_a_time():
-    assert jobs_of("memory://?span=row") == (GRACE, ["tokens", "expired", "purge"])
-    assert jobs_of("memory://?span=row&grace_s=1000") == (1000, ["tokens", "expired", "purge"])
+    assert jobs_of("memory://?span=row") == (GRACE, ["tokens", "expired", "launches", "purge"])
+    assert jobs_of("memory://?span=row&grace_s=1000") == (1000, ["tokens", "expired", "launches", "purge"])
     assert "purge" not in jobs_of("memory://")[1]
 
 
@@ -178,7 +178,7 @@ def test_a_server_whose_operator_states_no_grace_is_not_purged():
     store = Store()
     plan = opened(SHOP, read_only=False, committer=RowSystem(), grace=None)
     silent = store.driver.run(plan, Trace())
-    assert [job.name for job, _lease in silent.jobs._jobs] == ["tokens", "expired"]
+    assert [job.name for job, _lease in silent.jobs._jobs] == ["tokens", "expired", "launches"]
 
 
 def test_a_job_purges_a_page_at_a_time_and_then_rests(shop, monkeypatch):

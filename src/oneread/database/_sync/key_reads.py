@@ -130,7 +130,7 @@ class KeyReads:
 
     def _launched_by_keys(self, model: Asked, keys: Sequence[Asked]) -> tuple[Any, ...] | None:
         """The values by which the launch of a view chooses a side for rows with these keys; None without a launch."""
-        if model not in self._view_launches:
+        if not isinstance(model, type) or model not in self._view_launches:
             return None
         each = [launched_key(self.operations, model, Query(one_key(model, key))) for key in keys]
         return each[0] if len(each) == 1 else None if None in each else tuple(each)

@@ -140,9 +140,7 @@ class Launch(Generic[P, R]):
     def __call__(self, *given: P.args, **named: P.kwargs) -> R:
         """Answers by one of the two functions, and returns or raises what it does.
 
-        Raises:
-            Exception: whatever the function that answers raises; what the new one raises only where it is a UsageError,
-                else the old one answers.
+        What the new one raises is raised only where it is a UsageError; else the old one answers.
         """
         track = self._track
         started = perf_counter()
@@ -429,7 +427,7 @@ class Launches:
             db.launches.set("top-of-month", shadow=5)
             ```
         """
-        new = self._views.get(name)
+        new = self._views.get(check_launch_name(name))
         if new is not None and (reads or shadow):
             self._run(self._operations.fence.check_readable(new))
         return self._changed(name, self._stored.set(name, LaunchWanted(shadow, reads, check, options), by))
