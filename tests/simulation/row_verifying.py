@@ -13,6 +13,7 @@ from oneread.testing.processes import Violation
 from oneread.testing.schedules import ByChance, Fate
 from oneread.testing.steps import Step
 from oneread.transactions.deltas import decode_amounts, encode_amounts
+from oneread.transactions.tasks import TaskStepResult
 from oneread.verify import followed_sums, logical_scanner, looks, sums
 from oneread.verify.confirm import Seen
 from oneread.verify.digest_pass import BUCKETS, Digests
@@ -146,6 +147,14 @@ def _with_more(row):
     return {**row, VALUE: Cell(encode_amounts([3, *numbers[1:]]), cell.stamp)} if numbers else row
 
 
+def finish_tasks(simulation):
+    """What waits for a task is not judged; leases of workers that were killed end by the simulated clock."""
+    done = None
+    while done is not TaskStepResult.IDLE:
+        simulation.now += 20_000
+        done = simulation._driver.run(simulation.operations.drain_step(50), Trace())
+
+
 class Repaired:
     """One history of a world that is spoiled at its beginning; two repairs are killed, a third one ends it."""
 
@@ -168,10 +177,14 @@ class Repaired:
         found = simulation._driver.run(simulation.operations.parts.inspector.repair(VerifyOptions()), Trace())
         if not found.clean:
             raise Violation(f"{found.reasons} {found.verification.skipped} {[each.text for each in found.left]}")
+        self._behind_the_last()
         self._settle()
 
     def _before_the_last(self):
         """What is done before the repair that ends a history."""
+
+    def _behind_the_last(self):
+        """What is done behind it."""
 
     def run(self):
         self.simulation.run()

@@ -15,7 +15,6 @@ from oneread.store.rows import REMOVED, Cell, RowRange
 from oneread.testing.processes import Violation
 from oneread.testing.schedules import ByChance
 from oneread.testing.steps import SweepStep
-from oneread.transactions.tasks import TaskStepResult
 from oneread.verify import feed_entries, feed_looks, feed_passes, logical_scanner
 from oneread.verify.confirm import Seen
 from oneread.verify.feed_looks import NO_PLACES, FeedLooker, PartWatch, PlacesReader
@@ -25,7 +24,7 @@ from tests.simulation import row_ending, row_large_groups, row_trimming, row_ver
 from tests.simulation import row_feeds as feeds
 from tests.simulation.breaking import edit
 from tests.simulation.row_purging import FATES
-from tests.simulation.row_verifying import Repaired, Verified, _nothing
+from tests.simulation.row_verifying import Repaired, Verified, _nothing, finish_tasks
 
 HOUR = 3_600_000
 AGREED = 20_000
@@ -112,11 +111,7 @@ class RepairedFeeds(Repaired):
             process.skew = 0
 
     def _before_the_last(self):
-        """What waits for a task is not judged; leases of workers that were killed end by the simulated clock."""
-        simulation, done = self.simulation, None
-        while done is not TaskStepResult.IDLE:
-            simulation.now += 20_000
-            done = simulation._driver.run(simulation.operations.drain_step(50), Trace())
+        finish_tasks(self.simulation)
 
     def run(self):
         super().run()

@@ -35,3 +35,11 @@ def test_what_an_ended_membership_had_shown_is_its_task_alone(seed):
     world = WORLDS["verifications of feeds, looked at twice"]
     with world.prepared():
         world.make(seed).run()
+
+
+@pytest.mark.parametrize("seed", [105, 1981])
+def test_a_row_of_a_group_that_waits_is_mended_behind_its_task(seed):
+    """In these histories a row of an index over groups is taken away, and the last repair meets a task of its group."""
+    world = WORLDS["repairs of totals"]
+    with world.prepared():
+        world.make(seed).run()

@@ -161,7 +161,9 @@ WORLDS = {
         verified_feeds, 12, 0.5, rules=row_verifying_feeds.BY_SEED, setting=feeds_at_one_look
     ),
     "repairs": World(repaired, 16, setting=small),
-    "repairs of totals": World(of_totals(repaired), 14, rules=row_verifying_totals.BY_REPAIR, setting=small),
+    "repairs of totals": World(
+        of_totals(row_verifying_totals.RepairedTotals), 14, rules=row_verifying_totals.BY_REPAIR, setting=small
+    ),
     "repairs of feeds": World(repaired_feeds, 12, 0.5, rules=row_verifying_feeds.REPAIRS_BY_SEED, setting=small_feeds),
 }
 """By name; those of stores that change one row at a time, but for the first."""
