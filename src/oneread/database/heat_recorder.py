@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from inspect import iscoroutinefunction
 from math import inf
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -39,7 +39,8 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
 from oneread.store.requests import Mutate, Request
 from oneread.store.rows import VALUE, Cell, RowMutation
-from oneread.store.uninterrupted import join, run_uninterrupted
+from oneread.store.uninterrupted import run_uninterrupted
+from oneread.store.woken_thread import WokenThread
 from oneread.transactions.jobs import JobRunner
 
 LONGEST_WINDOW: Final = 0.005
@@ -201,10 +202,13 @@ class _Verbs:
         return verb
 
 
-class HeatRecorder:
+class HeatRecorder(WokenThread):
     """Records the calls of one open database, and what its worker does; `share` of the time, 1.0 for always."""
 
+    thread_name = "oneread-heat"
+
     def __init__(self, database: Recordable, share: float, *, keys: bool = True) -> None:
+        super().__init__()
         self._database = database
         self._share = share
         self._observers = database._observers  # noqa: SLF001 - of either face
@@ -217,10 +221,6 @@ class HeatRecorder:
         self._counts = HeatCounts(keys=keys)
         self._inbox: deque[CallRecord] = deque()
         self._counting = threading.Lock()
-        self._alive = threading.Lock()  # held while there is a thread
-        self._wanted: SimpleQueue[None] = SimpleQueue()
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
         self._chance = random.Random()
         self._length, self._calls = LONGEST_WINDOW, 0
         self._opened: float | None = None
@@ -237,7 +237,6 @@ class HeatRecorder:
         _OPEN.add(self)
 
     def _name_process(self) -> None:
-        self._process = os.getpid()
         self._id = self._process.to_bytes(4, "big") + secrets.token_bytes(4)
 
     @property
@@ -257,29 +256,11 @@ class HeatRecorder:
             self.open_window()
         run_uninterrupted(self._start)
 
-    def _start(self) -> None:
-        if self._stopping.is_set() or not self._alive.acquire(blocking=False):
-            return
-        self._thread = threading.Thread(target=self._run, name="oneread-heat", daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError:
-            self._alive.release()
-            raise
-
-    def stop(self) -> None:
-        """Takes the recording verbs off, ends the thread and stores what was recorded; stopping twice does nothing."""
-        within = threading.current_thread()
-        run_uninterrupted(lambda: self._stop(within))
-
     def _stop(self, within: threading.Thread) -> None:
+        """Takes the recording verbs off, and stores what was recorded; stopping twice does nothing."""
         if self._stopping.is_set():
             return
-        self._stopping.set()
-        self._wanted.put(None)
-        thread = self._thread
-        if thread is not None and thread is not within:
-            join(thread, self._alive)
+        super()._stop(within)
         self.end_window()
         _OPEN.discard(self)
         with suppress(OnereadError):  # the store is gone
@@ -323,28 +304,25 @@ class HeatRecorder:
         if self._opened is not None and perf_counter() <= self._until:
             self._inbox.append(CallRecord(work, "", 0, 0.0, [touched_by(request, answer)]))
 
-    def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                try:
-                    self._work()
-                except Closed:
-                    return
-                except Exception:  # noqa: BLE001 - recording continues whatever the store raises
-                    _log.warning("could not store what was recorded of a minute; it is lost", exc_info=True)
-        finally:
-            self._alive.release()
-
     def _work(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._record()
+            except Closed:
+                return
+            except Exception:  # noqa: BLE001 - recording continues whatever the store raises
+                _log.warning("could not store what was recorded of a minute; it is lost", exc_info=True)
+
+    def _record(self) -> None:
         if self._share >= 1:
             self._tend()
-            self._wait(LOOK_SECONDS)
+            self._sleep(LOOK_SECONDS)
             self._count()
             return
         until = elapsed() + self._chance.expovariate(self._share / ((1 - self._share) * self._length))
         while not self._stopping.is_set() and (pause := until - elapsed()) > 0:
             self._tend()
-            self._wait(min(pause, LOOK_SECONDS))
+            self._sleep(min(pause, LOOK_SECONDS))
             self._count()
         if not self._stopping.is_set():
             self._sample()
@@ -354,15 +332,11 @@ class HeatRecorder:
         self._calls = 0
         self.open_window()
         try:
-            self._wait(self._length)
+            self._sleep(self._length)
         finally:
             self.end_window()
         wanted = min(LONGEST_WINDOW, max(SHORTEST_WINDOW, self._length * CALLS / max(1, self._calls)))
         self._length += (1 - _RECENT) * (wanted - self._length)
-
-    def _wait(self, seconds: float) -> None:
-        with suppress(Empty):
-            self._wanted.get(timeout=seconds)
 
     def _count(self) -> None:
         """Counts what was recorded; where the minute is over, it is stored."""
@@ -419,7 +393,8 @@ class HeatRecorder:
 
     def after_fork(self) -> None:
         """In the child, which has no thread: what was recorded is the parent's, and it records its own."""
-        self._alive, self._counting, self._wanted = threading.Lock(), threading.Lock(), SimpleQueue()
+        self._renew()
+        self._counting, self._wanted = threading.Lock(), SimpleQueue()
         self._inbox.clear()
         self._chance = random.Random()
         self.end_window()

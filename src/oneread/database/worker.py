@@ -10,11 +10,8 @@ See "Workers" of the decisions page and docs/decisions/0056-leases.md.
 from __future__ import annotations
 
 import logging
-import os
-import threading
 from collections.abc import Callable
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from oneread.database.operations import Operations
@@ -23,7 +20,7 @@ from oneread.plans.performer import elapsed
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
 from oneread.store.requests import Request
-from oneread.store.uninterrupted import join, run_uninterrupted
+from oneread.store.woken_thread import WokenThread
 from oneread.transactions.outbox import BATCH
 
 PAUSE_SECONDS: Final = 1.0
@@ -35,18 +32,16 @@ RECOVERY_SECONDS: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-class Worker:
-    """At most one thread, started when it is first woken, and again after a fork."""
+class Worker(WokenThread):
+    """Does tasks, jobs and copies while the program runs; stopped, it leaves the other tasks in the outbox."""
+
+    thread_name = "oneread-worker"
 
     def __init__(self, operations: Operations, driver: SyncDriver, observers: tuple[Observer, ...] = ()) -> None:
+        super().__init__()
         self._operations = operations
         self._driver = driver
         self._observers = observers
-        self._wanted: SimpleQueue[None] = SimpleQueue()
-        self._alive = threading.Lock()  # held while there is a thread
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._process = os.getpid()
         self._overtaken = False
         self._looked = -RECOVERY_SECONDS
         self._recorded = 0
@@ -54,47 +49,10 @@ class Worker:
         self.watched: Callable[[str, Request[Any], Any], None] | None = None
         """Called with what the worker does, and each request and answer of it."""
 
-    def wake(self) -> None:
-        """Wakes the thread, because there may be tasks."""
-        self._wanted.put(None)
-        if not self._alive.locked() or self._process != os.getpid():
-            run_uninterrupted(self._start)
-
-    def stop(self) -> None:
-        """Stops after the current batch; other tasks stay in the outbox."""
-        within = threading.current_thread()
-        run_uninterrupted(lambda: self._stop(within))
-
-    def _start(self) -> None:
-        if self._process != os.getpid():  # after a fork there are no threads of the parent
-            self._process, self._alive = os.getpid(), threading.Lock()
-        if self._stopping.is_set() or not self._alive.acquire(blocking=False):
-            return
-        self._thread = threading.Thread(target=self._run, name="oneread-worker", daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError:
-            self._alive.release()
-            raise
-
-    def _stop(self, within: threading.Thread) -> None:
-        self._stopping.set()
-        self._wanted.put(None)
-        thread = self._thread
-        if thread is not None and self._process == os.getpid() and thread is not within:
-            join(thread, self._alive)
-
-    def _run(self) -> None:
-        try:
-            self._work()
-        finally:
-            self._alive.release()
-
     def _work(self) -> None:
         woken = True
         while not self._stopping.is_set():
-            while not self._wanted.empty():
-                self._wanted.get()
+            self._forget_wakes()
             pause = RECOVERY_SECONDS
             try:
                 # Whom a commit wakes need not ask again what other programs left.
@@ -115,14 +73,6 @@ class Worker:
                 self._stopping.wait(PAUSE_SECONDS)
                 self._wanted.put(None)
             woken = self._sleep(pause)
-
-    def _sleep(self, seconds: float) -> bool:
-        """Waits until it is woken or the time is over; whether it was woken."""
-        try:
-            self._wanted.get(timeout=seconds)
-        except Empty:
-            return False
-        return True
 
     def _trace(self, work: str) -> Trace:
         return Trace(self._observers if self.watched is None else (*self._observers, partial(self.watched, work)))

@@ -14,8 +14,6 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Final, Protocol, TypeVar
 
@@ -31,7 +29,7 @@ from oneread.launches.tracks import LaunchTrack
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
-from oneread.store.uninterrupted import join, run_uninterrupted
+from oneread.store.woken_thread import WokenThread
 
 TICK_SECONDS: Final = 0.25
 """Between two rounds; a state that is wanted is read at once."""
@@ -67,23 +65,21 @@ class LaunchMeter(Protocol):
     def note_launch_answer(self, name: str, side: str, seconds: float) -> None: ...
 
 
-class LaunchKeeper:
-    """At most one thread, started when it is first woken, and again after a fork."""
+class LaunchKeeper(WokenThread):
+    """Keeps the launches of one open database; stopped, it has written what was counted."""
+
+    thread_name = "oneread-launches"
 
     def __init__(
         self, launches: StoredLaunches, driver: SyncDriver, dark: DarkReads, observers: tuple[Observer, ...] = ()
     ) -> None:
+        super().__init__()
         self._launches = launches
         self._driver = driver
         self._observers = observers
         self._dark = dark
         self.tracks: dict[str, LaunchTrack] = {}
         self.meter: LaunchMeter | None = None
-        self._wanted: SimpleQueue[None] = SimpleQueue()
-        self._alive = threading.Lock()  # held while there is a thread
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._process = os.getpid()
         self._writing = threading.Lock()
         self.name = _process_name()
         self._found: deque[LaunchDifference] = deque(maxlen=_REMEMBERED)
@@ -96,53 +92,26 @@ class LaunchKeeper:
         """What this process has of a launch."""
         return self.tracks.setdefault(name, LaunchTrack(name))
 
-    def wake(self) -> None:
-        """Wakes the thread, because a state is to be read."""
-        self._wanted.put(None)
-        if not self._alive.locked() or self._process != os.getpid():
-            run_uninterrupted(self._start)
-
     def add_differences(self, found: list[LaunchDifference]) -> None:
         """Has differences stored, at most ten a second; others are only counted."""
         self._found.extend(found)
 
-    def stop(self) -> None:
-        """Ends the thread, after it has written what was counted."""
-        run_uninterrupted(self._stop)
+    def _renew(self) -> None:
+        """What was counted and found is the parent's."""
+        super()._renew()
+        self._writing = threading.Lock()
+        self.name = _process_name()
+        self._found.clear()
+        for track in self.tracks.values():
+            track.written = track.tally.copy()
 
-    def _start(self) -> None:
-        if self._process != os.getpid():  # after a fork there are no threads of the parent, and its counts are its own
-            self._process, self._alive, self._writing = os.getpid(), threading.Lock(), threading.Lock()
-            self.name = _process_name()
-            self._found.clear()
-            for track in self.tracks.values():
-                track.written = track.tally.copy()
-        if self._stopping.is_set() or not self._alive.acquire(blocking=False):
-            return
-        self._thread = threading.Thread(target=self._run, name="oneread-launches", daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError:
-            self._alive.release()
-            raise
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            self._rest()
+            self._try(self._tick)
+        self._try(self.flush)
 
-    def _stop(self) -> None:
-        self._stopping.set()
-        self._wanted.put(None)
-        thread = self._thread
-        if thread is not None and self._process == os.getpid() and thread.is_alive():
-            join(thread, self._alive)
-
-    def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._sleep()
-                self._try(self._tick)
-            self._try(self.flush)
-        finally:
-            self._alive.release()
-
-    def _sleep(self) -> None:
+    def _rest(self) -> None:
         """Until the next round; while no launch is called, until one is."""
         is_quiet = self._is_quiet
         if not is_quiet:
@@ -152,10 +121,8 @@ class LaunchKeeper:
                 track.minute = 0  # what is counted next belongs to the minute in which it is
         else:
             is_quiet = False
-        with suppress(Empty):
-            self._wanted.get(timeout=None if is_quiet else _DARK_SECONDS)
-        while not self._wanted.empty():
-            self._wanted.get()
+        self._sleep(None if is_quiet else _DARK_SECONDS)
+        self._forget_wakes()
 
     @property
     def _is_quiet(self) -> bool:
