@@ -42,7 +42,6 @@ from oneread.launches.differences import (
 )
 from oneread.launches.keeper import LaunchKeeper
 from oneread.launches.options import LaunchOptions
-from oneread.launches.plans import StoredLaunches
 from oneread.launches.reports import LaunchReport
 from oneread.launches.sides import STICKY, UNSET
 from oneread.launches.state import LaunchState, LaunchWanted, check_launch_name
@@ -371,7 +370,7 @@ class AsyncLaunches:
         self._observers = observers
         self._operations = operations
         self._views = {stored_name(pair.new.cls): pair.new.cls for pair in operations.sides.launched.values()}
-        self._stored = StoredLaunches(operations.committer)
+        self._stored = operations.launches
         self._ended = False
         self.forms = result_forms(operations.catalog)
         self.dark = DarkTasks(DarkAccount())  # async only

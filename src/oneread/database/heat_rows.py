@@ -6,18 +6,17 @@ yet, before what it is the sum of is removed; where both are, the sum counts. Se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from oneread.database.heat_cells import HeatSums, decode_sums, encode_sums, merge
 from oneread.errors import Conflict
-from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.plans.scans import scan_all
+from oneread.plans.scans import scan_up_to
 from oneread.store.requests import Found, Mutate, Scan
 from oneread.store.rows import VALUE, RowMutation, RowRange
-from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.commit import SystemCommitter, swap_alone
 from oneread.transactions.system_rows import HEAT, Swap
 
 MINUTE: Final = 60_000
@@ -106,13 +105,9 @@ class HeatFolding:
         sums = merge([each.sums for each in _spans(longer, rows)], of_one_time=of_one_time)
         lost = Conflict("another worker has added this up", row=key)
         try:
-            yield from self._system.together(_nothing, [Swap(key, None, encode_sums(sums), lambda: lost)])
+            yield from swap_alone(self._system, Swap(key, None, encode_sums(sums), lambda: lost))
         except Conflict:
             return
-
-
-def _nothing(_store: CountedStore) -> None:
-    """Only the swap."""
 
 
 def _spans(level: HeatLevel, rows: Iterable[Found]) -> Iterable[HeatSpan]:
@@ -128,20 +123,11 @@ def read_heat(since: int, until: int) -> Plan[list[HeatSpan]]:
     sums: set[int] = set()
     above: HeatLevel | None = None
     for level in reversed(LEVELS):
-        rows: list[Found] = []
         within = RowRange(_key(level, _block(level, since)), _key(level, until))
-        yield from scan_all("system", within, _taker(rows), BATCH)
+        rows = yield from scan_up_to("system", within, None, BATCH)
         spans = list(_spans(level, rows))
         if above is not None:
             spans = [each for each in spans if _block(above, each.minute) not in sums]
         found += spans
         sums, above = {each.minute for each in spans}, level
     return found
-
-
-def _taker(rows: list[Found]) -> Callable[[list[Found]], Plan[None]]:
-    def take(found: list[Found]) -> Plan[None]:
-        rows.extend(found)
-        yield from ()
-
-    return take

@@ -45,7 +45,7 @@ from oneread.plans.plan import Plan
 from oneread.plans.scans import scan_up_to
 from oneread.store.requests import Read
 from oneread.store.rows import VALUE, Cell, Row, RowRange
-from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.commit import SystemCommitter, swap_alone
 from oneread.transactions.system_rows import LAUNCHES, Swap
 
 BATCH: Final = 500
@@ -109,7 +109,7 @@ class StoredLaunches:
 
     def _swap(self, name: str, seen: bytes | None, wanted: LaunchState) -> Plan[None]:
         lost = partial(Conflict, "another program changed this launch; look again", launch=name)
-        yield from self.system.together(_nothing, [Swap(state_key(name), seen, encode_state(wanted), lost)])
+        yield from swap_alone(self.system, Swap(state_key(name), seen, encode_state(wanted), lost))
 
     def report(self, name: str, since: datetime | None) -> Plan[LaunchReport]:
         """The state of a launch, and the counts of all processes: two scans for each 500 rows, and one request."""
@@ -173,7 +173,3 @@ class StoredLaunches:
 
 def _state_in(name: str, row: Row) -> LaunchState:
     return decode_state(name, row[VALUE].value)
-
-
-def _nothing(_store: CountedStore) -> None:
-    """Only the swap."""

@@ -28,12 +28,12 @@ from oneread.launches.rows import (
     sum_of,
 )
 from oneread.launches.state import LaunchState, decode_state
-from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import scan_up_to
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import VALUE, RowRange
+from oneread.transactions.commit import swap_alone
 from oneread.transactions.system_rows import LAUNCHES, Swap
 
 LAUNCH_SWEEP_SECONDS: Final = 3_600.0
@@ -99,7 +99,7 @@ class LaunchSweep:
 
     def _swap(self, key: bytes, seen: bytes | None, wanted: bytes) -> Plan[None]:
         lost = Conflict("another program folds the counts of this launch", key=key)
-        yield from self._launches.system.together(_nothing, [Swap(key, seen, wanted, lambda: lost)])
+        yield from swap_alone(self._launches.system, Swap(key, seen, wanted, lambda: lost))
 
 
 def trim_differences(launches: StoredLaunches, name: str, state: LaunchState) -> Plan[bool]:
@@ -116,7 +116,3 @@ def trim_differences(launches: StoredLaunches, name: str, state: LaunchState) ->
     if len(kept) <= state.options.keep:
         return False
     return (yield from launches.remove(RowRange(kept[-1][0], within.stop)))
-
-
-def _nothing(_store: CountedStore) -> None:
-    """Only the swap."""

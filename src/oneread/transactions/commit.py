@@ -299,6 +299,19 @@ class SystemCommitter(Protocol):
         ...
 
 
+def swap_alone(system: SystemCommitter, *swaps: Swap) -> Plan[None]:
+    """Swaps system rows, and does nothing beside. What `together` costs for these swaps.
+
+    Raises:
+        Conflict: a row is not as it was seen.
+    """
+    return system.together(_nothing, swaps)
+
+
+def _nothing(_store: CountedStore) -> None:
+    """Only the swaps."""
+
+
 class GroupRefused(Exception):
     """An index cannot show the numbers of a group."""
 

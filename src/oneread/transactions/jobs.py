@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from oneread.errors import Conflict
-from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import VALUE, Row
-from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.commit import SystemCommitter, swap_alone
 from oneread.transactions.leases import Lease, LeaseHolder, decode_lease, encode_lease
 from oneread.transactions.system_rows import LEASES, Swap
 
@@ -72,7 +71,7 @@ class JobLease:
     def _swap(self, stored: bytes | None, lease: Lease) -> Plan[bool]:
         lost = Conflict("another worker has taken this job", job=self.key)
         try:
-            yield from self._system.together(_nothing, [Swap(self.key, stored, encode_lease(lease), lambda: lost)])
+            yield from swap_alone(self._system, Swap(self.key, stored, encode_lease(lease), lambda: lost))
         except Conflict:
             self._leases.forget(self.key)
             return False
@@ -109,7 +108,3 @@ def _decoded(row: Row | None) -> tuple[Lease | None, bytes | None]:
     cell = None if row is None else row.get(VALUE)
     stored = None if cell is None else cell.value
     return decode_lease(stored), stored
-
-
-def _nothing(_store: CountedStore) -> None:
-    """Only the swap."""

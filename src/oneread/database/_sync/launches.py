@@ -40,7 +40,6 @@ from oneread.launches.differences import (
 )
 from oneread.launches.keeper import LaunchKeeper
 from oneread.launches.options import LaunchOptions
-from oneread.launches.plans import StoredLaunches
 from oneread.launches.reports import LaunchReport
 from oneread.launches.sides import STICKY, UNSET
 from oneread.launches.state import LaunchState, LaunchWanted, check_launch_name
@@ -363,7 +362,7 @@ class Launches:
         self._observers = observers
         self._operations = operations
         self._views = {stored_name(pair.new.cls): pair.new.cls for pair in operations.sides.launched.values()}
-        self._stored = StoredLaunches(operations.committer)
+        self._stored = operations.launches
         self._ended = False
         self.forms = result_forms(operations.catalog)
         self.dark = DarkThreads(DarkAccount())
