@@ -15,7 +15,7 @@ from oneread.counters.cache_first import expected_loss
 from oneread.counters.rows import MOST_SHARDS, WindowSize
 from oneread.counters.wanted import CHANCE, check_chance, check_name
 from oneread.database.cursors import CursorCipher
-from oneread.database.lists import Listed, listed
+from oneread.database.lists import Listed
 from oneread.database.operations import Children, Operations, found_by, one_key
 from oneread.database.pages import AnyOf, BoundQuery, Query, bounds_of
 from oneread.database.patches import patching, values_of
@@ -101,11 +101,8 @@ class Explainer:
         """What `page` would do, with the ranges that it would read."""
         self._check_class(view)
         bounds = bounds_of(since, after, until, through)
-        if view in self._operations.sides:
-            asked = Query(equal, 1, cursor, backward, bounds, starts_with)
-            of = answering_list(self._operations, view, asked, self._cipher)
-        else:
-            of = listed(self._operations, view)
+        asked = Query(equal, 1, cursor, backward, bounds, starts_with)
+        of = answering_list(self._operations, view, asked, self._cipher)
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, rows, cursor, backward, bounds, starts_with, where, budget)
         bounded = BoundQuery(of, query, self._cipher)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oneread.database.cursors import CursorCipher
-from oneread.database.lists import Listed, list_of
+from oneread.database.lists import Listed, list_of, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import AnyOf, Query
 from oneread.database.sides import CHOSEN
@@ -24,21 +24,17 @@ from oneread.store.requests import Found
 
 
 def answering_list(operations: Operations, asked: type, query: Query, cipher: CursorCipher) -> Listed:
-    """The list whose page answers a query, as rows of the view that was asked; no request.
+    """The list whose page answers a query, as rows of the model or view that was asked; no request.
 
     Raises:
-        NotReady: neither side can answer, because they are being built.
+        NotReady: what answers is being built.
         InvalidCursor: the cursor was tampered with.
     """
-    own = _kept(operations, asked)
-    side = _side_of(operations, own, query, cipher)
+    if asked not in operations.sides:
+        return listed(operations, asked)
+    side = _side_of(operations, _kept(operations, asked, asked), query, cipher)
     operations.fence.check(side.cls)
-    if side.cls is asked:
-        return own
-    kept: Listed | None = operations.lists.get((asked, side.cls))
-    if kept is None:
-        kept = operations.lists[asked, side.cls] = _as_asked(own, list_of(operations, side.cls))
-    return kept
+    return _kept(operations, asked, side.cls)
 
 
 def launched_key(operations: Operations, asked: type, query: Query) -> tuple[Any, ...] | None:
@@ -49,15 +45,17 @@ def launched_key(operations: Operations, asked: type, query: Query) -> tuple[Any
     pair = operations.sides.launched.get(asked)
     if pair is None or CHOSEN.get() is not None or query.cursor is not None or operations.sides.is_waiting(asked):
         return None
-    own = _kept(operations, asked)
+    own = _kept(operations, asked, asked)
     return own.flat(_first_values(query)) if _is_shared(own, query, pair.shared) else None
 
 
-def _kept(operations: Operations, asked: type) -> Listed:
-    """The own list of a view, whether or not it may be read."""
-    kept: Listed | None = operations.lists.get((asked, asked))
+def _kept(operations: Operations, asked: type, side: type) -> Listed:
+    """The list of one side with rows of the view that was asked, whether or not it may be read."""
+    kept: Listed | None = operations.lists.get((asked, side))
     if kept is None:
-        kept = operations.lists[asked, asked] = list_of(operations, asked)
+        made = list_of(operations, side)
+        kept = made if side is asked else _as_asked(_kept(operations, asked, asked), made)
+        operations.lists[asked, side] = kept
     return kept
 
 
@@ -70,7 +68,7 @@ def _side_of(operations: Operations, own: Listed, query: Query, cipher: CursorCi
         side = next((each for each in (pair.old, pair.new) if number_and_generation(each.prefix) == place), side)
     if side.cls is own.cls or _is_shared(own, query, pair.shared):
         return side
-    return pair.other(side.cls)
+    return pair.side(own.cls)
 
 
 def _is_shared(own: Listed, query: Query, shared: int) -> bool:

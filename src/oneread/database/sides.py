@@ -28,7 +28,6 @@ class Sides:
 
     def __init__(self, replaced: Mapping[type, Replacing], fence: Fence) -> None:
         self._replaced = replaced
-        self._views = {each.cls: each for pair in replaced.values() for each in (pair.old, pair.new)}
         self._fence = fence
         self.launched = {
             pair.old.cls: pair for pair in replaced.values() if not isinstance(pair.new.cls.replaces, AtOnce)
@@ -64,7 +63,7 @@ class Sides:
         """The view whose rows answer a read, as of the last look. No request."""
         pair, chosen = self._replaced[asked], CHOSEN.get()
         if chosen is not None and chosen in (pair.old.cls, pair.new.cls):
-            return self._views[chosen]
+            return pair.side(chosen)
         if not self.is_waiting(asked):
             return pair.new if asked is pair.new.cls or isinstance(pair.new.cls.replaces, AtOnce) else pair.old
         return pair.new if asked is pair.new.cls and not pair.shows_all else pair.old

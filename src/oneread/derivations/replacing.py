@@ -48,9 +48,9 @@ class Replacing(NamedTuple):
     shows_all: bool
     """Whether rows of the former view have all that rows of the new one show."""
 
-    def other(self, asked: type) -> CompiledView:
-        """The one of the two that is not asked."""
-        return self.old if asked is self.new.cls else self.new
+    def side(self, cls: type) -> CompiledView:
+        """The one of the two that has this class."""
+        return self.new if cls is self.new.cls else self.old
 
 
 def replaced_views(views: Mapping[type, CompiledView], names: Named) -> dict[type, Replacing]:
