@@ -24,6 +24,7 @@ from oneread.store.rows import RowRange
 from oneread.transfer.bulk import BATCH, Refusal
 from oneread.transfer.checkpoints import Checkpoint, key_of, read_checkpoint
 from oneread.transfer.content import START, Content, position_line
+from oneread.transfer.dump import End
 from oneread.transfer.load import DumpReader, parse_end, parse_head
 
 CHECKPOINT: Final = "copy of a store"
@@ -75,16 +76,27 @@ class StoreCopy:
         self._lines = 0
         self._reached = START
         self._position = START
+        self._finished = False
         self._refused = 0
         self._refusal: OnereadError | None = None
         self._make: Callable[[bytes], object] | None = None
         self._began = monotonic()
 
     def run(self) -> CopiedStore:
-        """Copies all; where an earlier run had stored some, or something was refused, what is missing as well."""
+        """Copies all; where an earlier run had stored some, or something was refused, what is missing as well.
+
+        An earlier run may have been killed while it compared: then all is there, and what the target has counted since
+        stays as it is.
+        """
         self._begin()
-        target, options = self._target, self._options
-        with target.bulk(
+        end = self._source.dump(partial(self._take, None)) if self._finished else self._copy()
+        self._target.drain()
+        resumed = position_line(self._reached)
+        return CopiedStore(sum(end.entities.values()), end.deleted, end.counters, end.tokens, resumed, self._left, None)
+
+    def _copy(self) -> End:
+        options = self._options
+        with self._target.bulk(
             checkpoint=CHECKPOINT,
             restart=not options.resume,
             batch=options.batch,
@@ -98,9 +110,7 @@ class StoreCopy:
             bulk.flush()
             if self._refused or options.resume:
                 self._add_missing(bulk)
-        target.drain()
-        resumed = position_line(self._reached)
-        return CopiedStore(sum(end.entities.values()), end.deleted, end.counters, end.tokens, resumed, self._left, None)
+        return end
 
     def _begin(self) -> None:
         """Reads how far an earlier run came. Raises UsageError for a target that is not to be copied into."""
@@ -114,9 +124,9 @@ class StoreCopy:
             raise UsageError("the source is itself the target of a copy that was not finished; finish that one")
         found: Checkpoint = self._target.run(read_checkpoint(key))
         if self._options.resume:
-            if found.position is None or found.finished:
-                raise UsageError("there is no copy to resume: this target has none that was stopped")
-            self._reached = str(found.position)
+            if found.position is None:
+                raise UsageError("there is no copy to resume: none into this target has begun")
+            self._reached, self._finished = str(found.position), found.finished
         elif found.position is not None and not found.finished:
             raise UsageError("a copy into this target was not finished: resume it, or give an empty target")
         elif not self._is_empty():
@@ -134,8 +144,8 @@ class StoreCopy:
         everything = RowRange(b"", b"")
         return not (run(Scan("roots", everything, 1).__iter__()) or run(Scan("counts", ALL, 1).__iter__()))
 
-    def _take(self, bulk: Bulk, line: bytes) -> None:
-        """Copies one line of the dump."""
+    def _take(self, bulk: Bulk | None, line: bytes) -> None:
+        """Copies one line of the dump; without a bulk only looks whether it is what was copied."""
         if self._make is None:
             head = parse_head(line)
             assert head is not None, "a dump begins with its head"
@@ -150,13 +160,14 @@ class StoreCopy:
             start = position_line(self._reached)
             if self._lines == start:
                 self._check_reached()
-            elif self._lines > start:
+            elif self._lines > start and bulk is not None:
                 bulk.apply(self._make(line), len(line), position=self._position)  # type: ignore[arg-type]
                 self._rest()
         else:
             self._check_reached()
-            self._restore(line)
-            self._rest()
+            if bulk is not None:
+                self._restore(line)
+                self._rest()
 
     def _restore(self, line: bytes) -> None:
         """Stores a counter or tokens; doing it again changes nothing."""
@@ -168,7 +179,8 @@ class StoreCopy:
     def _check_reached(self) -> None:
         """Raises UsageError unless what an earlier run has copied is what the source has."""
         start = position_line(self._reached)
-        if self._lines < start or (self._lines == start and self._position != self._reached):
+        is_longer = self._lines > start and not self._finished
+        if not (is_longer or (self._lines == start and self._position == self._reached)):
             raise UsageError(
                 "the source has changed since this copy began: copy it into an empty store while nothing writes to it",
                 line=start,

@@ -5,6 +5,7 @@ import pytest
 
 from oneread import Index, Schema, ascending, by, connect, shown
 from oneread.copying import store_copy
+from oneread.copying.comparison import StoreComparison
 from oneread.copying.copies import compare_stores, copy_store
 from oneread.errors import InvalidCursor, InvalidUrl, InvalidValue, NotUnique, SchemaMismatch, Unavailable, UsageError
 from oneread.testing.clock import Clock
@@ -149,8 +150,32 @@ def test_a_copy_that_was_killed_is_resumed(source, target, clock, batch):
         assert moved.lines(two) == moved.lines(one)
         assert moved.retry(two) == ([False] * 6, 0, [4, 4])
         assert two.verify().clean
-    with pytest.raises(UsageError, match="no copy to resume"):
+
+
+def test_a_copy_that_was_killed_while_it_compared_is_compared(source, target, clock, monkeypatch):
+    def kill(_comparison):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StoreComparison, "run", kill)
+        with pytest.raises(Killed):
+            copied(source, target, clock)
+    with opened(target, clock) as two:
+        two.counter("votes").add(5)
+    found = copied(source, target, clock, resume=True)
+    assert (found.entities, found.counters, found.tokens) == (19, 5, 6)
+    assert (found.resumed, found.compared.entities) == (22 - is_purged(source),) * 2
+    assert found.compared.differences == ("counter votes",), "what was counted since stays"
+
+
+def test_a_finished_copy_is_not_continued_from_a_source_that_has_more(source, target, clock):
+    assert copied(source, target, clock).compared.differ == 0
+    with opened(source, clock) as one:
+        one.save(Member(number=4711, name="late"))
+    with pytest.raises(UsageError, match="changed since this copy began"):
         copied(source, target, clock, resume=True)
+    with opened(target, clock) as two:
+        assert two.find(Member, 4711) is None
 
 
 def test_what_was_copied_is_not_stored_again(source, target, clock):
