@@ -79,9 +79,11 @@ class StoredLaunches:
             return NEW_STATE
         return (yield from self._state(name))[0]
 
-    def set(self, name: str, wanted: LaunchWanted, by: str) -> Plan[LaunchState]:
-        """Changes percentages and options: a read and a swap."""
-        return self._change(name, lambda state, change: change_state(name, state, wanted, change), by)
+    def set(self, name: str, wanted: LaunchWanted, by: str, *, is_known: bool = False) -> Plan[LaunchState]:
+        """Changes percentages and options: a read and a swap. One that is known need not have been called before."""
+        return self._change(
+            name, lambda state, change: change_state(name, state, wanted, change), by, is_known=is_known
+        )
 
     def back(self, name: str, why: str, by: str, *, guarded: bool = False) -> Plan[LaunchState]:
         """Sets reads to 0: a read and a swap."""
@@ -91,8 +93,10 @@ class StoredLaunches:
         """Ends a launch whose new side answers all: a read and a swap."""
         return self._change(name, partial(finish_state, name), by)
 
-    def _change(self, name: str, following: NextState, by: str, why: str = "") -> Plan[LaunchState]:
-        state, seen = yield from self._state(name)
+    def _change(
+        self, name: str, following: NextState, by: str, why: str = "", *, is_known: bool = False
+    ) -> Plan[LaunchState]:
+        state, seen = yield from self._state(name, is_known=is_known)
         remarks = check_remark("by", by), "", check_remark("why", why)
         change = LaunchChange((yield from Now()), *remarks)
         wanted = following(state, change)
@@ -100,8 +104,11 @@ class StoredLaunches:
             yield from self._swap(name, seen, wanted)
         return wanted
 
-    def _state(self, name: str) -> Plan[tuple[LaunchState, bytes]]:
+    def _state(self, name: str, *, is_known: bool = False) -> Plan[tuple[LaunchState, bytes | None]]:
+        """The state of a launch and its encoded form; of a known one that has none, the first and None."""
         (row,) = yield from Read("system", [state_key(check_launch_name(name))])
+        if row is None and is_known:
+            return NEW_STATE, None
         if row is None:
             known = [launch_named(key) for key, _row in (yield from scan_up_to("system", LAUNCHES, _KNOWN, _KNOWN))]
             raise UsageError("no such launch", launch=name, known=known)

@@ -230,7 +230,8 @@ def test_reads_need_a_view_that_is_built(unbuilt):
     unbuilt.face.drain()
     assert unbuilt.face.backfill(fence=True, quiet=0, wait=0).done
     with pytest.raises(UsageError, match="no such launch"):
-        unbuilt.launches("set", "HomeByScore", reads=5)
+        unbuilt.launches("set", "HomeByScores", reads=5)
+    assert unbuilt.launches("set", "SumsOfGroups", reads=5).reads == 5, "no program has read it yet"
     unbuilt.read("page", Home, "g1")
     assert unbuilt.launches("set", "HomeByScore", reads=100).reads == 100
     assert side(unbuilt.read("page", Home, "g1")) == "new"

@@ -380,8 +380,8 @@ def test_a_change_that_another_program_was_faster_with_is_refused(launch, monkey
     stored = launched.verbs._stored
     before = stored._state
 
-    def state(name):
-        found = yield from before(name)
+    def state(name, **options):
+        found = yield from before(name, **options)
         monkeypatch.setattr(stored, "_state", before)
         yield from stored.set(name, launched.wanted, "another")
         return found

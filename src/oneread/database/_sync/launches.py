@@ -417,7 +417,7 @@ class Launches:
 
         Raises:
             InvalidValue: a percentage is not from 0 to 100.
-            UsageError: no program has called such a launch yet, or it is finished.
+            UsageError: neither this program nor another has made such a launch, or it is finished.
             NotReady: it is the launch of a view that is still being built.
             Conflict: another program has changed it meanwhile; look again.
 
@@ -429,7 +429,8 @@ class Launches:
         new = self._views.get(check_launch_name(name))
         if new is not None and (reads or shadow):
             self._run(self._operations.fence.check_readable(new))
-        return self._changed(name, self._stored.set(name, LaunchWanted(shadow, reads, check, options), by))
+        wanted, is_known = LaunchWanted(shadow, reads, check, options), name in self.keeper.tracks
+        return self._changed(name, self._stored.set(name, wanted, by, is_known=is_known))
 
     def back(self, name: str, *, why: str = "", by: str = "") -> LaunchReport:
         """Gives all reads back to the old side. A read, a compare-and-set, and a report.
