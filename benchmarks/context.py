@@ -40,6 +40,7 @@ class Sizes:
         members: of the groups that P7 publishes to.
         posts: of the data that P7 loads.
         entries: written in one round of P7.
+        mixed: seconds of P15.
     """
 
     lines: int
@@ -55,17 +56,18 @@ class Sizes:
     members: tuple[int, ...]
     posts: int
     entries: int
+    mixed: float
 
 
 FULL = Sizes(
     541_909, 120_000, 5_000, 1_000, 9, (10, 1_000, 100_000), (10_000, 100_000, 1_000_000), 50_000, 8, 5,
-    (10, 100, 1_000, 15_000), 20_000, 20_000,
+    (10, 100, 1_000, 15_000), 20_000, 20_000, 600.0,
 )  # fmt: skip
 QUICK = Sizes(
     30_000, 30_000, 2_000, 300, 5, (10, 1_000, 5_000), (3_000, 30_000), 5_000, 8, 3,
-    (10, 100, 1_000, 15_000), 1_000, 5_000,
+    (10, 100, 1_000, 15_000), 1_000, 5_000, 60.0,
 )  # fmt: skip
-SMOKE = Sizes(300, 1_500, 20, 5, 2, (3, 12), (50, 150), 50, 2, 1, (3, 1_100), 60, 40)
+SMOKE = Sizes(300, 1_500, 20, 5, 2, (3, 12), (50, 150), 50, 2, 1, (3, 1_100), 60, 40, 0.5)
 """For tests: every path, no figure worth reading."""
 
 

@@ -13,6 +13,7 @@ from benchmarks.cases import (
     durable,
     feeds,
     growth,
+    mixed,
     reads,
     remote,
     rename,
@@ -42,6 +43,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
         *startup.BENCHMARKS,
         *sizes.BENCHMARKS,
         *cached.BENCHMARKS,
+        *mixed.BENCHMARKS,
         *costs.BENCHMARKS,
     )
 }

@@ -12,7 +12,7 @@ from thriftpy2.transport import TCyBufferedTransportFactory
 
 from oneread.engines.bigtable import calls, wire
 from oneread.engines.hbase.rows import LIVING
-from oneread.engines.hbase.thrift2 import service
+from oneread.engines.hbase.thrift2 import EQUAL, service
 from oneread.store.rows import Cell, RowMutation, RowRange
 
 Cells: TypeAlias = "dict[bytes, bytes]"
@@ -46,7 +46,11 @@ class RawHbase:
         self._family = [service.TColumn(family=b"d")]
 
     def get(self, table: str, key: bytes) -> Cells:
-        return _cells(self._client.get(self._name(table), service.TGet(row=key, columns=self._family, maxVersions=1)))
+        return _cells(self._client.get(self._name(table), self._get(key)))
+
+    def get_all(self, table: str, keys: Sequence[bytes]) -> Sequence[Cells]:
+        found = self._client.getMultiple(self._name(table), [self._get(key) for key in keys])
+        return [_cells(each) for each in found]
 
     def page(self, table: str, start: bytes, stop: bytes, limit: int) -> Sequence[tuple[bytes, Cells]]:
         scan = service.TScan(
@@ -66,6 +70,15 @@ class RawHbase:
     def put_all(self, table: str, rows: Mapping[bytes, Cells]) -> None:
         self._client.putMultiple(self._name(table), [_put(key, cells) for key, cells in rows.items()])
 
+    def swap(self, table: str, key: bytes, cells: Cells) -> bool:
+        """Puts a row where a column that it never has is absent: a compare-and-set that changes something."""
+        return bool(
+            self._client.checkAndMutate(
+                self._name(table), key, b"d", b"absent", EQUAL, b"",
+                service.TRowMutations(row=key, mutations=[service.TMutation(put=_put(key, cells))]),
+            )
+        )  # fmt: skip
+
     def increment(self, table: str, key: bytes, column: bytes) -> None:
         family, _colon, qualifier = column.partition(b":")
         added = service.TColumnIncrement(family=family, qualifier=qualifier, amount=1)
@@ -73,6 +86,9 @@ class RawHbase:
 
     def close(self) -> None:
         self._client.close()
+
+    def _get(self, key: bytes) -> Any:
+        return service.TGet(row=key, columns=self._family, maxVersions=1)
 
     def _name(self, table: str) -> bytes:
         return f"{self._prefix}{table}".encode()

@@ -51,25 +51,46 @@ class Remote:
 def remotes() -> Generator[Sequence[Remote]]:
     """HBase with one Thrift2 server, and Bigtable's emulator, until the block ends."""
     with ExitStack() as stack:
-        server = stack.enter_context(hbase_server())
-        thrift = stack.enter_context(thrift_server(server.zookeeper))
+        thrift = stack.enter_context(hbase())
         emulator = stack.enter_context(bigtable_emulator())
         before = os.environ.get(_VARIABLE)
         os.environ[_VARIABLE] = emulator.host
         stack.callback(_restore, before)
 
-        def hbase(schema: Schema) -> tuple[Callable[..., Database], RawStore]:
-            prefix = f"b{uuid4().hex[:8]}_"
-            url = f"hbase://{thrift.place}/default?compression=none&prefix={prefix}"
-            host, _colon, port = thrift.place.partition(":")
-            return lambda **options: connect(url, schema, **options), RawHbase(host, int(port), prefix)
+        def tables(schema: Schema) -> tuple[Callable[..., Database], RawStore]:
+            place = HbaseTables(thrift)
+            return lambda **options: connect(place.url, schema, **options), place.bare()
 
         def bigtable(schema: Schema) -> tuple[Callable[..., Database], RawStore]:
             instance = f"b{uuid4().hex[:8]}"
             url = f"bigtable://test/{instance}"
             return lambda **options: connect(url, schema, **options), RawBigtable(emulator.host, instance)
 
-        yield [Remote(HBASE, hbase), Remote(EMULATOR, bigtable)]
+        yield [Remote(HBASE, tables), Remote(EMULATOR, bigtable)]
+
+
+@contextmanager
+def hbase() -> Generator[str]:
+    """HBase with one Thrift2 server, until the block ends; where that answers."""
+    with hbase_server() as server, thrift_server(server.zookeeper) as thrift:
+        yield thrift.place
+
+
+class HbaseTables:
+    """Tables of their own on a server of HBase."""
+
+    def __init__(self, thrift: str) -> None:
+        self._thrift = thrift
+        self._prefix = f"b{uuid4().hex[:8]}_"
+
+    @property
+    def url(self) -> str:
+        return f"hbase://{self._thrift}/default?compression=none&prefix={self._prefix}"
+
+    def bare(self) -> RawHbase:
+        """The bare client on these tables."""
+        host, _colon, port = self._thrift.partition(":")
+        return RawHbase(host, int(port), self._prefix)
 
 
 def _restore(before: str | None) -> None:
