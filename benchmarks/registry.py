@@ -7,6 +7,7 @@ from typing import Final
 
 from benchmarks.benchmark import Benchmark
 from benchmarks.cases import (
+    asides,
     cached,
     costs,
     counters,
@@ -44,6 +45,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
         *sizes.BENCHMARKS,
         *cached.BENCHMARKS,
         *mixed.BENCHMARKS,
+        *asides.BENCHMARKS,
         *costs.BENCHMARKS,
     )
 }
