@@ -5,8 +5,11 @@ lost answer; what may not is never sent again, and its caller learns that the ou
 """
 
 import asyncio
+import random
+import signal
 import socket
 import threading
+from contextlib import suppress
 from uuid import uuid4
 
 import msgspec
@@ -283,6 +286,39 @@ def test_a_caller_that_is_cancelled_while_the_store_is_closed_stays_cancelled(en
             await waiting
 
     asyncio.run(cancel())
+
+
+class Interrupted(BaseException):
+    """What a signal handler raises."""
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of gRPC, where a signal hits __del__
+def test_a_signal_that_interrupts_grpc_leaves_a_store_that_answers_and_closes(emulator, instance):
+    """gRPC, interrupted in the main thread, may never release a lock: what waits for it would wait without end."""
+
+    def interrupt(_signal, _frame):
+        raise Interrupted
+
+    engine, chance, interrupted = opened(emulator.port, instance), random.Random(1), 0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(200):
+            with suppress(Interrupted):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.003))
+                    for _ in range(20):
+                        engine.answer(Read("roots", [b"a"]))
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except Interrupted:
+                    interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    engine.answer(Mutate("roots", [row(b"a")]))
+    closing = threading.Thread(target=engine.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert (interrupted > 50, closing.is_alive()) == (True, False)
 
 
 def test_connections_of_event_loops_that_ended_are_forgotten(engine):

@@ -12,8 +12,10 @@ import os
 import threading
 import time
 import weakref
+from _thread import start_new_thread
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
 import grpc
@@ -22,7 +24,7 @@ import grpc.aio
 from oneread.engines.bigtable.calls import Call, Method, Pause, Steps
 from oneread.engines.bigtable.messages import MESSAGES
 from oneread.engines.bigtable.servers import Server
-from oneread.errors import Closed, Unavailable, Unsupported
+from oneread.errors import Closed, OnereadError, Unavailable, Unsupported
 from oneread.store.engine import finish
 
 T = TypeVar("T")
@@ -92,6 +94,11 @@ class Channels:
         except Unavailable as error:
             self._check_open(error)
             raise
+        except (OnereadError, GeneratorExit):
+            raise
+        except BaseException:  # of a signal handler, which may have interrupted gRPC where it had taken a lock
+            self._leave()
+            raise
 
     async def run_async(self, steps: Steps[T]) -> T:
         """Makes the calls on the running loop. A caller that is cancelled cancels the call under way."""
@@ -119,9 +126,12 @@ class Channels:
         """Ends all connections; closing twice does nothing. Calls under way are cancelled: writes may be applied."""
         with self._lock:
             self._closed = True
-            channels = list(self._threads.channels.values())
+            channels, left = list(self._threads.channels.values()), self._left
         for channel in channels:
             channel.close()
+        for channel in left:  # whoever closes one may wait without end
+            with suppress(RuntimeError):  # no thread can be started: it ends with the process
+                start_new_thread(channel.close, ())
         running = [(loop, lines) for loop, lines in list(self._loops.items()) if loop.is_running()]
         closing = [
             asyncio.run_coroutine_threadsafe(channel.close(), loop)
@@ -134,11 +144,18 @@ class Channels:
 
     def after_fork(self) -> None:
         """In the child of a fork: leaves the parent's connections alone."""
-        _INHERITED.append((self._threads, self._loops))
+        _INHERITED.append((self._threads, self._left, self._loops))
         self._forget()
+
+    def _leave(self) -> None:
+        """Has the next call of a thread make new channels: of these, gRPC may never release a lock."""
+        with self._lock:
+            self._left += self._threads.channels.values()
+            self._threads = _Lines({}, {})
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
+        self._left: list[Any] = []
         self._threads = _Lines({}, {})
         self._loops: dict[asyncio.AbstractEventLoop, _Lines] = {}
 
