@@ -452,6 +452,28 @@ def test_closing_takes_all_off_and_leaves_no_thread(url, face, share):
         db.close()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a socket that was being opened
+def test_an_interrupt_in_a_recorded_call_leaves_the_verbs_right(url):
+    def find_often(database):
+        for _ in range(100):
+            database.find(Vote, 1)
+
+    def interrupt(_request, _answer):
+        if armed:
+            armed.clear()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    armed = []
+    with connect(url, SCHEMA, workers=0, heat=1.0, observers=(interrupt,)) as db:
+        armed.append(1)
+        with pytest.raises(KeyboardInterrupt):
+            find_often(db)
+        db.save(Vote(number=2, town="a"))
+        assert db.get(Vote, 2).town == "a"
+        assert db.heat().ranges
+    assert "find" not in vars(db)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_child_of_a_fork_records_its_own(kind, tmp_path):
     with connect(make_url(kind, tmp_path), SCHEMA, workers=0, heat=1.0) as db:
