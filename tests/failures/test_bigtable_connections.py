@@ -299,7 +299,13 @@ def test_a_signal_that_interrupts_grpc_leaves_a_store_that_answers_and_closes(em
     def interrupt(_signal, _frame):
         raise Interrupted
 
+    def ask():
+        while not ended.is_set():
+            engine.answer(Read("roots", [b"b"]))
+
     engine, chance, interrupted = opened(emulator.port, instance), random.Random(1), 0
+    ended, other = threading.Event(), threading.Thread(target=ask, daemon=True)
+    other.start()
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for _ in range(200):
@@ -315,6 +321,9 @@ def test_a_signal_that_interrupts_grpc_leaves_a_store_that_answers_and_closes(em
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     engine.answer(Mutate("roots", [row(b"a")]))
+    ended.set()
+    other.join(30)
+    assert not other.is_alive(), "of another thread nothing is interrupted"
     closing = threading.Thread(target=engine.close, daemon=True)
     closing.start()
     closing.join(30)

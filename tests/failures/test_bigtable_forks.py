@@ -37,6 +37,7 @@ def in_child(work):
 THREADS = """
 put(b"a")
 def work():
+    assert not engine._channels._main.channels
     assert not engine._channels._threads.channels
     put(b"b")
     return keys()

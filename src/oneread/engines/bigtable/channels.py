@@ -1,7 +1,11 @@
 """Connections to Bigtable, and the two ways to run the steps of a request on them: in a thread, and on an event loop.
 
-A process has one connection for its threads, and one for each event loop, so that a call on a loop needs no thread.
-They are made when they are first used, and again in the child of a fork, which must not touch those of its parent.
+A process has one connection for its main thread, one for its other threads, and one for each event loop, so that a
+call on a loop needs no thread. They are made when they are first used, and again in the child of a fork, which must not
+touch those of its parent.
+
+Signals interrupt the main thread only, and gRPC there may never release a lock that every call on the connection takes:
+that connection is left then, and the call of no other thread waits for it.
 """
 
 from __future__ import annotations
@@ -96,7 +100,7 @@ class Channels:
             raise
         except (OnereadError, GeneratorExit):
             raise
-        except BaseException:  # of a signal handler, which may have interrupted gRPC where it had taken a lock
+        except BaseException:  # of a signal handler, which may have interrupted gRPC
             self._leave()
             raise
 
@@ -126,10 +130,10 @@ class Channels:
         """Ends all connections; closing twice does nothing. Calls under way are cancelled: writes may be applied."""
         with self._lock:
             self._closed = True
-            channels, left = list(self._threads.channels.values()), self._left
+            channels, left = [*self._main.channels.values(), *self._threads.channels.values()], self._left
         for channel in channels:
             channel.close()
-        for channel in left:  # whoever closes one may wait without end
+        for channel in left:  # closing one may wait without end
             with suppress(RuntimeError):  # no thread can be started: it ends with the process
                 start_new_thread(channel.close, ())
         running = [(loop, lines) for loop, lines in list(self._loops.items()) if loop.is_running()]
@@ -144,18 +148,21 @@ class Channels:
 
     def after_fork(self) -> None:
         """In the child of a fork: leaves the parent's connections alone."""
-        _INHERITED.append((self._threads, self._left, self._loops))
+        _INHERITED.append((self._main, self._threads, self._left, self._loops))
         self._forget()
 
     def _leave(self) -> None:
-        """Has the next call of a thread make new channels: of these, gRPC may never release a lock."""
-        with self._lock:
-            self._left += self._threads.channels.values()
-            self._threads = _Lines({}, {})
+        """Has the next call of the main thread make new channels; of another thread nothing is interrupted."""
+        if threading.get_ident() == self._main_thread:
+            with self._lock:
+                self._left += self._main.channels.values()
+                self._main = _Lines({}, {})
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
         self._left: list[Any] = []
+        self._main_thread = threading.main_thread().ident
+        self._main = _Lines({}, {})
         self._threads = _Lines({}, {})
         self._loops: dict[asyncio.AbstractEventLoop, _Lines] = {}
 
@@ -182,7 +189,8 @@ class Channels:
 
         The answer of any method can be a stream, of one message; only streams are read by the thread that asked.
         """
-        call = self._threads.methods.get((step.method.path, streams)) or self._connect(step.method, streams=streams)
+        lines = self._main if threading.get_ident() == self._main_thread else self._threads
+        call = lines.methods.get((step.method.path, streams)) or self._connect(lines, step.method, streams=streams)
         try:
             return call(step.message, timeout=step.seconds, metadata=_metadata(step.routing))
         except ValueError as failure:  # gRPC's own, for a closed channel
@@ -203,10 +211,10 @@ class Channels:
             answer.cancel()
         return None
 
-    def _connect(self, method: Method, *, streams: bool) -> Callable[..., Any]:
+    def _connect(self, lines: _Lines, method: Method, *, streams: bool) -> Callable[..., Any]:
         with self._lock:
             self._check_open()
-            return self._method(self._threads, method._replace(streams=streams), grpc, _OF_THREADS)
+            return self._method(lines, method._replace(streams=streams), grpc, _OF_THREADS)
 
     def _on_loop(self, method: Method) -> Callable[..., Any]:
         self._check_open()
