@@ -33,6 +33,7 @@ FACES = (
     "heat",
     "key_reads",
     "launches",
+    "list_comparison",
     "tasks",
     "together",
     "transaction",

@@ -9,6 +9,7 @@ from oneread import LaunchOptions, connect
 from oneread.cli.program import COMMANDS
 from oneread.launches.reports import LaunchReport
 from tests.cli import notes
+from tests.unit.database import test_launched_views as views
 
 PAUSE = threading.Event()
 
@@ -82,6 +83,24 @@ def test_a_launch_is_changed_taken_back_and_finished(launched):
     assert launched("launch", "set", "top", "--reads", "100").code == 0
     ran = launched("launch", "finish", "top", "--json")
     assert ran.document(LaunchReport).phase == "finished"
+
+
+def test_whole_lists_of_a_view_are_compared(bare, new_url):
+    url = new_url()
+    with connect(url, views.BEFORE, workers=0) as db:
+        for each in views.events():
+            db.save(each)
+    connect(url, views.SCHEMA, workers=0).close()
+    given = ["--schema", "tests.unit.database.test_launched_views:SCHEMA", "--db", url]
+    ran = bare("launch", "compare", "HomeByScore", *given)
+    assert (ran.code, "not built yet" in ran.err) == (1, True), ran
+    assert bare("backfill", "--fence", *given).code == 0
+    ran = bare("launch", "compare", "SumsOfGroups", *given)
+    assert (ran.code, ran.out) == (0, "40 lists of 40 rows compared, 0 differ\n"), ran.err
+    ran = bare("launch", "compare", "HomeByScore", "--pace", "1000", *given)
+    assert (ran.code, ran.out.splitlines()[:2]) == (1, ["40 lists of 120 rows compared, 40 differ", "  g0"]), ran.err
+    ran = bare("launch", "set", "SumsOfGroups", "--reads", "5", *given)
+    assert ran.out.strip() == "SumsOfGroups: reads 0 % -> 5 %; every program follows within 5 seconds", ran.err
 
 
 @pytest.mark.parametrize(

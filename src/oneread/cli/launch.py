@@ -17,12 +17,12 @@ from oneread.cli.output import Output
 from oneread.database._sync.database import Database
 from oneread.errors import UsageError
 from oneread.launches.differences import DifferenceKind, LaunchDifference
-from oneread.launches.reports import LaunchReport, SideReport
+from oneread.launches.reports import ComparedLists, LaunchReport, SideReport
 
-LaunchAction: TypeAlias = Literal["list", "show", "set", "diffs", "back", "finish"]
+LaunchAction: TypeAlias = Literal["list", "show", "set", "diffs", "compare", "back", "finish"]
 
 ActionArgument = Annotated[
-    str, typer.Argument(metavar="ACTION", help="list, show, set, diffs, back or finish; list unless given.")
+    str, typer.Argument(metavar="ACTION", help="list, show, set, diffs, compare, back or finish; list unless given.")
 ]
 LaunchArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The launch; for all but list.")]
 ShadowOption = Annotated[
@@ -37,6 +37,7 @@ CheckOption = Annotated[
 KindOption = Annotated[
     str | None, typer.Option(help="Of diffs: missing, extra, other value, other order, other end, failed.")
 ]
+PaceOfListsOption = Annotated[float | None, typer.Option("--pace", help="Of compare: lists a second, at most.")]
 WhyOption = Annotated[str, typer.Option(help="Of back: why, for the history.")]
 
 _SHARES: Final = (0.5, 0.95, 0.99)
@@ -53,12 +54,14 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
     check: CheckOption = None,
     kind: KindOption = None,
     limit: LimitOption = 20,
+    pace: PaceOfListsOption = None,
     why: WhyOption = "",
 ) -> None:
     """Lists dark launches, shows one, lists what its sides answer differently, and changes it while programs run.
 
-    set changes percentages; every program follows within 5 seconds. back gives all reads to the old side again. finish
-    ends a launch whose new side answers all, and there is no way back.
+    set changes percentages; every program follows within 5 seconds. compare reads all lists of a view and of the one
+    that replaces it; where any differ, the exit code is 1. back gives all reads to the old side again. finish ends a
+    launch whose new side answers all, and there is no way back.
 
     Example: oneread launch set top-of-month --shadow 5 --schema shop.models:shop --db lmdb://shop
     """
@@ -77,6 +80,10 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
         with reading(given.db, given.schema) as database:
             found = database.launches.differences(name, kind=_kind_of(kind), limit=limit)
         _differences(given.output, found)
+    elif action == "compare":
+        with writing(given.db, given.schema, evolve=False) as database:
+            compared = database.launches.compare(name, pace=pace)
+        _show_compared(given.output, compared)
     else:
         by = getpass.getuser()
         changes: dict[str, Callable[[Database], LaunchReport]] = {
@@ -86,6 +93,17 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
         }
         with writing(given.db, given.schema, evolve=False) as database:
             _change(given.output, database, name, changes[action])
+
+
+def _show_compared(output: Output, compared: ComparedLists) -> None:
+    """Shows which lists differ, and ends with code 1 where some do."""
+    output.document(compared)
+    settled = f", {compared.settled:,} settled" if compared.settled else ""
+    output.text(f"{compared.lists:,} lists of {compared.rows:,} rows compared, {compared.differ:,} differ{settled}")
+    for key in compared.keys:
+        output.text(f"  {', '.join(map(str, key))}")
+    if compared.differ:
+        raise typer.Exit(1)
 
 
 def _kind_of(kind: str | None) -> DifferenceKind | None:

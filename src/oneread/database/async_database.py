@@ -147,7 +147,7 @@ class AsyncDatabase(
         worker_driver = driver.twin(SyncDriver)  # async only
         # sync only: worker_driver = driver
         self._worker_driver = worker_driver
-        self._launches = AsyncLaunches(operations, driver, worker_driver, observers)
+        self._launches = AsyncLaunches(operations, driver, worker_driver, observers, self.page)
         self._view_launches = view_launches(operations.sides, self._launches)
         for view, launch in self._view_launches.items():
             if view in self._finders:

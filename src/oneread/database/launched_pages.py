@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,10 +20,14 @@ def result_forms(catalog: Catalog) -> ResultForms:
     def page_of(result: Any) -> ShownPage | None:
         if not isinstance(result, Page):
             return None
-        rows = [ShownRow(_key_of(catalog, row, place), _fields_of(row)) for place, row in enumerate(result.rows)]
-        return ShownPage(rows, _has_next(result))
+        return ShownPage(shown_rows(catalog, result.rows), _has_next(result))
 
     return ResultForms(page_of, _are_equal_pages, _plain)
+
+
+def shown_rows(catalog: Catalog, rows: Sequence[Any]) -> list[ShownRow]:
+    """Rows as they are compared."""
+    return [ShownRow(_key_of(catalog, row, place), _fields_of(row)) for place, row in enumerate(rows)]
 
 
 def _are_equal_pages(old: Any, new: Any) -> bool:

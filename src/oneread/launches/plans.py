@@ -118,11 +118,11 @@ class StoredLaunches:
         lost = partial(Conflict, "another program changed this launch; look again", launch=name)
         yield from swap_alone(self.system, Swap(state_key(name), seen, encode_state(wanted), lost))
 
-    def report(self, name: str, since: datetime | None) -> Plan[LaunchReport]:
+    def report(self, name: str, since: datetime | None, *, is_known: bool = False) -> Plan[LaunchReport]:
         """The state of a launch, and the counts of all processes: two scans for each 500 rows, and one request."""
         if since is not None and (type(since) is not datetime or since.tzinfo is None):
             raise InvalidQuery("since: expected an instant with a timezone", since=since)
-        state, _seen = yield from self._state(name)
+        state, _seen = yield from self._state(name, is_known=is_known)
         return (yield from self._report(name, state, since))
 
     def reports(self) -> Plan[list[LaunchReport]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -92,3 +92,23 @@ def report_of(name: str, state: LaunchState, tally: LaunchTally) -> LaunchReport
 def _side(tally: SideTally) -> SideReport:
     latencies = tally.answers if tally.answered else tally.dark
     return SideReport(tally.answered, tally.failed, tally.requests, tally.rows, tally.bytes, tuple(latencies))
+
+
+class ComparedLists(msgspec.Struct, frozen=True, kw_only=True):
+    """Lists of a view, compared with those of the one that replaces it.
+
+    Arguments:
+        launch: the name of the launch.
+        lists: how many were compared: all rows with one value of the first element of the key.
+        rows: of the old side.
+        differ: lists that differ at both looks.
+        settled: lists that differed at the first look only.
+        keys: of the first 100 that differ.
+    """
+
+    launch: str
+    lists: int
+    rows: int
+    differ: int
+    settled: int
+    keys: tuple[tuple[Any, ...], ...]

@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from oneread import Aggregate, Index, Key, Model, Schema, any_of, by, connect, count, descending, newest, shown
-from oneread.errors import InvalidKey, InvalidQuery, NotFound, NotReady, UsageError
+from oneread.database import async_list_comparison
+from oneread.database._sync import list_comparison
+from oneread.errors import InvalidKey, InvalidQuery, InvalidValue, LimitExceeded, NotFound, NotReady, UsageError
 from oneread.launches.options import LaunchOptions
 from oneread.launches.sides import bucket_of, buckets_below, seed_of, sticky
 from tests.unit.database.faces import FACES
@@ -207,6 +209,44 @@ def test_what_differs_is_found_with_its_rows(site):
     assert (first.verb, first.key, first.kind) == ("page", ("g1",), "other order")
 
 
+def test_whole_lists_are_compared(site):
+    found = site.launches("compare", "SumsOfGroups")
+    assert (found.launch, found.lists, found.rows, found.differ, found.settled) == ("SumsOfGroups", 40, 40, 0, 0)
+    found = site.launches("compare", "HomeByScore")
+    assert (found.lists, found.rows, found.differ, found.settled) == (40, 120, 40, 0)
+    assert set(found.keys) == {(group,) for group in GROUPS}
+    found = site.launches("compare", "HomeByScore", [("g1",), ("none",)])
+    assert (found.lists, found.rows, found.keys) == (2, 3, (("g1",),))
+    site.until(lambda: site.launches("differences", "HomeByScore"))
+    assert {each.verb for each in site.launches("differences", "HomeByScore")} == {"compare"}
+    assert site.launches("report", "HomeByScore").differ == {"other order": 41}
+
+
+def test_a_list_that_settles_does_not_differ(site, monkeypatch):
+    """A writer between the reads of the two sides: at the second look they agree."""
+    comparison = {False: list_comparison.ListComparison, True: async_list_comparison.AsyncListComparison}[site.is_async]
+    compare, looks = comparison._compare, []
+
+    def differ(self, old, new):
+        looks.append(1)
+        return compare(self, old, new[1:] if len(looks) == 3 else new)
+
+    monkeypatch.setattr(comparison, "_compare", differ)
+    found = site.launches("compare", "SumsOfGroups", pace=1000)
+    assert (found.lists, found.differ, found.settled) == (40, 0, 1)
+
+
+def test_what_cannot_be_compared_is_refused(site, monkeypatch):
+    with pytest.raises(UsageError, match="whole lists are compared of a view"):
+        site.launches("compare", "Home")
+    with pytest.raises(InvalidValue, match="pace"):
+        site.launches("compare", "HomeByScore", pace=0)
+    for module in (list_comparison, async_list_comparison):
+        monkeypatch.setattr(module, "_MOST_ROWS", 2)
+    with pytest.raises(LimitExceeded, match="too many rows"):
+        site.launches("compare", "HomeByScore")
+
+
 def test_a_launched_read_is_one_call_to_what_observes_the_database(site):
     site.launches("set", "HomeByScore", reads=100)
     site.launches("set", "SumsOfGroups", reads=100)
@@ -227,6 +267,8 @@ def test_reads_need_a_view_that_is_built(unbuilt):
     for wanted in ({"reads": 5}, {"shadow": 5}):
         with pytest.raises(NotReady):
             unbuilt.launches("set", "HomeByScore", **wanted)
+    with pytest.raises(NotReady):
+        unbuilt.launches("compare", "HomeByScore")
     unbuilt.face.drain()
     assert unbuilt.face.backfill(fence=True, quiet=0, wait=0).done
     with pytest.raises(UsageError, match="no such launch"):

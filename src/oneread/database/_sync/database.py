@@ -144,7 +144,7 @@ class Database(
         driver.name_damaged = operations.catalog.name_damaged
         worker_driver = driver
         self._worker_driver = worker_driver
-        self._launches = Launches(operations, driver, worker_driver, observers)
+        self._launches = Launches(operations, driver, worker_driver, observers, self.page)
         self._view_launches = view_launches(operations.sides, self._launches)
         for view, launch in self._view_launches.items():
             if view in self._finders:

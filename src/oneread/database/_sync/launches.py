@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from datetime import UTC, datetime
@@ -17,10 +17,14 @@ from random import random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
+import msgspec
+
+from oneread.database._sync.list_comparison import ListComparison, ListReads, Pages
 from oneread.database.launched_pages import result_forms
 from oneread.database.operations import Operations
 from oneread.errors import (
     BudgetExceeded,
+    InvalidValue,
     NotReady,
     OnereadError,
     SchemaMismatch,
@@ -40,7 +44,7 @@ from oneread.launches.differences import (
 )
 from oneread.launches.keeper import LaunchKeeper
 from oneread.launches.options import LaunchOptions
-from oneread.launches.reports import LaunchReport
+from oneread.launches.reports import ComparedLists, LaunchReport
 from oneread.launches.sides import STICKY, UNSET
 from oneread.launches.state import LaunchState, LaunchWanted, check_launch_name
 from oneread.launches.tallies import BOUNDS, SideTally, latency_bucket
@@ -321,24 +325,30 @@ class Launch(Generic[P, R]):
             return None
 
     def _difference(self, call: LaunchedCall, found: FoundDifference) -> LaunchDifference:
-        plain = self._launches.forms.plain
         try:
-            key = plain(self._key(*call.given, **call.named))
+            key = self._key(*call.given, **call.named)
         except Exception:  # noqa: BLE001 - it was counted when the call was answered
             key = ()
-        return LaunchDifference(
-            launch=self.name,
-            at=datetime.now(UTC),
-            process=self._launches.keeper.name,
-            verb=getattr(self._old, "__name__", type(self._old).__name__),
-            key=_tuple(key),
-            kind=found.kind,
-            row=_tuple(plain(found.row)),
-            place=found.place,
-            old=plain(found.old),
-            new=plain(found.new),
-            fields=found.fields,
-        )
+        verb = getattr(self._old, "__name__", type(self._old).__name__)
+        return _difference(self._launches, self.name, verb, key, found)
+
+
+def _difference(launches: Launches, name: str, verb: str, key: Any, found: FoundDifference) -> LaunchDifference:
+    """A difference as it is stored."""
+    plain = launches.forms.plain
+    return LaunchDifference(
+        launch=name,
+        at=datetime.now(UTC),
+        process=launches.keeper.name,
+        verb=verb,
+        key=_tuple(plain(key)),
+        kind=found.kind,
+        row=_tuple(plain(found.row)),
+        place=found.place,
+        old=plain(found.old),
+        new=plain(found.new),
+        fields=found.fields,
+    )
 
 
 def _tuple(key: Any) -> tuple[Any, ...]:
@@ -356,12 +366,18 @@ class Launches:
     """`db.launches`: the launches of a store, of all programs."""
 
     def __init__(
-        self, operations: Operations, driver: SyncDriver, worker_driver: SyncDriver, observers: tuple[Observer, ...]
+        self,
+        operations: Operations,
+        driver: SyncDriver,
+        worker_driver: SyncDriver,
+        observers: tuple[Observer, ...],
+        page: Pages,
     ) -> None:
         self._driver = driver
+        self._page = page
         self._observers = observers
         self._operations = operations
-        self._views = {stored_name(pair.new.cls): pair.new.cls for pair in operations.sides.launched.values()}
+        self._views = {stored_name(pair.new.cls): pair for pair in operations.sides.launched.values()}
         self._stored = operations.launches
         self._ended = False
         self.forms = result_forms(operations.catalog)
@@ -379,7 +395,7 @@ class Launches:
             since: counts from this instant on; all that are kept unless given.
 
         Raises:
-            UsageError: no program has called such a launch yet.
+            UsageError: neither this program nor another has made such a launch.
 
         Examples:
             ```python
@@ -388,7 +404,8 @@ class Launches:
             ```
         """
         self._flush()
-        return self._run(self._stored.report(name, since))
+        is_known = check_launch_name(name) in self.keeper.tracks
+        return self._run(self._stored.report(name, since, is_known=is_known))
 
     def all(self) -> Sequence[LaunchReport]:
         """The reports of all launches, by name. A scan, and for each what `report` costs."""
@@ -426,9 +443,9 @@ class Launches:
             db.launches.set("top-of-month", shadow=5)
             ```
         """
-        new = self._views.get(check_launch_name(name))
-        if new is not None and (reads or shadow):
-            self._run(self._operations.fence.check_readable(new))
+        pair = self._views.get(check_launch_name(name))
+        if pair is not None and (reads or shadow):
+            self._run(self._operations.fence.check_readable(pair.new.cls))
         wanted, is_known = LaunchWanted(shadow, reads, check, options), name in self.keeper.tracks
         return self._changed(name, self._stored.set(name, wanted, by, is_known=is_known))
 
@@ -469,6 +486,52 @@ class Launches:
         """
         return self._run(self._stored.differences(name, kind, limit))
 
+    def compare(
+        self, name: str, keys: Iterable[tuple[Any, ...]] | None = None, *, pace: float | None = None
+    ) -> ComparedLists:
+        """Compares whole lists of a view with those of the one that replaces it: what no reader has asked for too.
+
+        Costs a page of both views for each 500 rows, and both once more for lists that differ, after the pause between
+        two looks (`LaunchOptions.settle`). Memory holds two lists at a time. Each difference is counted and listed as
+        those of reads are. Lists that only the new view has are for `verify` to find.
+
+        Arguments:
+            name: of the launch of a view.
+            keys: of the lists: the first values of the view's key; all that the old side has unless given.
+            pace: lists a second at most.
+
+        Raises:
+            UsageError: it is not the launch of a view of this schema.
+            NotReady: a view is still being built.
+            LimitExceeded: a list has more than 100,000 rows.
+
+        Examples:
+            ```python
+            found = db.launches.compare("HomeByScore", pace=100)
+            print(found.lists, found.differ, found.keys)
+            ```
+        """
+        pair = self._views.get(check_launch_name(name))
+        if pair is None:
+            raise UsageError(
+                "whole lists are compared of a view that another replaces", launch=name, known=sorted(self._views)
+            )
+        if pace is not None and (type(pace) not in (int, float) or not pace > 0):
+            raise InvalidValue("pace: expected a number of lists a second, above 0", pace=pace)
+        self._run(self._operations.fence.check_readable(pair.new.cls))
+        (state,) = self._run(self._stored.states([name]))
+        settle = (LaunchOptions() if state is None else state.options).settle
+        tally = self.keeper.track(name).tally
+
+        def note(key: tuple[Any, ...], found: FoundDifference) -> None:
+            tally.differ[found.kind] += 1
+            self.keeper.add_differences([_difference(self, name, "compare", key, found)])
+
+        reads = ListReads(self._page, self._pause, self._operations.catalog)
+        found = ListComparison(reads, pair, settle, note).run(name, keys, pace)
+        self._flush()
+        return msgspec.structs.replace(found, keys=tuple(_tuple(self.forms.plain(key)) for key in found.keys))
+
     def renew(self, track: LaunchTrack, now: float) -> None:
         """Has the state of a launch read again; waits for it where it is older than programs may differ."""
         read_at, until = track.read_at, now + _WAIT_SECONDS
@@ -483,7 +546,7 @@ class Launches:
             if perf_counter() > until:
                 track.gave_up_at = until
                 return
-            self._run(Sleep(_LOOK_SECONDS).__iter__())
+            self._pause(_LOOK_SECONDS)
 
     def end(self) -> None:
         """Ends what reads the dark side and writes what was counted."""
@@ -492,6 +555,9 @@ class Launches:
             self.dark.end()
         finally:
             self.keeper.stop()
+
+    def _pause(self, seconds: float) -> None:
+        self._run(Sleep(seconds).__iter__())
 
     def _changed(self, name: str, plan: Plan[LaunchState]) -> LaunchReport:
         state = self._run(plan)

@@ -151,13 +151,6 @@ class Channels:
         _INHERITED.append((self._main, self._threads, self._left, self._loops))
         self._forget()
 
-    def _leave(self) -> None:
-        """Has the next call of the main thread make new channels; of another thread nothing is interrupted."""
-        if threading.get_ident() == self._main_thread:
-            with self._lock:
-                self._left += self._main.channels.values()
-                self._main = _Lines({}, {})
-
     def _forget(self) -> None:
         self._lock = threading.Lock()
         self._left: list[Any] = []
@@ -165,6 +158,13 @@ class Channels:
         self._main = _Lines({}, {})
         self._threads = _Lines({}, {})
         self._loops: dict[asyncio.AbstractEventLoop, _Lines] = {}
+
+    def _leave(self) -> None:
+        """Has the next call of the main thread make new channels; of another thread nothing is interrupted."""
+        if threading.get_ident() == self._main_thread:
+            with self._lock:
+                self._left += self._main.channels.values()
+                self._main = _Lines({}, {})
 
     def _check_open(self, cause: Exception | None = None) -> None:
         if self._closed:
