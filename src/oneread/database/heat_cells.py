@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest
-from itertools import starmap
-from typing import Final, NamedTuple, TypeAlias
+from itertools import islice, starmap
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
@@ -23,7 +23,7 @@ CELLS: Final = 4_096
 """Cells that a process keeps in memory."""
 STORED_CELLS: Final = 1_024
 HOT_KEYS: Final = 64
-"""Keys that a stored row of sums has at most."""
+"""Keys that a stored row of sums has of each operation, at most."""
 SLOW_CALLS: Final = 16
 OTHER: Final = "other"
 """The verb of what was too much to be kept apart."""
@@ -76,13 +76,27 @@ class StoredCell(msgspec.Struct, frozen=True, array_like=True):
     lost: int
 
 
+HotOperation: TypeAlias = Literal["read", "write", "lost"]
+"""What happened to a row; a compare-and-set that was lost is a write as well."""
+
+
 class HotCount(msgspec.Struct, frozen=True, array_like=True):
-    """A key that was asked for `most` times at most, and `most - surplus` times at least."""
+    """A key to which something happened `most` times at most, and `most - surplus` times at least."""
 
     table: Table
     key: bytes
     most: int
     surplus: int
+    operation: HotOperation
+
+
+class EndCount(msgspec.Struct, frozen=True, array_like=True):
+    """Rows that were put under a prefix, and how many of them before or behind all that a process had put there."""
+
+    table: Table
+    prefix: bytes
+    rows: int
+    outside: int
 
 
 class SlowCount(msgspec.Struct, frozen=True, array_like=True):
@@ -106,6 +120,7 @@ class HeatSums(msgspec.Struct, frozen=True):
     cells: list[StoredCell]
     hot: list[HotCount]
     slow: list[SlowCount]
+    ends: list[EndCount]
 
 
 encode_sums = msgspec.msgpack.Encoder().encode
@@ -161,10 +176,17 @@ def scaled(amounts: Amounts, factor: float) -> Amounts:
     return Amounts(*[round(each * factor) for each in amounts])
 
 
-def packed(
-    cells: Cells, hot: Iterable[HotCount], slow: Iterable[SlowCount], *, sampled: float, processes: int
-) -> HeatSums:
+class HeatDetails(NamedTuple):
+    """What is kept of some time besides cells."""
+
+    hot: Iterable[HotCount]
+    slow: Iterable[SlowCount]
+    ends: Iterable[EndCount]
+
+
+def packed(cells: Cells, details: HeatDetails, *, sampled: float, processes: int) -> HeatSums:
     """The sums as they are stored."""
+    hot, slow, ends = details
     kept = bounded(cells, STORED_CELLS)
     causes = sorted({(key.verb, key.declared) for key in kept})
     number = {cause: place for place, cause in enumerate(causes)}
@@ -176,9 +198,20 @@ def packed(
             StoredCell(key.table, key.first, key.writes, number[key.verb, key.declared], *kept[key])
             for key in sorted(kept)
         ],
-        sorted(hot, key=lambda each: (-each.most, each.table, each.key))[:HOT_KEYS],
+        _hottest(hot),
         nlargest(SLOW_CALLS, slow, key=msgspec.structs.astuple),
+        sorted(ends, key=lambda each: (each.table, each.prefix)),
     )
+
+
+def _hottest(hot: Iterable[HotCount]) -> list[HotCount]:
+    """The hottest keys of each operation."""
+    ranked = sorted(hot, key=lambda each: (-each.most, each.table, each.key, each.operation))
+    return [
+        each
+        for operation in get_args(HotOperation)
+        for each in islice((one for one in ranked if one.operation == operation), HOT_KEYS)
+    ]
 
 
 def cells_of(sums: HeatSums) -> Iterable[tuple[CellKey, Amounts]]:
@@ -197,17 +230,30 @@ def merge(every: Sequence[HeatSums], *, of_one_time: bool) -> HeatSums:
     processes = [each.processes for each in every]
     return packed(
         cells,
-        merge_hot(each for sums in every for each in sums.hot),
-        [each for sums in every for each in sums.slow],
+        HeatDetails(
+            merge_hot(each for sums in every for each in sums.hot),
+            [each for sums in every for each in sums.slow],
+            merge_ends(each for sums in every for each in sums.ends),
+        ),
         sampled=min([each.sampled for each in every], default=1.0),
         processes=sum(processes) if of_one_time else max(processes, default=0),
     )
 
 
 def merge_hot(counts: Iterable[HotCount]) -> list[HotCount]:
-    """The counts of several times or processes, one for each key."""
-    found: dict[tuple[Table, bytes], tuple[int, int]] = {}
+    """The counts of several times or processes, one for each key and operation."""
+    found: dict[tuple[Table, bytes, HotOperation], tuple[int, int]] = {}
     for each in counts:
-        most, surplus = found.get((each.table, each.key), (0, 0))
-        found[each.table, each.key] = most + each.most, surplus + each.surplus
-    return list(starmap(HotCount, [(*place, *counted) for place, counted in found.items()]))
+        row = each.table, each.key, each.operation
+        most, surplus = found.get(row, (0, 0))
+        found[row] = most + each.most, surplus + each.surplus
+    return [HotCount(table, key, *counted, operation) for (table, key, operation), counted in found.items()]
+
+
+def merge_ends(counts: Iterable[EndCount]) -> list[EndCount]:
+    """The counts of several times or processes, one for each prefix."""
+    found: dict[HeatPlace, tuple[int, int]] = {}
+    for each in counts:
+        rows, outside = found.get(HeatPlace(each.table, each.prefix), (0, 0))
+        found[HeatPlace(each.table, each.prefix)] = rows + each.rows, outside + each.outside
+    return list(starmap(EndCount, [(*place, *counted) for place, counted in found.items()]))

@@ -18,15 +18,19 @@ from oneread.database.heat_cells import (
     Amounts,
     CellKey,
     Cells,
+    EndCount,
+    HeatDetails,
     HeatPlace,
     HeatSums,
     HotCount,
+    HotOperation,
     SlowCount,
     bounded,
     packed,
     place_of,
     scaled,
 )
+from oneread.database.heat_ends import GrowingEnd
 from oneread.plans.hot_keys import SpaceSaving
 from oneread.plans.trace import bytes_of
 from oneread.store.engine import Column, FirstUnder, LocalReads
@@ -38,12 +42,16 @@ RANGES: Final = 64
 SAMPLE: Final = 512
 """Keys of one declaration from which ranges are made."""
 HOT_OF_ONE: Final = 64
-"""Keys of one declaration that are counted one by one."""
+"""Keys of one declaration that are counted one by one, of each operation."""
 HOT_OF_ALL: Final = 512
 _INCREMENTED: Final = 8
+_WITH_ENDS: Final[tuple[Table, ...]] = ("roots", "views")
+"""Tables in which rows are put behind each other by their keys."""
 
 KeySize: TypeAlias = "tuple[bytes, int]"
 """A key, and the bytes that were read or written there."""
+HotRows: TypeAlias = "tuple[HotOperation, HeatPlace]"
+"""What is counted together: what is read most would leave no place for what is written most."""
 
 
 class Touched(NamedTuple):
@@ -138,6 +146,7 @@ class HeatCounts:
         self._axes: Mapping[HeatPlace, Sequence[bytes]] = {}
         self._bounds: dict[HeatPlace, list[bytes]] = {}
         self._seen: dict[HeatPlace, tuple[int, list[bytes]]] = {}
+        self._ends: dict[HeatPlace, GrowingEnd] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -148,7 +157,9 @@ class HeatCounts:
         self._learned = frozenset(self._bounds)
         """The places whose ranges stay until the next reset; those of others follow what is seen."""
         self._cells: dict[CellKey, list[int]] = {}
-        self._hot: dict[HeatPlace, SpaceSaving[bytes]] = {}
+        self._hot: dict[HotRows, SpaceSaving[bytes]] = {}
+        for end in self._ends.values():
+            end.reset()
         self._slow: list[tuple[float, CallRecord, int]] = []
 
     @property
@@ -158,7 +169,7 @@ class HeatCounts:
 
     def forget(self) -> None:
         """Forgets all, ranges too."""
-        self._seen, self._bounds = {}, {}
+        self._seen, self._bounds, self._ends = {}, {}, {}
         self.reset()
 
     def learn(self, axes: Mapping[HeatPlace, Sequence[bytes]]) -> None:
@@ -197,7 +208,11 @@ class HeatCounts:
             sums[1] += 1
             sums[2] += size
             if points and self._keys:
-                self._count_key(place, key)
+                self._count_key(("write" if writes else "read", place), key)
+            if writes and size > len(key) and table in _WITH_ENDS:  # a row that is removed has no value
+                self._count_end(place, key)
+        if lost and self._keys:
+            self._count_key(("lost", place), last)
 
     def _sums(self, key: CellKey) -> list[int]:
         found = self._cells.get(key)
@@ -240,10 +255,16 @@ class HeatCounts:
         if len(found) >= RANGES:
             self._bounds[place] = quantiles(found, RANGES)
 
-    def _count_key(self, place: HeatPlace, key: bytes) -> None:
-        counted = self._hot.get(place)
+    def _count_end(self, place: HeatPlace, key: bytes) -> None:
+        end = self._ends.get(place)
+        if end is None:
+            end = self._ends[place] = GrowingEnd(key)
+        end.add(key)
+
+    def _count_key(self, rows: HotRows, key: bytes) -> None:
+        counted = self._hot.get(rows)
         if counted is None:
-            counted = self._hot[place] = SpaceSaving(HOT_OF_ONE)
+            counted = self._hot[rows] = SpaceSaving(HOT_OF_ONE)
         if key not in counted and len(counted) < HOT_OF_ONE and sum(map(len, self._hot.values())) >= HOT_OF_ALL:
             max(self._hot.values(), key=len).drop_least()
         counted.add(key)
@@ -252,19 +273,27 @@ class HeatCounts:
         """What was counted, times a factor, as it is stored."""
         return packed(
             {key: scaled(amounts, factor) for key, amounts in self.cells.items()},
-            self._hottest(factor),
-            [
-                SlowCount(
-                    round(seconds * 1_000_000), call.at, process, call.verb, call.declared,
-                    len(call.touched), sum([len(each.rows) for each in call.touched]),
-                )
-                for seconds, call, _number in self._slow
-            ],
+            HeatDetails(
+                self._hottest(factor),
+                [
+                    SlowCount(
+                        round(seconds * 1_000_000), call.at, process, call.verb, call.declared,
+                        len(call.touched), sum([len(each.rows) for each in call.touched]),
+                    )
+                    for seconds, call, _number in self._slow
+                ],
+                self._grown(factor),
+            ),
             sampled=sampled,
             processes=1,
         )  # fmt: skip
 
     def _hottest(self, factor: float) -> Iterable[HotCount]:
-        for place, counted in self._hot.items():
+        for (operation, place), counted in self._hot.items():
             for key, most, surplus in counted.items():
-                yield HotCount(place.table, key, round(most * factor), round(surplus * factor))
+                yield HotCount(place.table, key, round(most * factor), round(surplus * factor), operation)
+
+    def _grown(self, factor: float) -> Iterable[EndCount]:
+        for place, end in self._ends.items():
+            if end.rows:
+                yield EndCount(*place, round(end.rows * factor), round(end.outside * factor))

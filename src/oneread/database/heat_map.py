@@ -20,7 +20,6 @@ from oneread.database.heat_cells import (
     CellKey,
     Cells,
     HeatPlace,
-    HotCount,
     SlowCount,
     add,
     cells_of,
@@ -255,7 +254,8 @@ def _values(catalog: Catalog, place: HeatPlace, key: bytes) -> Sequence[Any]:
     return (name,)
 
 
-def _value_text(value: object) -> str:
+def value_text(value: object) -> str:
+    """A value of a key for people."""
     return value.isoformat() if isinstance(value, date | time) else repr(value)
 
 
@@ -265,7 +265,7 @@ def key_text(catalog: Catalog, place: HeatPlace, key: bytes) -> str:
         return ""
     with suppress(Corrupt, ValueError, IndexError):  # of the beginning of a key
         if place.table != "system":
-            return ", ".join(map(_value_text, _values(catalog, place, key)))
+            return ", ".join(map(value_text, _values(catalog, place, key)))
     return key[len(place.prefix) :].hex()
 
 
@@ -380,11 +380,16 @@ def _shares(axis: HeatAxis | None, firsts: Sequence[bytes]) -> list[float | None
 def hot_keys_of(catalog: Catalog, spans: Sequence[HeatSpan], declared: type, limit: int, now: int) -> list[HotKey]:
     """The keys of a declaration that were asked for most often since the first of these spans, a second."""
     check_limit(limit)
-    counts: list[HotCount] = [each for span in spans for each in span.sums.hot]
+    asked = [
+        msgspec.structs.replace(each, operation="read")  # a write asks for a key as a read does
+        for span in spans
+        for each in span.sums.hot
+        if each.operation != "lost"
+    ]
     seconds = max(1.0, now / 1000 - min([span.minute for span in spans], default=0) * 60)
     names: dict[HeatPlace, tuple[str, type | None]] = {}
     found: list[HotKey] = []
-    for each in sorted(merge_hot(counts), key=lambda each: (-each.most, each.key)):
+    for each in sorted(merge_hot(asked), key=lambda each: (-each.most, each.key)):
         place = place_of(each.table, each.key)
         name, cls = names.setdefault(place, declared_at(catalog, place))
         if cls is declared and len(found) < limit:

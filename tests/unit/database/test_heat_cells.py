@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from oneread.database.heat_axis import PLACES, AxisPlaces
 from oneread.database.heat_cells import (
+    HOT_KEYS,
     OTHER,
     STORED_CELLS,
     Amounts,
     CellKey,
+    EndCount,
+    HeatDetails,
     HotCount,
     SlowCount,
     bounded,
@@ -41,9 +44,10 @@ def whole(cells):
 
 
 def stored(cells, chance):
-    hot = [HotCount("roots", bytes([chance.randrange(9)]), 9, 1)]
+    hot = [HotCount("roots", bytes([chance.randrange(9)]), 9, 1, chance.choice(["read", "write", "lost"]))]
     slow = [SlowCount(chance.randrange(1000), 5, "p", "get", "Vote", 1, 1)]
-    return packed(cells, hot, slow, sampled=chance.random(), processes=chance.randrange(5))
+    ends = [EndCount("views", bytes([chance.randrange(2)]), 9, chance.randrange(9))]
+    return packed(cells, HeatDetails(hot, slow, ends), sampled=chance.random(), processes=chance.randrange(5))
 
 
 @given(st.lists(CELLS, min_size=1, max_size=4), st.randoms(use_true_random=False), st.booleans())
@@ -87,13 +91,15 @@ def test_too_many_declarations_are_one():
 
 def test_the_format_stays():
     cells = {CellKey("roots", b"\0\1\x15\7", True, "save", "Vote"): Amounts(1, 2, 3, 4, 5)}
-    hot = [HotCount("roots", b"\0\1\x15\7", 9, 1)]
+    hot = [HotCount("roots", b"\0\1\x15\7", 9, 1, "write")]
     slow = [SlowCount(7, 8, "1-a", "save", "Vote", 1, 2)]
-    stored = encode_sums(packed(cells, hot, slow, sampled=0.5, processes=1))
+    ends = [EndCount("roots", b"\0\1", 6, 5)]
+    stored = encode_sums(packed(cells, HeatDetails(hot, slow, ends), sampled=0.5, processes=1))
     assert stored.hex() == (
-        "86a773616d706c6564cb3fe0000000000000a970726f63657373657301a66361757365739192a473617665a4566f7465"
+        "87a773616d706c6564cb3fe0000000000000a970726f63657373657301a66361757365739192a473617665a4566f7465"
         "a563656c6c739199a5726f6f7473c40400011507c3000102030405"
-        "a3686f749194a5726f6f7473c404000115070901a4736c6f7791970708a3312d61a473617665a4566f74650102"
+        "a3686f749195a5726f6f7473c404000115070901a57772697465a4736c6f7791970708a3312d61a473617665a4566f74650102"
+        "a4656e64739194a5726f6f7473c40200010605"
     )
 
 
@@ -175,6 +181,48 @@ def test_the_hottest_key_is_found_among_many():
         touching(counts, b"\0\1hot", b"\0\1" + chance.randbytes(3))
     sums = counts.sums(2.0, 0.5, "p")
     assert (sums.hot[0].key, sums.hot[0].most - sums.hot[0].surplus) == (b"\0\1hot", 6000)
+
+
+def written(counts, *keys, lost=False):
+    for key in keys:
+        touched = Touched("roots", key, True, True, lost, [(key, 10)])
+        counts.take(CallRecord("save", "Vote", 0, 0.1, [touched]))
+
+
+def test_what_is_read_most_leaves_place_for_what_is_written_and_lost():
+    counts = HeatCounts()
+    for number in range(100):
+        touching(counts, *[bytes([0, kind, number]) for kind in range(5) for _ in range(3)])
+    written(counts, b"\0\7w")
+    written(counts, b"\0\7l", lost=True)
+    hot = counts.sums(1.0, 1.0, "p").hot
+    assert [(each.key, each.most) for each in hot if each.operation == "lost"] == [(b"\0\7l", 1)]
+    assert {each.key for each in hot if each.operation == "write"} == {b"\0\7l", b"\0\7w"}
+    assert [each.operation for each in hot].count("read") == HOT_KEYS
+
+
+def ends(counts, factor=1.0):
+    return [(each.rows, each.outside) for each in counts.sums(factor, 1.0, "p").ends]
+
+
+def test_rows_at_an_end_are_counted_once_however_often_they_are_put():
+    counts = HeatCounts()
+    written(counts, *[bytes([0, 1, number]) for number in range(10, 90) for _ in range(2)])
+    assert ends(counts) == [(80, 79)]
+    counts.reset()
+    assert ends(counts) == []
+    written(counts, b"\0\1\5", b"\0\1\6", b"\0\1\xff")
+    assert ends(counts, 2.0) == [(6, 4)]
+    counts.forget()
+    written(counts, b"\0\1\1")
+    assert ends(counts) == [(1, 0)]
+
+
+def test_rows_that_are_removed_or_read_are_at_no_end():
+    counts = HeatCounts()
+    counts.take(CallRecord("delete", "Vote", 0, 0.1, [Touched("roots", b"\0\1", True, True, False, [(b"\0\1\1", 3)])]))
+    touching(counts, b"\0\1\1", b"\0\1\2")
+    assert ends(counts) == []
 
 
 def test_the_slowest_calls_are_kept():
