@@ -19,6 +19,7 @@ ON_SERVERS = {
     "docs/test_which_store.py",
     "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",
+    "unit/database/test_doctor.py",
     "unit/database/test_heat.py",
     "unit/database/test_launched_views.py",
     "unit/database/test_launches.py",

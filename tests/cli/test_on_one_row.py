@@ -28,6 +28,7 @@ RAN = [
     ["get", "Person", "1"],
     ["heat"],
     ["heat", "Person", "--measure"],
+    ["doctor"],
     ["page", "Person"],
     ["shell", "--run", "print(db.get(Person, 1).name)"],
     ["shell", "--write", "--run", "print(db.counter('votes').add(3))"],

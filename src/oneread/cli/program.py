@@ -43,6 +43,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "graph": CommandEntry("Know the costs", "draw the schema: copies, views, and what follows"),
     "numbers": CommandEntry("Know the costs", "measure this machine, to predict times"),
     "heat": CommandEntry("Know the costs", "show which keys are read and written, and when"),
+    "doctor": CommandEntry("Know the costs", "say what to declare otherwise, by what is hot"),
     "splits": CommandEntry("Know the costs", "propose where to split the tables of a cluster"),
     "dump": CommandEntry("Move data", "write entities to a file, as JSON lines or CSV"),
     "load": CommandEntry("Move data", "load a dump, JSON lines or CSV, in batches"),

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oneread.costs import declared
+    from oneread.costs import changed, declared
 
-__all__ = ["declared"]
+__all__ = ["changed", "declared"]
 
 
 def __getattr__(name: str) -> object:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from oneread.database.doctor import HeatFinding, check_up, find_all
+from oneread.database.doctor_rules import RULES
 from oneread.database.heat_axis import HeatAxis, read_axes
 from oneread.database.heat_cells import HeatPlace
 from oneread.database.heat_counts import RANGES
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _HOUR: Final = timedelta(hours=1)
+_DAY: Final = timedelta(days=1)
 
 
 class HeatVerbs:
@@ -138,6 +141,30 @@ class HeatVerbs:
         query = heat_query(now, HeatOptions(last))
         spans = self._show(read_heat(query.since, query.until))
         return slow_calls_of(spans, now - last // timedelta(milliseconds=1), limit)
+
+    def doctor(self, *, last: timedelta = _DAY) -> list[HeatFinding]:
+        """What to declare otherwise, by what programs that record heat have recorded; the most severe first.
+
+        Costs what `heat` costs, and a row for each counter that has lost compare-and-sets; and the time to compile the
+        schema again for each finding, some ten milliseconds. Empty where nothing was recorded.
+
+        Arguments:
+            last: how far back, a minute to 14 days.
+
+        Raises:
+            UsageError: an option out of bounds.
+
+        Examples:
+            ```python
+            for finding in db.doctor():
+                print(finding.severity, finding.declared, finding.what)
+                print(finding.change)
+            ```
+        """
+        driver, operations = self._driver, self.operations
+        query = heat_query(driver.now(), HeatOptions(last))
+        plan = check_up(operations, driver.engine.capabilities, driver.hot, (query.since, query.until))
+        return find_all(self._show(plan), RULES)
 
 
 def _with_axes(since: int, until: int) -> Plan[tuple[list[HeatSpan], Mapping[HeatPlace, HeatAxis]]]:
