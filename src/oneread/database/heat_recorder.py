@@ -47,6 +47,13 @@ LONGEST_WINDOW: Final = 0.005
 SHORTEST_WINDOW: Final = 0.0005
 CALLS: Final = 200
 """Calls that a window of a busy process is to see."""
+SETTLING: Final = 0.002
+"""Seconds between putting verbs on and counting calls: the recording thread has stopped the others meanwhile."""
+COUNTING: Final = 0.02
+"""Seconds for which calls are only counted, which hardly makes them slower, before windows of 5 ms."""
+FEWEST: Final = 500
+"""Calls of a minute that were counted, and that were recorded, from which on their ratio says how slow recording is."""
+MOST_COUNTED: Final = 1_000_000
 LOOK_SECONDS: Final = 1.0
 """How often what was recorded is counted."""
 WAITING: Final = 1_000
@@ -120,6 +127,32 @@ class _Verbs:
         self._state: dict[str, Any] = vars(database) | _fast_path(database)
         self.window = object()
         """The window that is open, or was last."""
+
+    def counting(self, note: Callable[[float], object]) -> dict[str, Callable[..., Any]]:
+        """Verbs that note only when they are called, by name."""
+        twin = object.__new__(self._kind)
+        vars(twin).update(vars(self._database))
+
+        def counted(name: str) -> Callable[..., Any]:
+            verb = getattr(self._kind, name)
+            if iscoroutinefunction(verb):
+
+                @wraps(verb)
+                async def noted_async(*given: Any, **named: Any) -> Any:
+                    note(perf_counter())
+                    return await verb(twin, *given, **named)
+
+                return noted_async
+
+            @wraps(verb)
+            def noted(*given: Any, **named: Any) -> Any:
+                note(perf_counter())
+                return verb(twin, *given, **named)
+
+            return noted
+
+        counter: Callable[..., Any] = self._kind.counter  # type: ignore[attr-defined]  # of either face
+        return {name: counted(name) for name in VERBS} | {"counter": partial(counter, self._database)}
 
     def table(self) -> dict[str, Callable[..., Any]]:
         """The recording verbs, by name."""
@@ -217,6 +250,8 @@ class HeatRecorder(WokenThread):
         self._folding = JobRunner(operations.committer, [HeatFolding(operations.committer)], operations.outbox.leases)
         self._made = _Verbs(database, self._hand_in)
         self._on: dict[str, Callable[..., Any]] = self._made.table()
+        self._called: deque[float] = deque(maxlen=MOST_COUNTED)
+        self._counting_on = self._made.counting(self._called.append)
         self._off: dict[str, Callable[..., Any]] = {}
         self._counts = HeatCounts(keys=keys)
         self._inbox: deque[CallRecord] = deque()
@@ -226,6 +261,8 @@ class HeatRecorder(WokenThread):
         self._opened: float | None = None
         self._until = inf
         self._open_seconds = 0.0
+        self._counted = self._recorded = 0
+        self._counted_seconds = 0.0
         self._since = perf_counter()
         self._minute: int | None = None
         self._tended: int | None = None
@@ -246,7 +283,7 @@ class HeatRecorder(WokenThread):
 
     def measure(self, wrap: Callable[[VerbTable], dict[str, Callable[..., Any]]]) -> None:
         """Puts other verbs, as those of telemetry, around the recording ones; the database has such verbs already."""
-        self._on = wrap(self._on)
+        self._on, self._counting_on = wrap(self._on), wrap(self._counting_on)
         self._off = {name: vars(self._database)[name] for name in self._on}
 
     def start(self) -> None:
@@ -280,6 +317,9 @@ class HeatRecorder(WokenThread):
             return
         self._open_seconds += min(perf_counter(), self._until) - opened
         self._made.window = object()
+        self._take_off()
+
+    def _take_off(self) -> None:
         state = vars(self._database)
         for name in self._on:
             if name in self._off:
@@ -294,8 +334,10 @@ class HeatRecorder(WokenThread):
     def _hand_in(self, call: RecordedCall) -> None:
         if call.begun > self._until:  # a window ends in time where the thread takes the verbs off late
             return
-        self._inbox.append(call.end(self._driver.clock()))
+        record = call.end(self._driver.clock())
+        self._inbox.append(record)
         self._calls += 1
+        self._recorded += record.verb in VERBS
         if len(self._inbox) == WAITING:
             self._wanted.put(None)
 
@@ -328,7 +370,9 @@ class HeatRecorder(WokenThread):
             self._sample()
 
     def _sample(self) -> None:
-        """One window, whose length follows how many calls the last ones saw."""
+        """One window, whose length follows how many calls the last ones saw; before it calls are counted."""
+        if self._chance.random() * LONGEST_WINDOW < self._length:  # before shorter windows, which are more, not always
+            self._count_calls()
         self._calls = 0
         self.open_window()
         try:
@@ -337,6 +381,20 @@ class HeatRecorder(WokenThread):
             self.end_window()
         wanted = min(LONGEST_WINDOW, max(SHORTEST_WINDOW, self._length * CALLS / max(1, self._calls)))
         self._length += (1 - _RECENT) * (wanted - self._length)
+
+    def _count_calls(self) -> None:
+        """Counts the calls of a moment: recorded ones are slower, so that a program that does not pause makes fewer."""
+        begin = perf_counter() + SETTLING
+        vars(self._database).update(self._counting_on)
+        try:
+            self._sleep(SETTLING + COUNTING)
+        finally:
+            self._take_off()
+        counted = sum(begin <= each <= begin + COUNTING for each in self._called.copy())
+        self._called.clear()
+        if not self._stopping.is_set():
+            self._counted += counted
+            self._counted_seconds += COUNTING
 
     def _count(self) -> None:
         """Counts what was recorded; where the minute is over, it is stored."""
@@ -368,11 +426,16 @@ class HeatRecorder(WokenThread):
     def _end_minute(self, ended: int) -> None:
         sums = self._sums() if self._counts.cells else None
         self._counts.reset()
-        self._since, self._open_seconds = perf_counter(), 0.0
+        self._begin_minute()
         if self._opened is not None:
             self._opened = self._since
         if sums is not None:
             self._store(ended, sums)
+
+    def _begin_minute(self) -> None:
+        self._since, self._open_seconds = perf_counter(), 0.0
+        self._counted = self._recorded = 0
+        self._counted_seconds = 0.0
 
     def _sums(self) -> HeatSums:
         """What was recorded of this minute, for all of its time."""
@@ -380,8 +443,16 @@ class HeatRecorder(WokenThread):
         recorded = self._open_seconds + (0.0 if self._opened is None else now - self._opened)
         lasted = now - self._since
         always = self._share >= 1
-        factor = 1.0 if always else max(1.0, lasted / recorded) if recorded else 1 / self._share
+        factor = 1.0 if always else self._factor(lasted, recorded)
         return self._counts.sums(factor, 1.0 if always or not lasted else min(1.0, recorded / lasted), self.process)
+
+    def _factor(self, lasted: float, recorded: float) -> float:
+        """How often each recorded call counts: by the time that was recorded, or by how many calls there were."""
+        if not recorded:
+            return 1 / self._share
+        if min(self._counted, self._recorded) < FEWEST:
+            return max(1.0, lasted / recorded)
+        return max(1.0, self._counted / self._counted_seconds * lasted / self._recorded)
 
     def _store(self, minute: int, sums: HeatSums) -> None:
         cell = Cell(encode_sums(sums), self._driver.now())
@@ -398,11 +469,13 @@ class HeatRecorder(WokenThread):
         self._inbox.clear()
         self._chance = random.Random()
         self.end_window()
+        self._take_off()
         self._counts.forget()
-        self._minute, self._open_seconds = None, 0.0
+        self._minute = None
+        self._called.clear()
+        self._begin_minute()
         self._name_process()
         if not self._stopping.is_set():
-            self._since = perf_counter()
             if self._share >= 1:
                 self.open_window()
             self._start()

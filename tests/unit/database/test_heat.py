@@ -261,6 +261,68 @@ def test_what_a_window_sees_counts_for_the_time_between_windows(url, monkeypatch
     at.db.close()
 
 
+class Busy:
+    """A program that does nothing but read, with a clock by hand: a recorded call takes three times as long."""
+
+    def __init__(self, at):
+        self.at = at
+        self.calls = 0
+        at.recorder._sleep = lambda seconds: self.run(seconds + 0.004)  # the thread is late
+
+    def run(self, seconds):
+        """Calls until so many seconds are over."""
+        until = self.at.seconds + seconds
+        while self.at.seconds < until:
+            self.calls += 1
+            recorded = self.at.recorder._opened is not None
+            self.at.db.find(Vote, 5)
+            self.at.seconds += 30e-6 if recorded else 10e-6
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_calls_that_are_slower_while_they_are_recorded_count_for_more(url, monkeypatch, counts):
+    at = Stopped(url, monkeypatch, 0.05)
+    busy = Busy(at)
+    monkeypatch.setattr(heat_recorder, "FEWEST", 500 if counts else 1 << 30)
+    at.recorder._count()
+    for _ in range(6):
+        busy.run(0.1)
+        at.recorder._sample()
+        at.recorder._count()
+    assert not {"find", "get"} & vars(at.db).keys()
+    at.recorder.flush()
+    (found,) = total(at.db.run(read_heat(0, EVER))).values()
+    assert found.requests == pytest.approx(busy.calls * (1 if counts else 0.35), rel=0.05)
+    at.db.close()
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_calls_are_counted_on_either_face_and_below_telemetry(url, face, caplog):
+    caplog.set_level("DEBUG", "oneread")
+    db = FACES[face](url, SCHEMA, workers=0, heat=1.0, telemetry=True)
+    recorder = db.operations.heat
+    caplog.clear()
+    vars(db.db).update(recorder._counting_on)
+    db.save(Vote(number=1, town="a"))
+    db.exists(Vote, 1)
+    db.page(ByTown, "a")
+    assert len(recorder._called) == 3
+    assert [each.message.partition(":")[0] for each in caplog.records][:3] == ["save Vote", "find Vote", "page ByTown"]
+    recorder._take_off()
+    db.close()
+
+
+def test_a_child_that_is_forked_while_calls_are_counted_counts_none(url, monkeypatch):
+    at = Stopped(url, monkeypatch, 0.5)
+    vars(at.db).update(at.recorder._counting_on)
+    at.db.find(Vote, 1)
+    at.recorder._stopping.set()  # there is no thread to start again
+    at.recorder.after_fork()
+    at.db.find(Vote, 1)
+    assert not at.recorder._called
+    at.db.close()
+
+
 def test_a_call_that_began_in_a_window_is_recorded_to_its_end(url, monkeypatch):
     at = Stopped(url, monkeypatch, 0.5)
     at.recorder.open_window()
