@@ -104,13 +104,6 @@ def test_a_hot_group_gets_shards(url, new_url, face):
     site.close()
 
 
-@pytest.mark.parametrize(("hot", "is_found"), [(31, True), (24, False)])
-def test_a_group_of_a_fifth_is_not_hot(site, hot, is_found):
-    """24 of 130 votes are less than a fifth, 31 of 137 are more."""
-    site.vote([(0, "Ghent")] * hot + [(0, f"town {number % 40}") for number in range(106)])
-    assert bool(site.findings("shards")) == is_found
-
-
 @pytest.mark.parametrize(("hot", "is_found"), [(8, True), (2, False)])
 def test_what_readers_ask_for_is_cached_where_it_is_remote(site, hot, is_found):
     site.vote([(0, town) for town in towns(40)])

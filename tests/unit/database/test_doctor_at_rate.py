@@ -74,3 +74,13 @@ def test_a_group_with_shards_is_as_much_cooler_as_promised(new_url):
         assert divided.hottest_group() == pytest.approx(plain.hottest_group() / 8, rel=0.3)
     plain.close()
     divided.close()
+
+
+@pytest.mark.parametrize(("hot", "is_found"), [(60, True), (40, False)])
+def test_a_group_of_a_fifth_is_not_hot(url, monkeypatch, hot, is_found):
+    """40 of 220 votes are less than a fifth, 60 of 240 are more."""
+    monkeypatch.setattr(doctor_rules, "ROW_RATE", 0.5)
+    site = Site(url, made())
+    site.vote([(0, "Ghent")] * hot + [(0, f"town {number % 40}") for number in range(180)])
+    assert [each.remedy for each in site.findings("shards")] == ["shards"] * is_found
+    site.close()

@@ -59,7 +59,7 @@ def test_a_group_that_loses_one_of_twenty_gets_shards(url, lost, is_found):
     site.close()
 
 
-@pytest.mark.parametrize(("alone", "is_found"), [(1, True), (1200, False)])
+@pytest.mark.parametrize(("alone", "is_found"), [(1, True), (300, False)])
 def test_a_counter_that_loses_one_of_ten_gets_shards(url, alone, is_found):
     schema = made()
 

@@ -280,8 +280,8 @@ class Busy:
 
 
 @pytest.mark.parametrize("counts", [True, False])
-def test_calls_that_are_slower_while_they_are_recorded_count_for_more(url, monkeypatch, counts):
-    at = Stopped(url, monkeypatch, 0.05)
+def test_calls_that_are_slower_while_they_are_recorded_count_for_more(monkeypatch, counts):
+    at = Stopped("memory://", monkeypatch, 0.05)
     busy = Busy(at)
     monkeypatch.setattr(heat_recorder, "FEWEST", 500 if counts else 1 << 30)
     at.recorder._count()
