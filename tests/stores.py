@@ -20,6 +20,7 @@ ON_SERVERS = {
     "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",
     "unit/database/test_doctor.py",
+    "unit/database/test_edited_under_load.py",
     "unit/database/test_heat.py",
     "unit/database/test_launched_views.py",
     "unit/database/test_launches.py",

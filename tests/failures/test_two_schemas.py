@@ -165,7 +165,7 @@ DAMAGES = {
     "torn": (lambda data: data[: len(data) // 2], Corrupt),
     "empty": (lambda _data: b"", Corrupt),
     "something else": (lambda _data: b"\xc0", Corrupt),
-    "a newer format": (changed(format=FORMAT + 2), SchemaMismatch),
+    "a newer format": (changed(format=FORMAT + 3), SchemaMismatch),
     "an earlier format": (changed(format=FORMAT - 1, layouts="of another form"), SchemaMismatch),
     "no format": (changed(format=None), Corrupt),
     "a type that cannot be read": (

@@ -166,8 +166,13 @@ def _show(output: Output, found: Planned) -> None:
 def _show_building(output: Output, found: Planned) -> None:
     if found.builds:
         output.text(f"not readable until a backfill has finished: {', '.join(found.builds)}")
+    for name, why in found.unserved.items():
+        output.text(f"  {name}: {why}")
     for name, other in found.answered:
-        output.text(f"{name} is answered by {other} until a backfill has finished")
+        by = f"its former generation, {other}," if other in found.formers else other
+        output.text(f"{name} is answered by {by} until a backfill has finished")
+    for name, rows in found.twice.items():
+        output.text(f"a save of {name} writes {counted(rows, 'row', 'rows')} more until former generations are dropped")
     for name, rows in found.rows.items():
         output.text(f"a backfill rewrites {counted(rows, 'row', 'rows')} of {name}")
 

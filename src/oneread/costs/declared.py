@@ -90,6 +90,8 @@ class Costs:
 
     A bound holds for every store under the schema, however full, for rows that code with the same declarations wrote.
     A row that was written under other declarations may cost, once, a request and the derived rows that it loses more.
+    While a view that was edited in place has a former generation, each write has the rows of that one besides:
+    `Migration.plan` counts them.
     """
 
     def __init__(self, catalog: Catalog, inline: int, span: Span = "rows") -> None:

@@ -20,10 +20,10 @@ from oneread.errors import SchemaMismatch
 from oneread.evolution.changing import change_schema
 from oneread.evolution.declare import DeclaredSchema
 from oneread.evolution.migrate import evolve_schema
-from oneread.evolution.plan import refuse, refuse_undeclared
+from oneread.evolution.next_layouts import refuse_undeclared
+from oneread.evolution.plan import refuse
 from oneread.evolution.rolling import numbers_of
 from oneread.evolution.schema import Schema
-from oneread.models.model import stored_name
 from oneread.models.versions import Past, StoredSchema
 from oneread.plans.counted import CountedStore
 from oneread.plans.inside import run_plan
@@ -81,7 +81,8 @@ def opened(
         raise _refusal(stored, fitting.version)
     catalog = schema.catalog(structs.replace(numbers, form=kind.form))
     catalog.learn(stored)
-    building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
+    unbuilt = {view.prefix for view in stored.views.values() if view.state == "building"}
+    building = frozenset(cls for cls, view in catalog.views.items() if view.prefix in unbuilt)
     parts = kind.parts(catalog, schema, OpenedSchema(fitting.version, fence(stored), building), grace)
     operations = Operations(catalog, schema, parts, grace)
     operations.cursor_key = stored.cursor_key

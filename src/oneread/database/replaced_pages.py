@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from oneread.database.cursors import CursorCipher
+from oneread.database.cursors import Cursor, CursorCipher
 from oneread.database.lists import Listed, list_of, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import AnyOf, Query
@@ -35,6 +35,15 @@ def answering_list(operations: Operations, asked: type, query: Query, cipher: Cu
     side = _side_of(operations, _kept(operations, asked, asked), query, cipher)
     operations.fence.check(side.cls)
     return _kept(operations, asked, side.cls)
+
+
+def is_continued(operations: Operations, asked: type, query: Query, cipher: CursorCipher) -> bool:
+    """Whether a query continues a page of the new one of two views: another program knows already that it is built.
+
+    Raises:
+        InvalidCursor: the cursor was tampered with.
+    """
+    return query.cursor is not None and _has_made(operations.sides.pair(asked).new, cipher.decrypt(query.cursor))
 
 
 def launched_key(operations: Operations, asked: type, query: Query) -> tuple[Any, ...] | None:
@@ -64,11 +73,15 @@ def _side_of(operations: Operations, own: Listed, query: Query, cipher: CursorCi
     pair, side = operations.sides.pair(own.cls), operations.sides.answering(own.cls)
     if query.cursor is not None:
         cursor = cipher.decrypt(query.cursor)
-        place = cursor.view, cursor.generation
-        side = next((each for each in (pair.old, pair.new) if number_and_generation(each.prefix) == place), side)
+        readable = [each for each in (pair.old, pair.new) if operations.fence.is_readable(each.cls)]
+        side = next((each for each in readable if _has_made(each, cursor)), side)
     if side.cls is own.cls or _is_shared(own, query, pair.shared):
         return side
     return pair.side(own.cls)
+
+
+def _has_made(view: CompiledView, cursor: Cursor) -> bool:
+    return number_and_generation(view.prefix) == (cursor.view, cursor.generation)
 
 
 def _is_shared(own: Listed, query: Query, shared: int) -> bool:

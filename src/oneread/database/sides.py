@@ -11,16 +11,13 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from oneread.derivations.derivation import CompiledView
-from oneread.derivations.replacing import AtOnce, Replacing, converter
-from oneread.evolution.fence import Fence
+from oneread.derivations.replacing import Replacing, converter
+from oneread.evolution.fence import LOOK_SECONDS, Fence
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 
 CHOSEN: Final[ContextVar[type | None]] = ContextVar("oneread_chosen_side", default=None)
 """The view that a launch lets answer in this thread or task."""
-
-LOOK_MILLISECONDS: Final = 2_000
-"""How old what is known of a view that is being built may be."""
 
 
 class Sides:
@@ -29,9 +26,7 @@ class Sides:
     def __init__(self, replaced: Mapping[type, Replacing], fence: Fence) -> None:
         self._replaced = replaced
         self._fence = fence
-        self.launched = {
-            pair.old.cls: pair for pair in replaced.values() if not isinstance(pair.new.cls.replaces, AtOnce)
-        }
+        self.launched = {pair.old.cls: pair for pair in replaced.values() if pair.is_launched}
         """The views whose reads are launched by percent, each with the one that replaces it."""
         self._looked = 0
 
@@ -50,12 +45,15 @@ class Sides:
         """Whether a view answers its own first pages from now on: it is the new one, and built."""
         return asked is self._replaced[asked].new.cls and not self.is_waiting(asked)
 
-    def look(self, asked: type) -> Plan[None]:
-        """Finds out whether a view that was being built may be read. One request and row, or none within 2 seconds."""
+    def look(self, asked: type, *, at_once: bool = False) -> Plan[None]:
+        """Finds out whether a view that was being built may be read. One request and row.
+
+        None within 2 seconds, unless `at_once`.
+        """
         if not self.is_waiting(asked):
             return
         now = yield from Now()
-        if not 0 <= now - self._looked < LOOK_MILLISECONDS:
+        if at_once or not 0 <= now - self._looked < LOOK_SECONDS * 1000:
             self._looked = now
             yield from self._fence.refresh()
 
@@ -65,7 +63,7 @@ class Sides:
         if chosen is not None and chosen in (pair.old.cls, pair.new.cls):
             return pair.side(chosen)
         if not self.is_waiting(asked):
-            return pair.new if asked is pair.new.cls or isinstance(pair.new.cls.replaces, AtOnce) else pair.old
+            return pair.new if asked is pair.new.cls or not pair.is_launched else pair.old
         return pair.new if asked is pair.new.cls and not pair.shows_all else pair.old
 
     def find_many(self, asked: type, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:

@@ -30,7 +30,7 @@ from oneread.models.paths import path_of
 from oneread.models.references import OTHER_CLASS, Copy, Ref
 from oneread.models.registry import EntityKind, target_of
 from oneread.models.types import Named
-from oneread.models.versions import StoredLayout
+from oneread.models.versions import StoredLayout, StoredRules
 from oneread.plans.arguments import refuse_unawaited
 from oneread.store.keys import kind_part, view_part
 from oneread.store.limits import LAST_NUMBER
@@ -56,6 +56,16 @@ ROW_FORM: Final = StoredForm(has_cells=True, most_shards=MOST_SHARDS)
 """That of stores that change one row at a time."""
 
 
+class FormerView(msgspec.Struct, frozen=True):
+    """A former generation of a view, which answers until the view is built; names are those in the store."""
+
+    name: str
+    former_of: str
+    model: str
+    """What it is about: an entity class or, for an index over groups, an aggregate."""
+    rules: StoredRules
+
+
 class SchemaNumbers(msgspec.Struct, frozen=True):
     """The numbers that a store has given to declarations, by stored name, and the form in which it keeps rows."""
 
@@ -73,6 +83,8 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     """The version of the schema since which a view is watched."""
     logged: Mapping[str, int] = {}
     """The version of the schema since which the entities of a model are logged."""
+    formers: tuple[FormerView, ...] = ()
+    """The former generations of views that are written and read beside them."""
     form: StoredForm = SPANNING_FORM
 
 
@@ -215,7 +227,7 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
         if view is None:
             return {}
         fields = [".".join(path_of(part.rule.field).names) for part in view.key.parts]
-        facts: dict[str, object] = {"view": view.cls}
+        facts: dict[str, object] = {"view": view.cls.former_of or view.cls}
         facts |= {"field": fields[0]} if len(fields) == 1 else {"fields": fields}
         if not view.key.hashed:
             values = key_values(view.key)(key)

@@ -1,7 +1,8 @@
 """Views that replace another one: reads of either are answered by one of the two, as rows of the view that was asked.
 
-`replaces = Home` in a view. Both are written; which of them answers is decided when a program reads: see
-`database.sides`. See docs/decisions/0141-a-view-replaces-another.md.
+`replaces = Home` in a view; a view that is edited in place replaces its own former generation. Both are written; which
+of them answers is decided when a program reads: see `database.sides`. See
+docs/decisions/0141-a-view-replaces-another.md and docs/decisions/0147-a-view-edited-in-place.md.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from oneread.derivations.views import Feed, View
 from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration
 from oneread.models.fingerprints import describe
+from oneread.models.model import Model
+from oneread.models.references import ref_class
 from oneread.models.types import Named
 from oneread.models.versions import Type
 
@@ -48,6 +51,11 @@ class Replacing(NamedTuple):
     shows_all: bool
     """Whether rows of the former view have all that rows of the new one show."""
 
+    @property
+    def is_launched(self) -> bool:
+        """Whether a launch by percent decides which of the two answers, once both can."""
+        return self.new.cls.replaces is not None and not isinstance(self.new.cls.replaces, AtOnce)
+
     def side(self, cls: type) -> CompiledView:
         """The one of the two that has this class."""
         return self.new if cls is self.new.cls else self.old
@@ -70,6 +78,10 @@ def replaced_views(views: Mapping[type, CompiledView], names: Named) -> dict[typ
             if each in found or each is view.cls is given:
                 raise InvalidDeclaration("a view replaces one other, and is not replaced itself", view=cls, twice=each)
         found[cls] = found[given] = _compared(old, view, names)
+    for view in [each for each in views.values() if each.cls.former_of is not None]:
+        now = views[view.cls.former_of]
+        shared = sum(each.width for each in _shared_parts(view, now))
+        found[now.cls] = Replacing(view, now, shared, shows_all=True)
     return found
 
 
@@ -116,7 +128,16 @@ def _shared_parts(old: CompiledView, new: CompiledView) -> list[KeyRule]:
 
 
 def converter(asked: type[View[Any]]) -> Callable[[Any], Any]:
-    """From a row of the other view to a row of the one that was asked, by the names of fields."""
-    values = ", ".join(f"{name}=row.{name}" for name in asked.__struct_fields__)
-    made: Callable[[Any], Any] = function("convert", "row", [f"return asked({values})"], {"asked": asked})
+    """From a row of the other view to a row of the one that was asked, by the names of fields.
+
+    A group of a former generation of an aggregate is referred to as the same group of that aggregate.
+    """
+    of: Any = asked.type_arguments[0]
+    scope: dict[str, Any] = {"asked": asked}
+    values = {name: f"row.{name}" for name in asked.__struct_fields__}
+    if "source" in values and isinstance(of, type) and not issubclass(of, Model):
+        scope["refer"] = ref_class(of)
+        values["source"] = "refer(row.source.key)"
+    given = ", ".join(f"{name}={value}" for name, value in values.items())
+    made: Callable[[Any], Any] = function("convert", "row", [f"return asked({given})"], scope)
     return made

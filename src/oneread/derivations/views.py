@@ -32,6 +32,7 @@ _RESERVED = frozenset(
         "reserved_names",
         "is_added",
         "lists_expired",
+        "former_of",
     }
 )
 _OF_FEEDS = frozenset(
@@ -67,6 +68,8 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     """Whether the schema adds it, so that no program declares it."""
     lists_expired: ClassVar[bool] = False
     """Whether it lists entities that have expired until these are deleted."""
+    former_of: ClassVar[Any] = None
+    """The view whose former generation it is, which answers until that one is built."""
 
     if TYPE_CHECKING:
 

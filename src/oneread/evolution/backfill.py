@@ -38,6 +38,7 @@ from oneread.evolution.backfill_position import (
     read_position,
 )
 from oneread.evolution.building import Building
+from oneread.evolution.fence import LOOK_SECONDS
 from oneread.feeds.counting import COUNTED, count_members
 from oneread.feeds.feed_view import FeedView
 from oneread.models.model import stored_name
@@ -367,6 +368,10 @@ class Backfill:
             yield from self._sweep("views", retired.name, retired.prefix)
             yield from self._sweep("counts", retired.name, retired.prefix)
         yield from self._committer.together(_mark_built, self._swaps(None))
+        if any(
+            view.former_of for view in stored.views.values()
+        ):  # until then programs may read what comes next removes
+            yield from Sleep(min(LOOK_SECONDS, self._options.wait))
         return None
 
     def _sweep(self, table: Table, name: str, prefix: bytes) -> Plan[None]:

@@ -227,6 +227,14 @@ class Comparison:
         if change.what != "same":
             self._report(change.what, path, str(old.type), str(new.type))
 
+    def has_path(self, path: str) -> bool:
+        """Whether the declared class has a field, of a copy in it too, at this path."""
+        name, _, rest = path.partition(".")
+        field, inner = self.new.get(name), rest.partition(".")[0]
+        if field is None or field.copy is None or not rest:
+            return field is not None
+        return inner == "ref" or inner in field.inner
+
     def report_rebuilt(self, rollup: DeclaredRollup) -> None:
         """Reports a total that stored rows do not have, or have of another group: a backfill computes it."""
         self.origins.pop(rollup.field, None)

@@ -24,6 +24,7 @@ from oneread.derivations.expiry import expiry_options
 from oneread.derivations.rollups import Rollup
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
+from oneread.evolution.stored_rules import stored_rules
 from oneread.models.evolving import EvolutionStep, Retyped, steps_of
 from oneread.models.expressions import Expression
 from oneread.models.fields import Marker, defaults_of
@@ -33,7 +34,7 @@ from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import root_model
 from oneread.models.types import FieldType, types_of
-from oneread.models.versions import Description, StoredField, Type, TypeValue, digest_of
+from oneread.models.versions import Description, StoredField, StoredRules, Type, TypeValue, digest_of
 
 
 class Far(msgspec.Struct, frozen=True):
@@ -123,7 +124,8 @@ class DeclaredView(msgspec.Struct, frozen=True):
     `hidden` are the stored names of its extrema, `condition` is its `where`, `conditions` are the
     ways to the values that the condition reads, by path, and `options` the class options that its rows depend on.
     `is_watched` says that its changes are logged, which its rows do not depend on; `stand_in` is the view that answers
-    for it while it is built, if any.
+    for it while it is built, if any, and `is_paired` that it replaces a view or is replaced. `stored` are its rules as
+    data, None where they cannot be stored.
     """
 
     name: str
@@ -138,6 +140,8 @@ class DeclaredView(msgspec.Struct, frozen=True):
     is_of_groups: bool = False
     is_watched: bool = False
     stand_in: str = ""
+    is_paired: bool = False
+    stored: StoredRules | None = None
 
 
 class DeclaredSchema(msgspec.Struct, frozen=True):
@@ -266,6 +270,8 @@ class _Declarer:
             compiled.groups is not None,
             view.watched is not None,
             self._stand_in(view),
+            view in self._catalog.replaced,
+            stored_rules(view, of, self._names, lambda name, path: self._way(about[name] if name else of, path)),
         )
 
     def _stand_in(self, view: type[View[Any]]) -> str:

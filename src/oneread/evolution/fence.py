@@ -29,6 +29,9 @@ from oneread.store.rows import Cell, Row
 from oneread.transactions.other_feeds import ViewStanding
 from oneread.transactions.system_rows import FENCE_ROW
 
+LOOK_SECONDS: Final = 2.0
+"""How old what is known of a view that is being built may be, where another one answers for it meanwhile."""
+
 _NOT_READY: Final = (
     "this view is not built yet, because the store had data when it was added or changed; run a backfill"
 )

@@ -19,7 +19,9 @@ from oneread.evolution.backfill_position import BackfillPosition, position
 from oneread.evolution.changing import change_schema
 from oneread.evolution.compare import Difference
 from oneread.evolution.declare import DeclaredModel, DeclaredSchema
-from oneread.evolution.plan import Evolved, evolve, refuse, refuse_undeclared, undeclared
+from oneread.evolution.formers import rows_of_formers, view_of_former
+from oneread.evolution.next_layouts import refuse_undeclared, undeclared
+from oneread.evolution.plan import Evolved, evolve, refuse
 from oneread.models.evolving import Renamed
 from oneread.models.versions import StoredSchema, ViewState, lowered
 from oneread.plans.counted import CountedStore
@@ -55,7 +57,10 @@ class Planned(msgspec.Struct, frozen=True):
     declared, because rows of that type may exist. `cuts_off` are versions that may write now and could not any more,
     `why` the reasons for that, and `continues` versions that may write until a backfill ends it. `builds` are views
     that are not readable until a backfill is done, but for those for which another view answers: `answered` has both
-    names. `rows` are entities that it rewrites, by model.
+    names. That of `formers` is their own former generation, which is written as well until it is dropped: `twice` has
+    the rows that a save of a model writes more for that, at most one for each element of an `each(...)`. `unserved`
+    says of `builds` why their former generation does not answer. `rows` are entities that the backfill rewrites, by
+    model.
     """
 
     version: int
@@ -68,6 +73,9 @@ class Planned(msgspec.Struct, frozen=True):
     why: tuple[str, ...] = ()
     continues: tuple[int, ...] = ()
     answered: tuple[tuple[str, str], ...] = ()
+    formers: tuple[str, ...] = ()
+    twice: dict[str, int] = {}
+    unserved: dict[str, str] = {}
 
     @property
     def refused(self) -> bool:
@@ -164,8 +172,10 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
     for kind in sorted(rewritten | emitted):
         if count and kind in stored.kinds:
             rows[kind] = yield from _count(_rows_of(stored.kinds, kind))
+    formers = {name: view for name, view in after.views.items() if view.former_of in building}
     stand_ins = {each.name: each.stand_in for each in declared.views}
     answered = {name: stand_ins[name] for name in building if stand_ins.get(name, name) not in ("", *building)}
+    answered |= {view.former_of: name for name, view in formers.items()}
     builds = tuple(name for name in building if name in stand_ins and name not in answered)
     may_write = tuple(sorted({past.version for past in stored.history if past.version >= stored.writers}))
     reasons = evolved.reasons if may_write else ()
@@ -174,7 +184,11 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
     missing = tuple(undeclared(after, declared))
     numbers = stored.version, after.version
     differences, others = evolved.differences, tuple(answered.items())
-    return Planned(*numbers, differences, missing, cuts_off, builds, rows, reasons, continues, others)
+    twice = {kind: rows_of_formers(after.views, kind) for kind in sorted({each.kind for each in formers.values()})}
+    return Planned(
+        *numbers, differences, missing, cuts_off, builds, rows, reasons, continues, others, tuple(formers), twice,
+        dict(evolved.unserved),
+    )  # fmt: skip
 
 
 def _count(within: RowRange) -> Plan[int]:
@@ -289,7 +303,8 @@ def _rolled_back(
     # The schema with the renames that lead back to it.
     given = msgspec.structs.replace(declared, models=tuple(_undone(model, stored) for model in declared.models))
     hidden = {name for view in given.views for name in view.hidden}
-    drop = {name for name in stored.views if name not in hidden} - {view.name for view in given.views}
+    others = {name for name in stored.views if name not in hidden and not view_of_former(stored.views, name)}
+    drop = others - {view.name for view in given.views}
     models = {name for name in stored.layouts if name not in {model.name for model in given.models}}
     evolved = run_plan(store, evolve_schema(given, stored, drop | (models & lose)))
     refuse(evolved)

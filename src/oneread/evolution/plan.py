@@ -12,14 +12,24 @@ from typing import Final, Literal
 import msgspec
 
 from oneread.errors import SchemaMismatch
-from oneread.evolution.compare import Comparison, Difference, What, added_origins, renamed_route
+from oneread.evolution.compare import Comparison, Difference, renamed_route
 from oneread.evolution.declare import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, rule_text
-from oneread.models.descriptions import Nested, same_type
+from oneread.evolution.formers import (
+    EMPTY,
+    NAME_TAKEN,
+    OTHER_MODEL,
+    former_name,
+    keyspaces_of,
+    moved_name,
+    next_view,
+    view_of_former,
+    why_not_served,
+)
+from oneread.evolution.next_layouts import BREAKING, layout_behind, next_layout, why_breaking
 from oneread.models.expressions import rerouted
 from oneread.models.versions import (
     Past,
     Retired,
-    StoredLayout,
     StoredSchema,
     StoredView,
     ViewState,
@@ -30,23 +40,6 @@ _CLASS_MISSING: Final = (
     "the store holds this and the schema does not declare it; declare it (`stored_as` after a rename of the class), "
     "or drop it first: oneread migrate apply --drop NAME, in Python migration(url, schema).apply(drop=[NAME])"
 )
-_UNDECLARED: Final = (
-    "stored rows hold this field as another type; declare retyped(...) until a backfill has rewritten them"
-)
-
-
-_BREAKING: Final[dict[What, str]] = {
-    "added": "it is copied, guarded, stamped or a total, or needs a value, which they do not do",
-    "dropped": "they expect it",
-    "renamed": "they know it under its old name",
-    "retyped": "they write values of its old type",
-    "widened": "they cannot read every value that may be stored now",
-    "changed": "they keep to what was declared before",
-    "reordered": "they keep its values in the old order",
-}
-"""Why a program that does not know a difference may not write any more."""
-
-
 _LOGGING: Final = {
     True: "its changes are logged now, and they would not log what they write",
     False: "its changes are not logged any more, and they would wait for them",
@@ -58,11 +51,13 @@ class Evolved(msgspec.Struct, frozen=True):
     """The next version of the stored schema, and every difference, refused ones included.
 
     `reasons` say why programs with an older schema may not write any more once it is stored; without one they may.
+    `unserved` say of views that are built again why their former generation does not answer meanwhile.
     """
 
     stored: StoredSchema
     differences: tuple[Difference, ...]
     reasons: tuple[str, ...] = ()
+    unserved: tuple[tuple[str, str], ...] = ()
 
 
 def evolve(
@@ -96,27 +91,6 @@ def refuse(evolved: Evolved) -> None:
     )
 
 
-def undeclared(stored: StoredSchema, declared: DeclaredSchema) -> list[tuple[str, str, str]]:
-    """(model, field, type) for each conversion that stored rows need and the schema no longer declares."""
-    missing: list[tuple[str, str, str]] = []
-    for model in declared.models:
-        nested = Nested(model.nested, frozenset(model.arrays))
-        for layout in stored.older.get(model.name, ()):
-            missing.extend(
-                (model.name, origin.field, str(was))
-                for origin in layout.origins
-                for was in origin.was
-                if not any(same_type(was, each, nested) for each in model.was.get(origin.field, ()))
-            )
-    return missing
-
-
-def refuse_undeclared(stored: StoredSchema, declared: DeclaredSchema) -> None:
-    """Raises SchemaMismatch where the schema lacks a conversion without which stored rows cannot be read."""
-    for model, field, was in undeclared(stored, declared)[:1]:
-        raise SchemaMismatch(_UNDECLARED, model=model, field=field, was=was)
-
-
 class _Evolution:
     def __init__(
         self, stored: StoredSchema, declared: DeclaredSchema, populated: Mapping[str, bool], drop: frozenset[str]
@@ -139,6 +113,9 @@ class _Evolution:
         self._renew: set[str] = set()
         self._notify_again: set[str] = set()
         self._logged: dict[str, int] = {}
+        self._unserved: list[tuple[str, str]] = []
+        self._is_other = False
+        self._decided: set[str] = set()
         aliases = {layout.cls: name for name, layout in stored.layouts.items() if layout.cls}
         aliases |= {each.cls: each.name for each in declared.models}
         self._compared = {
@@ -177,7 +154,7 @@ class _Evolution:
         for view in self._declared.views:
             self._next_view(view)
         self._differences[:0] = [one for each in self._compared.values() for one in each.differences]
-        return Evolved(self._next(now), tuple(self._differences), tuple(self._reasons))
+        return Evolved(self._next(now), tuple(self._differences), tuple(self._reasons), tuple(self._unserved))
 
     def _find_missing(self) -> None:
         declared = {each.name for each in self._declared.models}
@@ -196,6 +173,12 @@ class _Evolution:
             owner = name.rpartition(".")[0]
             if name in declared or name in hidden or owner in declared:
                 continue  # the hidden index of an extremum is retired with its view's generation
+            former_of = view_of_former(self._stored.views, name)
+            if former_of:
+                if former_of in self._drop:
+                    self._retire(name)
+                    del self._views[name]
+                continue  # else it is kept, or retired, with the view
             if owner not in self._stored.views:
                 self._report_missing("view", name)
             if name in self._drop or owner in self._drop:
@@ -265,7 +248,7 @@ class _Evolution:
             self._kinds[model.kind] = self._number()
         each = self._compared.get(model.name)
         if each is None:
-            self._layouts[model.name] = _layout(self._number(), model)
+            self._layouts[model.name] = next_layout(self._number(), model)
             if self._binds_others(model):
                 self._reasons.append(
                     f"{model.name} copies from entities that exist, or guards them, and they do not look after it"
@@ -273,11 +256,11 @@ class _Evolution:
             return
         renew, notify_again = model.name in self._renew, model.kind in self._notify_again
         if not each.differences and not (renew or notify_again):
-            self._layouts[model.name] = _layout(each.stored.number, model)
+            self._layouts[model.name] = next_layout(each.stored.number, model)
             return
-        breaking = _why_breaking(each, renew=renew, notify_again=notify_again)
+        breaking = why_breaking(each, renew=renew, notify_again=notify_again)
         self._reasons.extend(breaking)
-        self._layouts[model.name] = _layout(self._number(), model)
+        self._layouts[model.name] = next_layout(self._number(), model)
         if each.free and breaking:  # no row has an older layout, and none will: those who would write one are cut off
             self._older.pop(model.name, None)
             return
@@ -285,11 +268,11 @@ class _Evolution:
             each.stored, origins=tuple(each.origins.values()), renew=renew, notify_again=notify_again
         )
         earlier = tuple(
-            _behind(one, each, renew=renew, notify_again=notify_again) for one in self._older.get(model.name, ())
+            layout_behind(one, each, renew=renew, notify_again=notify_again) for one in self._older.get(model.name, ())
         )
         self._older[model.name] = (*earlier, former)
         unused = tuple(
-            _behind(one, each, renew=renew, notify_again=notify_again) for one in self._former.get(model.name, ())
+            layout_behind(one, each, renew=renew, notify_again=notify_again) for one in self._former.get(model.name, ())
         )
         self._former = self._former | ({model.name: unused} if unused else {})
 
@@ -318,6 +301,11 @@ class _Evolution:
         return any(self._populated.get(self._kind(target), False) for target in targets)
 
     def _next_view(self, view: DeclaredView) -> None:
+        if view.name in self._decided:
+            return
+        self._decided.add(view.name)
+        if view.is_of_groups and view.model in self._stored.views:
+            self._next_view(self._declared_views[view.model])
         state: ViewState = "building" if self._populated.get(view.kind, False) else "readable"
         known = self._stored.views.get(view.name)
         if known is None:
@@ -326,20 +314,108 @@ class _Evolution:
                 self._reasons.append(f"{view.name} is readable at once, and what they write is not in it")
             for name in (view.name, *view.hidden):
                 number, watched = self._number(), self._watched_since(name, view)
-                self._views[name] = StoredView(number, 1, state, view.kind, view.fields, view.model, watched)
+                self._views[name] = next_view((number, 1), state, name, view, watched)
             return
         own = self._hidden_of(view)
         if self._is_same_view(known, view) and len(own) == len(view.hidden):
             self._keep_view(known, view, own)
+            self._keep_former(known, view)
             return
         before, after = _rules(known.fields, view.fields), _rules(view.fields, known.fields)
         self._differences.append(Difference("new generation", "view", view.name, "", before, after))
-        self._reasons.append(f"{view.name} has other rules or values now, and they write it as it was")
-        for name in (view.name, *own):
-            self._retire(name)
-            del self._views[name]
+        owner = view.name.rpartition(".")[0]
+        if owner in self._declared_views:
+            self._replace_part(view, owner)
+        else:
+            self._replace_generation(known, view, own, state)
         for name in (view.name, *view.hidden):
             self._views[name] = self._next_generation(name, view, state)
+
+    def _replace_generation(self, known: StoredView, view: DeclaredView, own: list[str], state: ViewState) -> None:
+        """Keeps the generation of a view that is complete as its former one, where that can answer; retires others.
+
+        Programs of the older schema go on where it can: they write that one, and read it.
+        """
+        former = former_name(self._stored.views, view.name)
+        serving = view.name if known.state == "readable" or not former else former
+        why = EMPTY
+        if state == "building":
+            why = self._why_not_served(self._stored.views[serving], view, self._model_of_former(view))
+        if former and (serving != former or why):
+            self._retire_former(former)
+        kept = moved_name(view, known.generation) if serving == view.name and not why else ""
+        self._move((view.name, *own), view.name, kept)
+        if kept:
+            model = self._model_of_former(view)
+            self._views[kept] = msgspec.structs.replace(self._views[kept], former_of=view.name, model=model)
+        if why:
+            self._reasons.append(f"{view.name} has other rules or values now, and they write it as it was")
+            self._unserved += [(view.name, why)] if state == "building" else []
+        elif known.watched and not view.is_watched:
+            self._report_log("view", view.name, "watched", begins=False)
+
+    def _move(self, names: Iterable[str], owner: str, kept: str) -> None:
+        """Gives keyspaces of a view the names of its former generation, `kept`; retires them where there is none."""
+        for name in names:
+            moved = self._views.pop(name)
+            if kept:
+                self._views[kept + name.removeprefix(owner)] = moved
+            else:
+                self._retire(name)
+        self._is_other = True
+
+    def _replace_part(self, view: DeclaredView, owner: str) -> None:
+        """The generation of an index that the schema adds to a view goes with the former generation of that one."""
+        former, part = former_name(self._views, owner), view.name.removeprefix(owner)
+        self._move([view.name], owner, former if former and former + part not in self._views else "")
+        if not former:
+            self._reasons.append(f"{view.name} has other rules or values now, and they write it as it was")
+
+    def _model_of_former(self, view: DeclaredView) -> str:
+        """What the generation of a view is about that is current: an aggregate that is edited too is its former one."""
+        if view.is_of_groups and not self._keeps_groups(view.model):
+            return former_name(self._views, view.model) or view.model
+        return view.model
+
+    def _why_not_served(self, former: StoredView, view: DeclaredView, model: str) -> str:
+        """Why a generation of a view cannot answer until the next one is built; `model` is what it is about."""
+        if moved_name(view, former.generation) in self._declared_views:
+            return NAME_TAKEN
+        of = model if former.model == view.model else former.model
+        if former.kind != view.kind or (of != view.model and of not in self._views):
+            return OTHER_MODEL
+        return why_not_served(former, view, self._is_changed)
+
+    def _is_changed(self, model: str, path: str) -> bool:
+        """Whether values of a model, or of the groups of an aggregate, are others than they were, or are elsewhere."""
+        if model in self._declared_views:
+            return not (self._keeps_groups(model) or former_name(self._views, model))
+        compared = self._compared.get(model)
+        return (
+            compared is None
+            or compared.moved.get(path, path) != path
+            or not compared.has_path(path)
+            or self._is_touched(self._kind(model), path, whole=True)
+        )
+
+    def _keep_former(self, known: StoredView, view: DeclaredView) -> None:
+        """Keeps the former generation of a view that is being built, while it can answer; else retires it."""
+        former = former_name(self._stored.views, view.name)
+        if not former:
+            return
+        found = self._stored.views[former]
+        why = self._why_not_served(found, view, found.model)
+        if former in self._drop or known.state == "readable" or why:
+            self._retire_former(former)
+            if why and known.state == "building":
+                self._unserved.append((view.name, why))
+
+    def _retire_former(self, former: str) -> None:
+        self._differences.append(Difference("dropped", "view", former))
+        for name in keyspaces_of(self._stored.views, former):
+            self._retire(name)
+            del self._views[name]
+        self._is_other = True
 
     def _hidden_of(self, view: DeclaredView) -> list[str]:
         """The stored keyspaces that stay and go with a view: those of its extrema, and of a ttl that it has no more.
@@ -367,10 +443,11 @@ class _Evolution:
             kept = folds.get(name, name)
             watched = self._watched_since(name, view)
             self._views[kept] = msgspec.structs.replace(
-                self._stored.views[name], fields=view.fields, model=view.model, watched=watched
-            )
+                self._stored.views[name], fields=view.fields, model=view.model, watched=watched,
+                rules=view.stored if name == view.name else None,
+            )  # fmt: skip
             if kept != name:
-                self._reasons.append(f"{kept}: {_BREAKING['renamed']}")
+                self._reasons.append(f"{kept}: {BREAKING['renamed']}")
         if view.is_watched != bool(known.watched):
             self._report_log("view", view.name, "watched", begins=view.is_watched)
         for old, new in renames.items():
@@ -380,8 +457,8 @@ class _Evolution:
     def _next_generation(self, name: str, view: DeclaredView, state: ViewState) -> StoredView:
         before, watched = self._stored.views.get(name), self._watched_since(name, view)
         if before is None or before.generation == LAST_NUMBER:
-            return StoredView(self._number(), 1, state, view.kind, view.fields, view.model, watched)
-        return StoredView(before.number, before.generation + 1, state, view.kind, view.fields, view.model, watched)
+            return next_view((self._number(), 1), state, name, view, watched)
+        return next_view((before.number, before.generation + 1), state, name, view, watched)
 
     def _watched_since(self, name: str, view: DeclaredView) -> int:
         """The version since which the rows of a view's keyspace are logged; one that begins to be has a new version.
@@ -457,7 +534,7 @@ class _Evolution:
             logged=self._logged,
             dropped=tuple(sorted((self._drop | {*stored.dropped}) - self._layouts.keys() - self._views.keys())),
         )
-        is_new = self._last != stored.last or bool(self._reasons)
+        is_new = self._last != stored.last or bool(self._reasons) or self._is_other
         version = stored.version + 1 if is_new else stored.version
         if found == stored and any(past.declared == self._declared.digest for past in stored.history):
             return stored
@@ -467,32 +544,6 @@ class _Evolution:
             writers=version if self._reasons and stored.version else stored.writers,
             history=(*stored.history, Past(version, self._declared.digest, now)),
         )
-
-
-def _why_breaking(each: Comparison, *, renew: bool, notify_again: bool) -> list[str]:
-    """Why a program that knows the stored layout only would break rows of the new one, or what is derived from them."""
-    found = [
-        f"{one.name}{'.' if one.field else ''}{one.field}: {_BREAKING[one.what]}"
-        for one in each.differences
-        if not each.is_compatible(one)
-    ]
-    if (renew or notify_again) and not found:
-        found.append(f"{each.declared.name}: a view or a copy needs values of it that they do not give on")
-    return found
-
-
-def _layout(number: int, model: DeclaredModel) -> StoredLayout:
-    return StoredLayout(number, model.kind, model.fields, model.cls, model.promises, model.targets, model.arrays)
-
-
-def _behind(layout: StoredLayout, step: Comparison, *, renew: bool, notify_again: bool) -> StoredLayout:
-    """An older layout after one more change of the schema."""
-    return msgspec.structs.replace(
-        layout,
-        origins=added_origins(layout.origins, step.origins),
-        renew=layout.renew or renew,
-        notify_again=layout.notify_again or notify_again,
-    )
 
 
 def _rules(fields: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]]) -> str:

@@ -6,22 +6,27 @@ docs/decisions/0042-older-programs-keep-what-they-do-not-know.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from oneread.derivations.compiled_schema import SchemaNumbers
+import msgspec
+
+from oneread.derivations.compiled_schema import FormerView, SchemaNumbers
 from oneread.evolution.compare import Comparison
-from oneread.evolution.declare import DeclaredModel, DeclaredSchema
-from oneread.models.versions import StoredLayout, StoredSchema
+from oneread.evolution.declare import DeclaredModel, DeclaredSchema, DeclaredView
+from oneread.evolution.formers import former_name, keyspaces_of
+from oneread.models.versions import StoredLayout, StoredSchema, StoredView
 
 
 def numbers_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> SchemaNumbers | None:
     """The numbers that a store gave to the declarations of one of its versions that may still write.
 
-    None when a layout of that version is not known any more.
+    None when a layout of that version, or a generation of one of its views, is not known any more.
     """
     layouts = {name: layout.number for name, layout in stored.layouts.items()}
     older, last = stored.older, stored.last
-    views = {name: (view.number, view.generation) for name, view in stored.views.items()}
+    views = _views_of(stored, declared, version)
+    if views is None:
+        return None
     if version < stored.version:
         own = {model.name: _own_layout(stored, declared, model) for model in declared.models}
         found = {name: place for name, place in own.items() if place is not None}
@@ -31,8 +36,37 @@ def numbers_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> 
         layouts = {name: known[name][place].number for name, place in found.items()}
         older = {name: known[name][:place] for name, place in found.items()}
         last = max(_numbers(stored, declared, layouts))
-    watched = {name: view.watched for name, view in stored.views.items() if view.watched}
-    return SchemaNumbers(stored.kinds, layouts, views, older, last, watched, stored.logged)
+    numbers = {name: (view.number, view.generation) for name, view in views.items()}
+    watched = {name: view.watched for name, view in views.items() if view.watched}
+    return SchemaNumbers(stored.kinds, layouts, numbers, older, last, watched, stored.logged, _formers(views))
+
+
+def _views_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> Mapping[str, StoredView] | None:
+    """The stored views by the names that a program has for them: an older one may declare a former generation."""
+    views, taken = dict(stored.views), set[str]()
+    older = declared.views if version < stored.version else ()
+    for view in sorted(older, key=lambda each: each.is_of_groups):  # what lists groups lists those of its aggregate
+        former, is_taken = former_name(stored.views, view.name), view.model in taken
+        if not is_taken and (not former or _is_declared(stored.views[view.name], view)):
+            continue
+        if not former or not _is_declared(stored.views[former], view):
+            return None
+        taken.add(view.name)
+        for name in keyspaces_of(stored.views, former):
+            views[view.name + name.removeprefix(former)] = msgspec.structs.replace(views.pop(name), former_of="")
+    return views
+
+
+def _is_declared(stored: StoredView, view: DeclaredView) -> bool:
+    """Whether a stored view has the rules that a view declares, whatever its fields are called."""
+    rules = len(view.rules)
+    texts = [[text for _name, text in fields[:rules]] for fields in (stored.fields, view.fields)]
+    return texts[0] == texts[1] and stored.fields[rules:] == view.fields[rules:]
+
+
+def _formers(views: Mapping[str, StoredView]) -> tuple[FormerView, ...]:
+    formers = [(name, view) for name, view in views.items() if view.former_of]
+    return tuple([FormerView(name, each.former_of, each.model, each.rules) for name, each in formers if each.rules])
 
 
 def _own_layout(stored: StoredSchema, declared: DeclaredSchema, model: DeclaredModel) -> int | None:

@@ -20,6 +20,7 @@ from oneread.derivations.one_row import refuse_unportable
 from oneread.derivations.views import Feed, Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
+from oneread.evolution.stored_rules import former_classes
 from oneread.feeds.adding import feed_parts
 from oneread.feeds.marks import FeedMarks, marks_models
 from oneread.models.evolving import steps_of
@@ -74,6 +75,7 @@ class Schema:
         self.models += self._added_models()
         self.views += self._added_views()
         self._all_names = Named((*self.models, *self.views))
+        self._declared: DeclaredSchema | None = None
         self._recent: tuple[CompiledSchema, ...] = ()  # replaced as a whole: threads may open stores at once
         self._compiled = self.catalog(self._unstored_numbers())
         if portable:
@@ -147,14 +149,26 @@ class Schema:
         recent = self._recent
         compiled = next((each for each in recent if each.numbers == numbers), None)
         if compiled is None:
-            compiled = compile_schema(Declarations(self.models, self.views, self._all_names), numbers)
+            views = (*self.views, *self._former_views(numbers)) if numbers.formers else self.views
+            compiled = compile_schema(Declarations(self.models, views, self._all_names), numbers)
         others = [each for each in recent if each is not compiled]
         self._recent = (compiled, *others[: _KEPT - 1])
         return open_catalog(compiled)
 
+    def _former_views(self, numbers: SchemaNumbers) -> tuple[type[View[Any]], ...]:
+        """The former generations of views that were edited in place, and the indexes by which a sweep finds theirs."""
+        views = {stored_name(each): each for each in self.views}
+        models = {stored_name(each): each for each in self.models}
+        found = tuple(former_classes(numbers.formers, views, models, self._all_names))
+        accesses = Accesses(self._all_names)
+        swept = expiry_indexes((), {view: accesses.viewed(view) for view in found})
+        return (*found, *(each for each in swept if stored_name(each) in numbers.views))
+
     def declared(self) -> DeclaredSchema:
-        """The schema as it is stored."""
-        return declare_schema(self._compiled, self.views, self._names)
+        """The schema as it is stored; described once, for all openings."""
+        if self._declared is None:
+            self._declared = declare_schema(self._compiled, self.views, self._names)
+        return self._declared
 
 
 def _is_declared(given: object, base: type) -> bool:

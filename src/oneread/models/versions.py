@@ -69,6 +69,9 @@ class Type(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
+_NONE: Final = Type("None")
+
+
 class StoredField(msgspec.Struct, frozen=True, omit_defaults=True):
     """A field and its type; of a field of a copy `name` is its path, and `of` the path of the value in the source."""
 
@@ -114,10 +117,95 @@ class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     notify_again: bool = msgspec.field(default=False, name="retell")
 
 
+class StoredOperand(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value that a condition compares with: the name of its type and its text, or what it is made of.
+
+    An `Enum` has its value as its only part, a `Ref` the parts of its key.
+    """
+
+    type: str
+    text: str = ""
+    parts: tuple[StoredOperand, ...] = ()
+
+
+class StoredCondition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A condition: a `relation` of a path to operands, or `and`, `or`, `not` of its parts."""
+
+    relation: str
+    path: tuple[str, ...] = ()
+    operands: tuple[StoredOperand, ...] = ()
+    parts: tuple[StoredCondition, ...] = ()
+
+
+class StoredRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The rule of a field of a view, and the type that the field is declared with.
+
+    `kind`, `descending`, `none`, `hashed`, `size`, `fold` and `most` are those of the rule; `path` and `by` its paths,
+    `every` says that it takes each element of a list. `ways` are, for each path, (stored name of a model, path) for
+    each reference on the way, and for the value.
+    """
+
+    name: str
+    type: Type
+    kind: Literal["key", "shown", "fold"]
+    path: tuple[str, ...] = ()
+    every: bool = False
+    descending: bool = False
+    none: Literal["first", "last"] | None = None
+    hashed: bool = False
+    size: str = ""
+    fold: str = ""
+    by: tuple[str, ...] = ()
+    most: int = 0
+    ways: tuple[Description, ...] = ()
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether the field may be None."""
+        return _NONE in self.type.arguments and self.type.name == "|"
+
+    @property
+    def value_type(self) -> Type:
+        """The type of the field without None."""
+        if not self.is_optional:
+            return self.type
+        left = tuple([each for each in self.type.arguments if each != _NONE])
+        return left[0] if len(left) == 1 else Type("|", left)
+
+    @property
+    def found_by(self) -> tuple[object, ...]:
+        """What rules of a key have in common whose elements take the same arguments."""
+        return self.name, self.value_type, self.path, self.every, self.none, self.hashed, self.size
+
+
+class StoredRules(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that the rows of a view follow from, as data: its class can be made from it again.
+
+    `ttl` is the path of an instant and the microseconds that are added to it, and `model_ttl` the same of the model,
+    which the rows of indexes depend on too.
+    """
+
+    kind: Literal["index", "aggregate"]
+    rules: tuple[StoredRule, ...]
+    where: StoredCondition | None = None
+    conditions: tuple[Description, ...] = ()
+    ttl: tuple[tuple[str, ...], int] | None = None
+    model_ttl: tuple[tuple[str, ...], int] | None = None
+    unique: bool = False
+    spread: int = 1
+
+    @property
+    def key(self) -> list[StoredRule]:
+        """The rules of the key, in their order."""
+        return [rule for rule in self.rules if rule.kind == "key"]
+
+
 class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
     """A view with its number and generation. `model` is the stored name of the entity class that it is about.
 
-    `watched` is the version of the schema since which its changes are logged; 0 if they are not.
+    `watched` is the version of the schema since which its changes are logged; 0 if they are not. `rules` are absent
+    where they cannot be stored, or were stored by a release that did not. `former_of` is the view whose former
+    generation this is.
     """
 
     number: int
@@ -127,6 +215,8 @@ class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
     fields: Description
     model: str = ""
     watched: int = 0
+    rules: StoredRules | None = None
+    former_of: str = ""
 
     @property
     def prefix(self) -> bytes:
@@ -208,6 +298,8 @@ _OMITTED: Final = ("dropped", "raised", "logged", "cursor_key")
 
 _WITH_LOGS: Final = 6
 """The format of a schema row with `logged`, which earlier releases do not know: they would write without a log."""
+_WITH_FORMER: Final = 7
+"""The format of a schema row with former generations of views, which earlier releases would not write."""
 
 
 class _Head(msgspec.Struct):
@@ -229,21 +321,22 @@ def decode(data: bytes) -> StoredSchema:
     """
     try:
         found = _decode_head(data).format
-        if found in (FORMAT, _WITH_LOGS):
+        if FORMAT <= found <= _WITH_FORMER:
             return msgspec.structs.replace(_decode_schema(data), format=FORMAT)
     except UNDECODABLE as error:
         raise Corrupt("the schema row of this store cannot be read") from error
     if found < FORMAT:
         raise SchemaMismatch(_EARLIER, format=found, known=FORMAT)
     raise SchemaMismatch(
-        "a newer release of oneread wrote this store; upgrade this program", format=found, known=_WITH_LOGS
+        "a newer release of oneread wrote this store; upgrade this program", format=found, known=_WITH_FORMER
     )
 
 
 def encode(stored: StoredSchema) -> bytes:
     """The schema row's bytes."""
     fields = {name: getattr(stored, name) for name in stored.__struct_fields__}
-    fields["format"] = _WITH_LOGS if stored.logged else FORMAT
+    has_former = any(view.former_of for view in stored.views.values())
+    fields["format"] = _WITH_FORMER if has_former else _WITH_LOGS if stored.logged else FORMAT
     return msgspec.msgpack.encode({name: each for name, each in fields.items() if each or name not in _OMITTED})
 
 

@@ -51,7 +51,7 @@ from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Locat
 from oneread.database.operations import Children, Operations
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
 from oneread.database.patches import own_version
-from oneread.database.replaced_pages import answering_list, launched_key
+from oneread.database.replaced_pages import answering_list, is_continued, launched_key
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.sides import CHOSEN
 from oneread.database.survey import Survey
@@ -276,7 +276,8 @@ class Database(
         """What a model or view is paged by, after a look whether it may be read; of a query, by which side answers."""
         if query is not None and view in self.operations.sides:
             if self.operations.sides.is_waiting(view):
-                self.run(self.operations.sides.look(view))
+                at_once = is_continued(self.operations, view, query, self._cipher)
+                self.run(self.operations.sides.look(view, at_once=at_once))
             of = answering_list(self.operations, view, query, self._cipher)
             if query.cursor is None and self.operations.sides.is_settled(view):
                 self._lists[view] = of

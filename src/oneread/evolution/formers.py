@@ -1,0 +1,97 @@
+"""Former generations: a view that was edited in place is answered by its former generation until it is built.
+
+The stored schema keeps that one under the name of the view and its number, `Home~3`, and programs of the newer schema
+write both. See docs/decisions/0147-a-view-edited-in-place.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from oneread.evolution.declare import DeclaredView
+from oneread.models.versions import StoredRule, StoredRules, StoredView, ViewState
+
+_UNSTORED: Final = "the rules of its former generation are not in the store"
+_NOT_BUILT: Final = "its former generation is not built either"
+_PAIRED: Final = "it replaces a view, or is replaced"
+NAME_TAKEN: Final = "another view has the name that its former generation would have"
+OTHER_MODEL: Final = "it is about another model, or another aggregate"
+EMPTY: Final = "the store has no entities of its model"
+
+
+def former_name(views: Mapping[str, StoredView], name: str) -> str:
+    """The stored name of the former generation of a view; empty if it has none."""
+    return next((former for former, view in views.items() if view.former_of == name), "")
+
+
+def view_of_former(views: Mapping[str, StoredView], name: str) -> str:
+    """The view of whose former generation this is a keyspace; empty for what is of no former generation."""
+    owner = views.get(name.rpartition(".")[0])
+    return views[name].former_of or ("" if owner is None else owner.former_of)
+
+
+def keyspaces_of(views: Mapping[str, StoredView], name: str) -> list[str]:
+    """The stored names of a former generation's keyspaces, its own first."""
+    return [name, *(each for each in views if each.rpartition(".")[0] == name)]
+
+
+def rows_of_formers(views: Mapping[str, StoredView], kind: str) -> int:
+    """The rows that the former generations of views take of an entity, without the elements of lists."""
+    formers = [name for name, view in views.items() if view.former_of and view.kind == kind]
+    claims = [name for name in formers if (rules := views[name].rules) is not None and rules.unique]
+    return len(claims) + sum(len(keyspaces_of(views, name)) for name in formers)
+
+
+def moved_name(view: DeclaredView, generation: int) -> str:
+    """What this generation of a view is called once the view has another one."""
+    return f"{view.name}~{generation}"
+
+
+def next_view(number: tuple[int, int], state: ViewState, name: str, view: DeclaredView, watched: int) -> StoredView:
+    """A keyspace of a view with a number and generation; the rules are with the view's own one."""
+    rules = view.stored if name == view.name else None
+    return StoredView(*number, state, view.kind, view.fields, view.model, watched, rules)
+
+
+def why_not_served(former: StoredView, view: DeclaredView, is_changed: Callable[[str, str], bool]) -> str:
+    """Why a former generation cannot answer in a view's place; empty if it can.
+
+    `is_changed` says of a model and a path whether values there are others than they were, or called otherwise.
+    """
+    if former.rules is None or view.stored is None:
+        return _UNSTORED
+    if former.state != "readable":
+        return _NOT_BUILT
+    if view.is_paired:
+        return _PAIRED
+    if any(is_changed(model, path) for model, path in _steps(former.rules)):
+        return "a field that its former generation takes is changed as well"
+    return _why_another(former.rules, view.stored)
+
+
+def _steps(rules: StoredRules) -> Iterator[tuple[str, str]]:
+    for way in (*(way for rule in rules.rules for way in rule.ways), *rules.conditions):
+        yield from way
+
+
+def _why_another(before: StoredRules, after: StoredRules) -> str:
+    """Why rows by the rules before cannot stand for rows by those after."""
+    if before.kind != after.kind or before.unique != after.unique:
+        return "it is another kind of view"
+    if before.model_ttl != after.model_ttl:
+        return "its model has another ttl"
+    keys = [[rule.found_by for rule in each.key] for each in (before, after)]
+    if (after.unique or after.kind == "aggregate") and keys[0] != keys[1]:
+        return "it is found by another key"
+    if after.unique and (before.where != after.where or before.key != after.key):
+        return "its former generation would claim other values"
+    known = {rule.name: rule for rule in before.rules}
+    return next(filter(None, (_why_another_field(known.get(rule.name), rule) for rule in after.rules)), "")
+
+
+def _why_another_field(before: StoredRule | None, after: StoredRule) -> str:
+    if before is None:
+        return f"its former generation has no {after.name}"
+    fits = before.value_type == after.value_type and (after.is_optional or not before.is_optional)
+    return "" if fits else f"{after.name} was {before.type}"

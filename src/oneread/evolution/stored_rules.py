@@ -1,0 +1,228 @@
+"""The rules of a view as the schema row has them, and the class that is made from them again.
+
+A view holds no code: its rules and conditions are data. So a program can write and read a generation of a view that no
+program declares any more. See docs/decisions/0147-a-view-edited-in-place.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from types import new_class
+from typing import Any, Final, cast
+from uuid import UUID
+
+from oneread.derivations.access import Access, Accesses
+from oneread.derivations.compiled_schema import FormerView
+from oneread.derivations.rules import BucketSize, Rule, rules_of
+from oneread.derivations.views import Aggregate, Index, View
+from oneread.models.expiry import Expiry, rule_of
+from oneread.models.expressions import Condition, Expression, Joined, Negated
+from oneread.models.fingerprints import describe_type
+from oneread.models.model import Model
+from oneread.models.paths import Path, path_of
+from oneread.models.references import Ref, ref_class
+from oneread.models.registry import root_model
+from oneread.models.types import Names, field_types, type_of
+from oneread.models.versions import Description, StoredCondition, StoredOperand, StoredRule, StoredRules, Type
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+_TEXTS: Final[Mapping[type, tuple[Callable[[Any], str], Callable[[str], Any]]]] = {
+    bool: (lambda value: "1" if value else "", bool),
+    int: (str, int),
+    float: (float.hex, float.fromhex),
+    str: (str, str),
+    Decimal: (str, Decimal),
+    bytes: (bytes.hex, bytes.fromhex),
+    datetime: (datetime.isoformat, datetime.fromisoformat),
+    date: (date.isoformat, date.fromisoformat),
+    timedelta: (lambda value: str(value // _MICROSECOND), lambda text: int(text) * _MICROSECOND),
+    UUID: (str, UUID),
+}
+"""The values of conditions as text, and back; whatever their field is, since 2.5 may be compared with an int."""
+_BY_NAME: Final = {cls.__name__: read for cls, (_write, read) in _TEXTS.items()}
+_ENUM, _REF = "Enum", "Ref"
+
+
+class _CannotStore(Exception):
+    """A condition compares with a value that has no text."""
+
+
+def stored_rules(
+    view: type[View[Any]], of: type[Any], names: Names, way: Callable[[str, tuple[str, ...]], Description]
+) -> StoredRules | None:
+    """The rules of an index or aggregate as data; None for other views, and where a condition cannot be stored.
+
+    `of` is what the view is about; `way` is from a field (empty for the condition) and a path to the values on it.
+    """
+    if not issubclass(view, (Index, Aggregate)):
+        return None
+    types = {name: describe_type(given, view, name, names) for name, given in field_types(view, names).items()}
+    try:
+        where = None if view.where is None else _stored_condition(view.where)
+    except _CannotStore:
+        return None
+    rules = tuple([_stored_rule(name, rule, types[name], way) for name, rule in rules_of(view).items()])
+    conditions = () if view.where is None else tuple([way("", path.names) for path in view.where.paths()])
+    if issubclass(view, Aggregate):
+        return StoredRules("aggregate", rules, where, conditions)
+    index: type[Index[Any]] = view
+    own, model = (None if given is None else rule_of(given) for given in (index.ttl, _model_ttl(of)))
+    conditions = (*conditions, *(way("", ttl.path) for ttl in (own, model) if ttl is not None))
+    ttls = (own and (own.path, own.after), model and (model.path, model.after))
+    return StoredRules("index", rules, where, conditions, *ttls, index.unique, index.spread)
+
+
+def _model_ttl(of: type[Any]) -> Expiry | None:
+    found: Expiry | None = root_model(of).ttl if issubclass(of, Model) else None
+    return found
+
+
+def _stored_rule(name: str, rule: Rule, given: Type, way: Callable[[str, tuple[str, ...]], Description]) -> StoredRule:
+    paths = [path_of(given) for given in rule.given_fields]
+    first = paths[0] if paths else None
+    return StoredRule(
+        name,
+        given,
+        rule.kind,
+        () if first is None else first.names,
+        first is not None and first.every,
+        rule.descending,
+        rule.none,
+        rule.hashed,
+        rule.size or "",
+        rule.fold or "",
+        () if rule.by is None else path_of(rule.by).names,
+        rule.most,
+        tuple([way(name, path.names) for path in paths]),
+    )
+
+
+def _stored_condition(given: Expression) -> StoredCondition:
+    if isinstance(given, Joined):
+        return StoredCondition(given.how, parts=tuple(map(_stored_condition, given.parts)))
+    if isinstance(given, Negated):
+        return StoredCondition("not", parts=(_stored_condition(given.condition),))
+    assert isinstance(given, Condition)
+    operands: Iterable[Any] = given.operand if given.relation == "one_of" else (given.operand,)
+    if given.relation in ("is_none", "is_not_none"):
+        operands = ()
+    return StoredCondition(given.relation, given.path.names, tuple(map(_stored_operand, operands)))
+
+
+def _stored_operand(value: Any) -> StoredOperand:
+    if isinstance(value, Enum):
+        return StoredOperand(_ENUM, parts=(_stored_operand(value.value),))
+    if isinstance(value, Ref):
+        return StoredOperand(_REF, parts=tuple(map(_stored_operand, value.key)))
+    if type(value) not in _TEXTS:
+        raise _CannotStore
+    write, _read = _TEXTS[type(value)]
+    return StoredOperand(type(value).__name__, write(value))
+
+
+def former_classes(
+    formers: Iterable[FormerView], views: Mapping[str, type[View[Any]]], models: Mapping[str, type[Any]], names: Names
+) -> Iterator[type[View[Any]]]:
+    """The classes of former generations; `views` are those that are declared, and `models`, by stored name.
+
+    Raises:
+        InvalidDeclaration: the rules are about fields that the models do not have.
+    """
+    made: dict[str, type[Any]] = {}
+    for former in sorted(formers, key=lambda each: each.rules.kind):  # aggregates before the indexes over their groups
+        of = next(known[former.model] for known in (models, views, made) if former.model in known)
+        made[former.name] = _former_class(former, views[former.former_of], of, Accesses(names))
+        yield made[former.name]
+
+
+def _former_class(former: FormerView, now: Any, of: type[Any], accesses: Accesses) -> type[View[Any]]:
+    stored = former.rules
+    base: Any = Aggregate if stored.kind == "aggregate" else Index
+    rules = {each.name: _rule(each, of) for each in stored.rules}
+    annotations = {each.name: _annotation(each, rules[each.name], of, accesses) for each in stored.rules}
+    options: dict[str, Any] = {"shards": now.shards} if stored.kind == "aggregate" else _index_options(stored, of)
+    where = None if stored.where is None else _condition(stored.where, of, accesses)
+
+    def declare(space: dict[str, Any]) -> None:
+        space |= {
+            "__module__": now.__module__,
+            "__annotations__": annotations,
+            "__doc__": f"A former generation of {now.__name__}.",
+            "stored_as": former.name,
+            "where": where,
+            "watched": now.watched,
+            "is_added": True,
+            "former_of": now,
+            **options,
+            **rules,
+        }
+
+    generation = former.name.removeprefix(former.former_of)
+    return new_class(f"{now.__name__}{generation}", (base[of],), {}, declare)
+
+
+def _index_options(stored: StoredRules, of: type[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"unique": stored.unique, "spread": stored.spread}
+    if stored.ttl is not None:
+        path, after = stored.ttl
+        found["ttl"] = Expiry(_path(path, of), after * _MICROSECOND if after else None)
+    return found
+
+
+def _path(names: tuple[str, ...], of: type[Any], *, every: bool = False) -> Path:
+    return Path(tuple([(of, name) for name in names]), every=every)
+
+
+def _rule(stored: StoredRule, of: type[Any]) -> Rule:
+    return Rule(
+        stored.kind,
+        _path(stored.path, of, every=stored.every) if stored.path else None,
+        stored.descending,
+        stored.none,
+        stored.hashed,
+        cast("BucketSize | None", stored.size or None),
+        stored.fold or None,
+        _path(stored.by, of) if stored.by else None,
+        stored.most,
+    )
+
+
+def _annotation(stored: StoredRule, rule: Rule, of: type[Any], accesses: Accesses) -> Any:
+    """The type of a field, which is that of the values that it takes."""
+    if rule.fold == "count":
+        return int
+    access = accesses.of_path(of, stored.name, rule.field, of)
+    found: Any = access.type
+    if rule.fold == "mean":
+        found = Decimal if found is int else found
+    if rule.fold == "newest_values":
+        return list[found]
+    if access.stands_for is not None and stored.value_type.name != "Ref":
+        found = access.stands_for
+    return found | None if stored.is_optional else found
+
+
+def _condition(stored: StoredCondition, of: type[Any], accesses: Accesses) -> Expression:
+    parts = tuple([_condition(each, of, accesses) for each in stored.parts])
+    if stored.relation == "not":
+        return Negated(parts[0])
+    if stored.relation in ("and", "or"):
+        return Joined("and" if stored.relation == "and" else "or", parts)
+    access = accesses.of_route(of, stored.path)
+    values = tuple([_operand(each, access, of, accesses.names) for each in stored.operands])
+    operand = values if stored.relation == "one_of" else values[0] if values else None
+    return Condition(_path(stored.path, of), stored.relation, operand)
+
+
+def _operand(stored: StoredOperand, access: Access, of: type[Any], names: Names) -> Any:
+    parts = tuple([_operand(each, access, of, names) for each in stored.parts])
+    if stored.type == _ENUM:
+        found = [each.cls for each in type_of(access.type, names, of, "where").walk() if each.kind == "enum"]
+        return next(cls(parts[0]) for cls in found if parts[0] in {each.value for each in cls})
+    if stored.type == _REF:
+        return Ref(parts) if access.target is None else ref_class(access.target)(parts)
+    return _BY_NAME[stored.type](stored.text)
