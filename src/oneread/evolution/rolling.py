@@ -35,7 +35,7 @@ def numbers_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> 
         known = {name: stored.layouts_of(name) for name in found}
         layouts = {name: known[name][place].number for name, place in found.items()}
         older = {name: known[name][:place] for name, place in found.items()}
-        last = max(_numbers(stored, declared, layouts))
+        last = max(_numbers(stored, declared, layouts, views))
     numbers = {name: (view.number, view.generation) for name, view in views.items()}
     watched = {name: view.watched for name, view in views.items() if view.watched}
     return SchemaNumbers(stored.kinds, layouts, numbers, older, last, watched, stored.logged, _formers(views))
@@ -86,8 +86,10 @@ def _says(layout: StoredLayout, model: DeclaredModel, aliases: dict[str, str]) -
     return not compared.differences
 
 
-def _numbers(stored: StoredSchema, declared: DeclaredSchema, layouts: dict[str, int]) -> Iterator[int]:
+def _numbers(
+    stored: StoredSchema, declared: DeclaredSchema, layouts: dict[str, int], views: Mapping[str, StoredView]
+) -> Iterator[int]:
     """Every number of a declaration of this schema; what came after it has a greater one."""
     yield from layouts.values()
     yield from (stored.kinds[model.kind] for model in declared.models)
-    yield from (stored.views[name].number for view in declared.views for name in (view.name, *view.hidden))
+    yield from (views[name].number for view in declared.views for name in (view.name, *view.hidden))

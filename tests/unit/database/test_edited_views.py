@@ -42,6 +42,8 @@ from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.errors import AlreadyExists, InvalidCursor, NotReady, SchemaMismatch
 from oneread.evolution.declare import declare_schema
 from oneread.plans.inside import run_plan
+from oneread.store.requests import Scan
+from oneread.store.rows import RowRange
 from oneread.testing.clock import Clock
 from tests.unit.database.faces import FACES
 from tests.unit.evolution.stores import drop_formers, end_lease, former_generations
@@ -219,16 +221,17 @@ def test_the_former_generation_answers_until_the_new_one_is_built(site, edit, fa
     assert (planned.continues, planned.unserved) == ((1,), {})
     assert set(planned.builds) <= {"View.expiry"}  # by which a sweep finds what has expired
     assert planned.answered[0] == ("View", "View~1")
-    after, other = of.open(1, face), of.open(1)
-    for writer in (before, after, other):
+    after, other, restarted = of.open(1, face), of.open(1), of.open(0)
+    for writer in (before, after, other, restarted):
         writer.save(event(4, score=2))
         writer.save(event(20 + len(of.opened), group="a"))
         writer.delete(Event, 5)
         writer.save(event(5, score=9))
         writer.save(Host(number=1, name=f"again {len(of.opened)}"))
-        for db in (before, after, other):
+        for db in (before, after, other, restarted):
             db.drain()
         expected = answers(before, old, new)
+        assert answers(restarted, old, new) == expected
         assert answers(after, new, new) == answers(other, new, new) == expected
         assert {type(row) for row in after.page(new)} == {new}
         assert after.verify().faults == ()
@@ -247,7 +250,7 @@ def test_the_former_generation_answers_until_the_new_one_is_built(site, edit, fa
 
 def recomputed(of, cls):
     """What a store that never had another view would answer."""
-    source = of.opened[-1]
+    source = of.opened[2] if len(of.opened) > 2 else of.opened[-1]
     with connect(of.other_url(), Schema(Host, Event, cls), workers=0, clock=of.clock) as fresh:
         for model in (Host, Event):
             for page in source.scan(model):
@@ -479,6 +482,36 @@ def test_a_rollback_to_the_former_declaration_is_answered_at_once(site, is_built
     assert again.verify().clean
 
 
+def test_a_rollback_to_what_is_declared_keeps_the_former_generation(site):
+    old, new = EDITS["another order"]
+    of = site(old, new)
+    of.fill()
+    after = of.open(1)
+    with migration(of.url, of.schemas[1], clock=of.clock) as change:
+        change.rollback()
+    assert former_generations(after) == ["View~1"]
+    assert numbers(of.open(1).page(new, "b")) == [8, 4, 0]
+
+
+def test_rows_of_a_former_generation_expire_by_its_own_ttl(site):
+    old, new = EDITS["another ttl"]
+    of = site(old, new)
+    of.fill()
+    after = of.open(1)
+    built(after)
+    kept = {view.cls.__name__: view.prefix for view in after.operations.catalog.views.values()}
+
+    def rows():
+        scans = {name: Scan("views", RowRange.under(prefix), 100, families="d") for name, prefix in kept.items()}
+        return {name: len(after.run(scan.__iter__())) for name, scan in scans.items()}
+
+    assert [rows()[name] for name in ("View~1", "View~1.expiry")] == [12, 12]
+    of.clock.set(START + timedelta(days=60))
+    after.sweep()
+    assert rows() == dict.fromkeys(("View", "View~1", "View.expiry", "View~1.expiry"), 0)
+    assert after.verify().clean
+
+
 def test_a_view_that_another_one_replaces_has_no_former_generation(site):
     old, new = EDITS["a condition"]
     of = site(*((view, index(BY_TIME, stored_as="Other", replaces=at_once(view))) for view in (old, new)))
@@ -548,6 +581,7 @@ CONDITIONS = {
     "UUID": field(Event.token) != UUID(int=5),
     "bytes": field(Event.data) == b"",
     "bool": field(Event.open) == True,  # noqa: E712 - a condition
+    "not so": field(Event.open) != False,  # noqa: E712
 }
 
 
