@@ -1,6 +1,6 @@
 """A schema before and after a change, for `oneread migrate`."""
 
-from oneread import Index, Key, Model, Schema, at_once, by, descending, renamed
+from oneread import Index, Key, Model, Schema, at_once, by, descending, renamed, shown
 
 
 def before():
@@ -58,4 +58,25 @@ def replaced():
     return Schema(Note, NotesByText, NotesBackwards)
 
 
+def edited(*, shows_more=False):
+    class Note(Model[int]):
+        number: Key[int]
+        text: str
+        stars: int = 0
+
+    if shows_more:
+
+        class NotesByText(Index[Note]):
+            text: str = by(Note.text)
+            stars: int = shown(Note.stars)
+
+    else:
+
+        class NotesByText(Index[Note]):
+            text: str = descending(Note.text)
+
+    return Schema(Note, NotesByText)
+
+
 BEFORE, AFTER, ADDED, REPLACED = before(), after(), added(), replaced()
+EDITED, MORE_SHOWN = edited(), edited(shows_more=True)

@@ -52,6 +52,29 @@ def test_a_plan_says_what_answers_meanwhile(bare, store):
     assert "not readable" not in ran.out
 
 
+def test_a_plan_says_what_a_former_generation_answers_and_costs(bare, store):
+    edited = "--schema", "tests.cli.changing:EDITED", "--db", store
+    assert bare("migrate", "plan", *edited).out.splitlines()[-3:] == [
+        "NotesByText is answered by its former generation, NotesByText~1, until a backfill has finished",
+        "a save of Note writes 1 row more until former generations are dropped",
+        "a backfill rewrites 3 rows of Note",
+    ]
+    assert bare("migrate", "apply", *edited).code == 0
+    assert bare("backfill", "--fence", *edited).code == 0
+    dropped = bare("migrate", "plan", "--drop", "NotesByText~1", *edited)
+    assert "dropped  NotesByText~1" in dropped.out
+    assert bare("migrate", "apply", "--drop", "NotesByText~1", "--backfill", *edited).code == 0
+    assert "~" not in bare("migrate", "status", *edited).out
+
+
+def test_a_plan_says_why_a_former_generation_does_not_answer(bare, store):
+    ran = bare("migrate", "plan", "--schema", "tests.cli.changing:MORE_SHOWN", "--db", store)
+    assert ran.out.splitlines()[-3:-1] == [
+        "not readable until a backfill has finished: NotesByText",
+        "  NotesByText: its former generation has no stars",
+    ]
+
+
 def test_a_plan_says_who_may_go_on(bare, store):
     ran = bare("migrate", "plan", "--schema", ADDED, "--db", store)
     version, continues, rewrites = ran.out.splitlines()[-3:]

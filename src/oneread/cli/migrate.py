@@ -173,6 +173,8 @@ def _show_building(output: Output, found: Planned) -> None:
         output.text(f"{name} is answered by {by} until a backfill has finished")
     for name, rows in found.twice.items():
         output.text(f"a save of {name} writes {counted(rows, 'row', 'rows')} more until former generations are dropped")
+    for name in found.entries:
+        output.text(f"each entry of {name} is written twice until then")
     for name, rows in found.rows.items():
         output.text(f"a backfill rewrites {counted(rows, 'row', 'rows')} of {name}")
 

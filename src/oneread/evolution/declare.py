@@ -25,6 +25,7 @@ from oneread.derivations.rollups import Rollup
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.evolution.stored_rules import stored_rules
+from oneread.feeds.parts import FeedPart
 from oneread.models.evolving import EvolutionStep, Retyped, steps_of
 from oneread.models.expressions import Expression
 from oneread.models.fields import Marker, defaults_of
@@ -124,7 +125,8 @@ class DeclaredView(msgspec.Struct, frozen=True):
     `hidden` are the stored names of its extrema, `condition` is its `where`, `conditions` are the
     ways to the values that the condition reads, by path, and `options` the class options that its rows depend on.
     `is_watched` says that its changes are logged, which its rows do not depend on; `stand_in` is the view that answers
-    for it while it is built, if any, and `is_paired` that it replaces a view or is replaced. `stored` are its rules as
+    for it while it is built, if any, and `is_paired` that it replaces a view or is replaced. `is_feed_part`:
+    it is one of the two indexes of a feed. `stored` are its rules as
     data, None where they cannot be stored.
     """
 
@@ -141,6 +143,7 @@ class DeclaredView(msgspec.Struct, frozen=True):
     is_watched: bool = False
     stand_in: str = ""
     is_paired: bool = False
+    is_feed_part: bool = False
     stored: StoredRules | None = None
 
 
@@ -271,6 +274,7 @@ class _Declarer:
             view.watched is not None,
             self._stand_in(view),
             view in self._catalog.replaced,
+            issubclass(view, FeedPart),
             stored_rules(view, of, self._names, lambda name, path: self._way(about[name] if name else of, path)),
         )
 

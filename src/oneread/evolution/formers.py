@@ -27,20 +27,37 @@ def former_name(views: Mapping[str, StoredView], name: str) -> str:
 
 def view_of_former(views: Mapping[str, StoredView], name: str) -> str:
     """The view of whose former generation this is a keyspace; empty for what is of no former generation."""
-    owner = views.get(name.rpartition(".")[0])
-    return views[name].former_of or ("" if owner is None else owner.former_of)
+    return next((view.former_of for former, view in views.items() if view.former_of and _is_of(name, former)), "")
+
+
+def former_of_part(views: Mapping[str, StoredView], owner: str) -> str:
+    """What the former generation of a view is called, or of an index that the schema adds to a view; empty for none."""
+    found, (view, _, part) = former_name(views, owner), owner.rpartition(".")
+    former = "" if found or not view else former_name(views, view)
+    return f"{former}.{part}" if former else found
 
 
 def keyspaces_of(views: Mapping[str, StoredView], name: str) -> list[str]:
     """The stored names of a former generation's keyspaces, its own first."""
-    return [name, *(each for each in views if each.rpartition(".")[0] == name)]
+    return [name, *(each for each in views if each != name and _is_of(each, name))]
+
+
+def _is_of(name: str, former: str) -> bool:
+    return name == former or name.startswith(f"{former}.")
 
 
 def rows_of_formers(views: Mapping[str, StoredView], kind: str) -> int:
-    """The rows that the former generations of views take of an entity, without the elements of lists."""
-    formers = [name for name, view in views.items() if view.former_of and view.kind == kind]
-    claims = [name for name in formers if (rules := views[name].rules) is not None and rules.unique]
-    return len(claims) + sum(len(keyspaces_of(views, name)) for name in formers)
+    """The rows that former generations take of an entity, without the elements of lists and the entries of feeds."""
+    found: list[str] = []
+    for name, view in views.items():
+        if view.former_of and view.rules is not None:
+            rows = keyspaces_of(views, name)
+            is_feed = view.rules.feed is not None
+            found += (
+                [each for each in rows if each.startswith((f"{name}.items", f"{name}.members"))] if is_feed else rows
+            )
+            found += [name] if view.rules.unique else []
+    return sum(views[each].kind == kind for each in found)
 
 
 def moved_name(view: DeclaredView, generation: int) -> str:
@@ -81,8 +98,10 @@ def _why_another(before: StoredRules, after: StoredRules) -> str:
         return "it is another kind of view"
     if before.model_ttl != after.model_ttl:
         return "its model has another ttl"
-    keys = [[rule.found_by for rule in each.key] for each in (before, after)]
-    if (after.unique or after.kind == "aggregate") and keys[0] != keys[1]:
+    keys: list[list[object]] = [[rule.found_by for rule in each.key] for each in (before, after)]
+    if after.kind == "feed":
+        keys = [[rule.found_by for rule in each.key if not rule.descending] for each in (before, after)]
+    if (after.unique or after.kind != "index") and keys[0] != keys[1]:
         return "it is found by another key"
     if after.unique and (before.where != after.where or before.key != after.key):
         return "its former generation would claim other values"

@@ -58,9 +58,9 @@ class Planned(msgspec.Struct, frozen=True):
     `why` the reasons for that, and `continues` versions that may write until a backfill ends it. `builds` are views
     that are not readable until a backfill is done, but for those for which another view answers: `answered` has both
     names. That of `formers` is their own former generation, which is written as well until it is dropped: `twice` has
-    the rows that a save of a model writes more for that, at most one for each element of an `each(...)`. `unserved`
-    says of `builds` why their former generation does not answer. `rows` are entities that the backfill rewrites, by
-    model.
+    the rows that a save of a model writes more for that, without elements of an `each(...)`, and `entries` the feeds
+    whose entries are. `unserved` says of `builds` why their former generation does not answer. `rows` are entities that
+    the backfill rewrites, by model.
     """
 
     version: int
@@ -75,6 +75,7 @@ class Planned(msgspec.Struct, frozen=True):
     answered: tuple[tuple[str, str], ...] = ()
     formers: tuple[str, ...] = ()
     twice: dict[str, int] = {}
+    entries: tuple[str, ...] = ()
     unserved: dict[str, str] = {}
 
     @property
@@ -184,10 +185,12 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
     missing = tuple(undeclared(after, declared))
     numbers = stored.version, after.version
     differences, others = evolved.differences, tuple(answered.items())
-    twice = {kind: rows_of_formers(after.views, kind) for kind in sorted({each.kind for each in formers.values()})}
+    twice = {kind: rows_of_formers(after.views, kind) for kind in sorted(after.kinds)}
+    twice = {kind: rows for kind, rows in twice.items() if rows and formers}
+    feeds = [each.former_of for each in formers.values() if each.rules is not None and each.rules.feed is not None]
     return Planned(
         *numbers, differences, missing, cuts_off, builds, rows, reasons, continues, others, tuple(formers), twice,
-        dict(evolved.unserved),
+        tuple(feeds), dict(evolved.unserved),
     )  # fmt: skip
 
 

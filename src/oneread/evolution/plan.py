@@ -19,6 +19,7 @@ from oneread.evolution.formers import (
     NAME_TAKEN,
     OTHER_MODEL,
     former_name,
+    former_of_part,
     keyspaces_of,
     moved_name,
     next_view,
@@ -115,6 +116,7 @@ class _Evolution:
         self._logged: dict[str, int] = {}
         self._unserved: list[tuple[str, str]] = []
         self._is_other = False
+        self._moved: set[str] = set()
         self._decided: set[str] = set()
         aliases = {layout.cls: name for name, layout in stored.layouts.items() if layout.cls}
         aliases |= {each.cls: each.name for each in declared.models}
@@ -316,16 +318,16 @@ class _Evolution:
                 number, watched = self._number(), self._watched_since(name, view)
                 self._views[name] = next_view((number, 1), state, name, view, watched)
             return
-        own = self._hidden_of(view)
-        if self._is_same_view(known, view) and len(own) == len(view.hidden):
+        own, owner = self._hidden_of(view), view.name.rpartition(".")[0]
+        is_moved = view.is_feed_part and owner in self._moved  # the two indexes of a feed are of one generation
+        if not is_moved and self._is_same_view(known, view) and len(own) == len(view.hidden):
             self._keep_view(known, view, own)
             self._keep_former(known, view)
             return
         before, after = _rules(known.fields, view.fields), _rules(view.fields, known.fields)
         self._differences.append(Difference("new generation", "view", view.name, "", before, after))
-        owner = view.name.rpartition(".")[0]
         if owner in self._declared_views:
-            self._replace_part(view, owner)
+            self._replace_part(view, own, owner)
         else:
             self._replace_generation(known, view, own, state)
         for name in (view.name, *view.hidden):
@@ -346,6 +348,7 @@ class _Evolution:
         kept = moved_name(view, known.generation) if serving == view.name and not why else ""
         self._move((view.name, *own), view.name, kept)
         if kept:
+            self._moved.add(view.name)
             model = self._model_of_former(view)
             self._views[kept] = msgspec.structs.replace(self._views[kept], former_of=view.name, model=model)
         if why:
@@ -364,10 +367,10 @@ class _Evolution:
                 self._retire(name)
         self._is_other = True
 
-    def _replace_part(self, view: DeclaredView, owner: str) -> None:
+    def _replace_part(self, view: DeclaredView, own: list[str], owner: str) -> None:
         """The generation of an index that the schema adds to a view goes with the former generation of that one."""
-        former, part = former_name(self._views, owner), view.name.removeprefix(owner)
-        self._move([view.name], owner, former if former and former + part not in self._views else "")
+        former, part = former_of_part(self._views, owner), view.name.removeprefix(owner)
+        self._move([view.name, *own], owner, former if former and former + part not in self._views else "")
         if not former:
             self._reasons.append(f"{view.name} has other rules or values now, and they write it as it was")
 

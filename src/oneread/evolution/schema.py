@@ -161,8 +161,9 @@ class Schema:
         models = {stored_name(each): each for each in self.models}
         found = tuple(former_classes(numbers.formers, views, models, self._all_names))
         accesses = Accesses(self._all_names)
-        swept = expiry_indexes((), {view: accesses.viewed(view) for view in found})
-        return (*found, *(each for each in swept if stored_name(each) in numbers.views))
+        parts = feed_parts({each: accesses.viewed(each) for each in found if issubclass(each, Feed)}, self._all_names)
+        swept = expiry_indexes((), {view: accesses.viewed(view) for view in (*found, *parts)})
+        return (*found, *parts, *(each for each in swept if stored_name(each) in numbers.views))
 
     def declared(self) -> DeclaredSchema:
         """The schema as it is stored; described once, for all openings."""

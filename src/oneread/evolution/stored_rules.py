@@ -14,19 +14,31 @@ from types import new_class
 from typing import Any, Final, cast
 from uuid import UUID
 
+import msgspec
+
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.compiled_schema import FormerView
-from oneread.derivations.rules import BucketSize, Rule, rules_of
-from oneread.derivations.views import Aggregate, Index, View
+from oneread.derivations.derivation import VIEW_KINDS, kind_of_view
+from oneread.derivations.rules import BucketSize, FeedJoin, Rule, rules_of
+from oneread.derivations.views import Aggregate, Feed, Index, View
+from oneread.feeds.feed_rules import feed_rules
 from oneread.models.expiry import Expiry, rule_of
 from oneread.models.expressions import Condition, Expression, Joined, Negated
 from oneread.models.fingerprints import describe_type
-from oneread.models.model import Model
+from oneread.models.model import Model, stored_name
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Ref, ref_class
 from oneread.models.registry import root_model
 from oneread.models.types import Names, field_types, type_of
-from oneread.models.versions import Description, StoredCondition, StoredOperand, StoredRule, StoredRules, Type
+from oneread.models.versions import (
+    Description,
+    StoredCondition,
+    StoredFeed,
+    StoredOperand,
+    StoredRule,
+    StoredRules,
+    Type,
+)
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -54,11 +66,12 @@ class _CannotStore(Exception):
 def stored_rules(
     view: type[View[Any]], of: type[Any], names: Names, way: Callable[[str, tuple[str, ...]], Description]
 ) -> StoredRules | None:
-    """The rules of an index or aggregate as data; None for other views, and where a condition cannot be stored.
+    """The rules of a view as data; None for other kinds, a feed with marks, and a condition that has no such form.
 
     `of` is what the view is about; `way` is from a field (empty for the condition) and a path to the values on it.
     """
-    if not issubclass(view, (Index, Aggregate)):
+    kinds = [VIEW_KINDS[base] for base in (Index, Aggregate, Feed)]
+    if kind_of_view(view) not in kinds or (issubclass(view, Feed) and view.marks):
         return None
     types = {name: describe_type(given, view, name, names) for name, given in field_types(view, names).items()}
     try:
@@ -69,11 +82,35 @@ def stored_rules(
     conditions = () if view.where is None else tuple([way("", path.names) for path in view.where.paths()])
     if issubclass(view, Aggregate):
         return StoredRules("aggregate", rules, where, conditions)
+    if issubclass(view, Feed):
+        return _stored_feed(view, of, names, StoredRules("feed", rules, where, conditions), way)
+    assert issubclass(view, Index), "the kinds of views that have rules"
     index: type[Index[Any]] = view
     own, model = (None if given is None else rule_of(given) for given in (index.ttl, _model_ttl(of)))
     conditions = (*conditions, *(way("", ttl.path) for ttl in (own, model) if ttl is not None))
     ttls = (own and (own.path, own.after), model and (model.path, model.after))
     return StoredRules("index", rules, where, conditions, *ttls, index.unique, index.spread)
+
+
+def _stored_feed(
+    view: type[Feed[Any]], of: type[Any], names: Names, found: StoredRules, way: Callable[..., Description]
+) -> StoredRules:
+    """The rules of a feed, with its options. Both sides of `joined` are ways, as those of a condition."""
+    rules, joined = feed_rules(view, names), view.joined
+    assert joined is not None, "feed_rules refuses a feed without it"
+    item, membership = path_of(joined.item), path_of(joined.membership)
+    age = -1 if view.expires_after is None else view.expires_after // _MICROSECOND
+    large = view.large_group or 0
+    feed = StoredFeed(
+        item.names, membership.names, stored_name(rules.membership), age, item.every, view.at_most or 0, large,
+        view.merged_groups if large else 0,
+    )  # fmt: skip
+    ways = way("", item.names), way(next(iter(rules.member)), membership.names)
+    model = _model_ttl(of)
+    ttl = None if model is None else rule_of(model)
+    return msgspec.structs.replace(
+        found, conditions=(*found.conditions, *ways), model_ttl=ttl and (ttl.path, ttl.after), feed=feed
+    )
 
 
 def _model_ttl(of: type[Any]) -> Expiry | None:
@@ -135,16 +172,24 @@ def former_classes(
     made: dict[str, type[Any]] = {}
     for former in sorted(formers, key=lambda each: each.rules.kind):  # aggregates before the indexes over their groups
         of = next(known[former.model] for known in (models, views, made) if former.model in known)
-        made[former.name] = _former_class(former, views[former.former_of], of, Accesses(names))
+        made[former.name] = _former_class(former, views[former.former_of], of, models, Accesses(names))
         yield made[former.name]
 
 
-def _former_class(former: FormerView, now: Any, of: type[Any], accesses: Accesses) -> type[View[Any]]:
+def _former_class(
+    former: FormerView, now: Any, of: type[Any], models: Mapping[str, type[Any]], accesses: Accesses
+) -> type[View[Any]]:
     stored = former.rules
-    base: Any = Aggregate if stored.kind == "aggregate" else Index
-    rules = {each.name: _rule(each, of) for each in stored.rules}
-    annotations = {each.name: _annotation(each, rules[each.name], of, accesses) for each in stored.rules}
-    options: dict[str, Any] = {"shards": now.shards} if stored.kind == "aggregate" else _index_options(stored, of)
+    members = of if stored.feed is None else models[stored.feed.members]
+    about = {each.name: members if each.kind == "key" and not each.descending else of for each in stored.rules}
+    rules = {each.name: _rule(each, about[each.name]) for each in stored.rules}
+    annotations = {each.name: _annotation(each, rules[each.name], about[each.name], accesses) for each in stored.rules}
+    if stored.feed is not None:
+        base, options = cast("Any", Feed), _feed_options(stored.feed, of, members)
+    elif stored.kind == "aggregate":
+        base, options = cast("Any", Aggregate), {"shards": now.shards}
+    else:
+        base, options = cast("Any", Index), _index_options(stored, of)
     where = None if stored.where is None else _condition(stored.where, of, accesses)
 
     def declare(space: dict[str, Any]) -> None:
@@ -163,6 +208,16 @@ def _former_class(former: FormerView, now: Any, of: type[Any], accesses: Accesse
 
     generation = former.name.removeprefix(former.former_of)
     return new_class(f"{now.__name__}{generation}", (base[of],), {}, declare)
+
+
+def _feed_options(stored: StoredFeed, of: type[Any], members: type[Any]) -> dict[str, Any]:
+    large = {"large_group": stored.large_group, "merged_groups": stored.merged_groups} if stored.large_group else {}
+    return {
+        "joined": FeedJoin(_path(stored.item, of, every=stored.every), _path(stored.membership, members)),
+        "expires_after": None if stored.expires_after < 0 else stored.expires_after * _MICROSECOND,
+        "at_most": stored.at_most or None,
+        **large,
+    }
 
 
 def _index_options(stored: StoredRules, of: type[Any]) -> dict[str, Any]:

@@ -178,6 +178,22 @@ class StoredRule(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.name, self.value_type, self.path, self.every, self.none, self.hashed, self.size
 
 
+class StoredFeed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The options of a feed: the paths that join items and memberships, the model of these, and what bounds it.
+
+    `every` says that an item is of each group of a list; `expires_after` is in microseconds, -1 for never.
+    """
+
+    item: tuple[str, ...]
+    membership: tuple[str, ...]
+    members: str
+    expires_after: int
+    every: bool = False
+    at_most: int = 0
+    large_group: int = 0
+    merged_groups: int = 0
+
+
 class StoredRules(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that the rows of a view follow from, as data: its class can be made from it again.
 
@@ -185,7 +201,7 @@ class StoredRules(msgspec.Struct, frozen=True, omit_defaults=True):
     which the rows of indexes depend on too.
     """
 
-    kind: Literal["index", "aggregate"]
+    kind: Literal["index", "aggregate", "feed"]
     rules: tuple[StoredRule, ...]
     where: StoredCondition | None = None
     conditions: tuple[Description, ...] = ()
@@ -193,6 +209,7 @@ class StoredRules(msgspec.Struct, frozen=True, omit_defaults=True):
     model_ttl: tuple[tuple[str, ...], int] | None = None
     unique: bool = False
     spread: int = 1
+    feed: StoredFeed | None = None
 
     @property
     def key(self) -> list[StoredRule]:
