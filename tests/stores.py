@@ -170,6 +170,8 @@ _LEFT_OUT = {
             test_a_stale_copy_waits_for_a_task_only_if_the_task_is_for_it
     """,
     ("row", PARTS): """
+        cli/test_move.py test_a_store_is_moved_step_by_step test_documents_are_for_programs test_a_move_is_cancelled
+            test_what_differs_is_code_1
         unit/counters/test_copying.py test_two_workers_do_not_copy_twice
         unit/database/test_pages.py test_the_fast_path_of_page_answers_as_the_plan
         unit/database/test_sequences.py test_the_count_outlives_the_root_and_its_purge
@@ -294,6 +296,7 @@ BY_HAND = {
             "unit/counters/test_shard_counters_lost.py", "unit/counters/test_sweep.py",
             "unit/transfer/test_single_bulk.py", "unit/transfer/test_bulk.py",
             "unit/copying/test_copies.py::test_stores_of_one_folder_are_copied_into_each_other",
+            "unit/copying/test_moves.py", "unit/copying/test_moves_crash.py",
         ),
         _ONE_KIND,
     ),

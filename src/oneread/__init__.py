@@ -13,6 +13,7 @@ from oneread.connect import connect, connect_async, migration  # at once: else t
 
 if TYPE_CHECKING:
     from oneread.copying.copies import compare_stores, copy_store
+    from oneread.copying.moves import Move, move
     from oneread.counters.batch import AsyncCounterBatch, CounterBatch
     from oneread.counters.rows import WindowSize
     from oneread.counters.wanted import CounterRules
@@ -71,6 +72,7 @@ __version__: str
 
 _PLACES: Final = {
     "oneread.copying.copies": "compare_stores copy_store",
+    "oneread.copying.moves": "Move move",
     "oneread.counters.batch": "AsyncCounterBatch CounterBatch",
     "oneread.counters.rows": "WindowSize",
     "oneread.counters.wanted": "CounterRules",
@@ -164,6 +166,7 @@ __all__ = [
     "Launches",
     "Marks",
     "Model",
+    "Move",
     "Observer",
     "Page",
     "Ref",
@@ -195,6 +198,7 @@ __all__ = [
     "least",
     "mean",
     "migration",
+    "move",
     "newest",
     "newest_values",
     "oldest",

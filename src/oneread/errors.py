@@ -38,6 +38,7 @@ __all__ = [
     "StaleCopies",
     "StillReferenced",
     "StoreError",
+    "StoreMoved",
     "StoreReplaced",
     "Unavailable",
     "Unsupported",
@@ -235,6 +236,10 @@ class StillReferenced(UsageError):
 
 class SchemaMismatch(UsageError):
     """The declared schema does not fit the schema of the store."""
+
+
+class StoreMoved(SchemaMismatch):
+    """The store was moved to another place, where it is written from now on; or a move into this one is under way."""
 
 
 class Closed(UsageError):

@@ -61,6 +61,7 @@ ELSEWHERE = {
     "graph": "opens no store",
     "load": "takes what dump wrote",
     "copy": "takes two stores",
+    "move": "takes two stores; a source that changes one row at a time is in tests/unit/copying",
 }
 
 

@@ -30,6 +30,7 @@ from oneread.errors import (
     SchemaMismatch,
     StillReferenced,
     StoreError,
+    StoreMoved,
     shown,
 )
 from oneread.starting import EXIT_CODE
@@ -56,6 +57,7 @@ _HINTS: Final[Mapping[type[OnereadError], str]] = {
     InvalidUrl: "a store is named like lmdb:///var/lib/shop (absolute) or lmdb://shop (relative)",
     InvalidCursor: "leave --cursor out to start from the beginning, or give all other arguments as before",
     InvalidDeclaration: "correct the declarations; the command line is right",
+    StoreMoved: "`oneread move status` shows how far the move is",
     SchemaMismatch: "`oneread migrate plan` shows what differs and what to do",
     NotReady: "`oneread backfill` builds it",
     Closed: "run the command again",

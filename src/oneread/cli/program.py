@@ -48,6 +48,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "dump": CommandEntry("Move data", "write entities to a file, as JSON lines or CSV"),
     "load": CommandEntry("Move data", "load a dump, JSON lines or CSV, in batches"),
     "copy": CommandEntry("Move data", "copy the store into another one, of any kind"),
+    "move": CommandEntry("Move data", "move the store to another place while it is in use"),
     "backup": CommandEntry("Move data", "copy the files of the store while it is in use"),
     "tasks": CommandEntry("Run", "list the tasks in the outbox, or run them"),
     "launch": CommandEntry("Run", "list, show and change dark launches"),

@@ -1,4 +1,4 @@
-"""Copying: one store at rest into an empty one of any kind, and comparing both.
+"""Copying: one store into an empty one of any kind, at rest or while it is in use, and comparing both.
 
-See docs/how-to/copy-a-store.md.
+See docs/how-to/copy-a-store.md and docs/how-to/move-a-live-store.md.
 """

@@ -74,7 +74,7 @@ def copy_store(  # noqa: PLR0913 - keyword-only options of the one call that cop
         StoreError: a store failed; the copy can be resumed.
     """
     check_function("progress", progress)
-    _check_pace(pace)
+    check_pace(pace)
     with _opened(source, target, (schema, target_schema or schema), clock) as stores:
         options = CopyOptions(batch, pace, resume, progress)
         copied = StoreCopy(stores, options).run()
@@ -108,20 +108,20 @@ def compare_stores(
         SchemaMismatch: the models of the two schemas differ.
     """
     check_function("progress", progress)
-    _check_two(source, target)
+    check_two(source, target)
     with (
         connect(_reading(source, target), schema, workers=0, clock=clock) as one,
         connect(_reading(target, source), target_schema or schema, workers=0, clock=clock) as two,
     ):
         stores = Stores(one, two, ())
-        _check_models(stores)
+        check_models(stores)
         return StoreComparison(stores, progress).run()
 
 
 @contextmanager
 def _opened(source: str, target: str, schemas: tuple[Schema, Schema], clock: Callable[[], int]) -> Generator[Stores]:
     """Opens both stores; a target without a schema takes over the source's."""
-    _check_two(source, target)
+    check_two(source, target)
     schema, other = schemas
     url = _reading(source, target)
     with migration(url, schema) as change:
@@ -133,11 +133,11 @@ def _opened(source: str, target: str, schemas: tuple[Schema, Schema], clock: Cal
                 adopted = change.adopt(stored, key)
         with connect(target, other, workers=0, clock=clock) as two:
             stores = Stores(one, two, _left_behind(one, stored, adopted=adopted))
-            _check_models(stores)
+            check_models(stores)
             yield stores
 
 
-def _check_two(source: str, target: str) -> None:
+def check_two(source: str, target: str) -> None:
     """Raises UsageError for two URLs of one store."""
     if _place(source) == _place(target):
         raise UsageError("the target is the source: give the URL of another store", url=redact(source))
@@ -155,12 +155,12 @@ def _reading(url: str, other: str) -> str:
     return url if (scheme, path) == (other_scheme, other_path) else with_read_only(url, SCHEMES)
 
 
-def _check_pace(pace: object) -> None:
+def check_pace(pace: object) -> None:
     if pace is not None and (type(pace) not in (int, float) or not pace > 0):  # type: ignore[operator]
         raise InvalidValue("pace: expected a number of entities a second, above 0", pace=pace)
 
 
-def _check_models(stores: Stores) -> None:
+def check_models(stores: Stores) -> None:
     """Raises SchemaMismatch unless both schemas have the same models."""
     one, two = stores.source.operations.catalog, stores.target.operations.catalog
     if schema_digest(one) != schema_digest(two):

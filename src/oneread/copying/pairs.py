@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -34,8 +34,9 @@ class Stores(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """The line of an entity of the source, and that of the target, None where it has none."""
+    """The line of an entity of the source, and that of the target, None where it has none; `key` is the source's."""
 
+    key: bytes
     name: str
     line: bytes
     found: bytes | None
@@ -69,6 +70,23 @@ class Pairs:
         self._target.run(self._dumps[1].begin())
         self._source.run(self._walk(take))
 
+    def look(self, keys: Sequence[bytes]) -> list[Pair]:
+        """The pairs of these root rows of the source as they are now; none for one that it has no more."""
+        found: list[Pair] = []
+        self._target.run(self._dumps[1].begin())
+        self._source.run(self._look(keys, found.append))
+        return found
+
+    def _look(self, keys: Sequence[bytes], take: Callable[[Pair], None]) -> Plan[None]:
+        yield from self._dumps[0].begin()
+        for kind in self._dumps[0].kinds:
+            wanted = [key for key in keys if key.startswith(kind.prefix)]
+            for start in range(0, len(wanted), ROWS):
+                several = wanted[start : start + ROWS]
+                rows = yield from Read("roots", several, "dm")
+                stored = [(key, row) for key, row in zip(several, rows, strict=True) if row is not None]
+                yield from self._batch(kind, take, stored)
+
     def _walk(self, take: Callable[[Pair], None]) -> Plan[None]:
         yield from self._dumps[0].begin()
         for kind in self._dumps[0].kinds:
@@ -82,7 +100,7 @@ class Pairs:
         self.count += len(lines)
         name_of = self._source.operations.catalog.name_of
         for (key, line), at in zip(lines, keys, strict=True):
-            take(Pair(name_of(key), line, found.get(at)))
+            take(Pair(key, name_of(key), line, found.get(at)))
 
     def _lines_at(self, kind: EntityKind, keys: list[bytes]) -> Plan[list[tuple[bytes, bytes]]]:
         rows = yield from Read("roots", keys, "dm")

@@ -37,7 +37,7 @@ from oneread.errors import InvalidValue
 from oneread.plans.performer import LAST_MILLISECOND
 from oneread.plans.plan import Plan
 from oneread.plans.scans import fetch_data, scan_all
-from oneread.store.requests import Found, Scan
+from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import RowRange
 
 BATCH: Final = 500
@@ -102,6 +102,22 @@ def dump_counters(write: Callable[[CounterLine | CacheCounterLine], None]) -> Pl
 
     yield from scan_all("counts", RowRange.under(SETTINGS), take, BATCH, fetch_data)
     yield from scan_all("counts", RowRange.under(CHANCES), take_cache_first, BATCH, fetch_data)
+
+
+def counter_line(name: str) -> Plan[CounterLine | None]:
+    """A counter; None where nothing was added to it. Two requests, and one for its windows."""
+    (row,) = yield from Read("counts", [SETTINGS + name_key(name)])
+    settings = settings_of(row)
+    return None if settings is None or not settings.shards else (yield from _line(name, settings))
+
+
+def cache_counter_line(name: str) -> Plan[CacheCounterLine | None]:
+    """A cache-first counter; None where there is none. Two requests."""
+    (row,) = yield from Read("counts", [CHANCES + name_key(name)])
+    chance = chance_of(row)
+    if chance is None:
+        return None
+    return CacheCounterLine(name, greatest_among((yield from scan_greatest(name_key(name)))), chance)
 
 
 def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:

@@ -19,11 +19,11 @@ from oneread.store.keys import VIEW_BYTES, view_prefix
 from oneread.store.rows import REMOVED, UNDECODABLE, VALUE, Row, RowRange
 from oneread.transactions.deltas import Number, decode_amounts, encode_amounts
 from oneread.transactions.derived_writes import COUNTER_ROWS
+from oneread.transactions.moves import COUNTERS
 
 T = TypeVar("T")
 
-_NUMBER: Final = 0xFFFE
-"""The number of all counters, where views have theirs: views are numbered to 7fff."""
+_NUMBER: Final = COUNTERS
 
 GENERATIONS_ROW: Final = view_prefix(_NUMBER, 0)
 """The key of the row that says which generations of tokens there are."""

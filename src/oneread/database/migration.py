@@ -96,7 +96,7 @@ class Migration:
             Unsupported: as `apply`.
         """
         self._check_writable()
-        built = mark_built(msgspec.structs.replace(lowered(stored), changes=0, cursor_key=cursor_key))
+        built = mark_built(msgspec.structs.replace(lowered(stored), changes=0, cursor_key=cursor_key, moving=False))
 
         def adopted(_store: CountedStore, found: StoredSchema) -> StoredSchema:
             return found if found.version else built

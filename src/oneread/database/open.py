@@ -30,6 +30,7 @@ from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.store.limits import GRACE
 from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.moves import refuse_finished
 from oneread.transactions.system_rows import NATIVE_SYSTEM, NativeSystem
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def opened(
     kind = _kind_of(committer)
     kind.check(schema)
     stored = yield from stored_schema()
+    if stored.moving and not read_only:
+        yield from refuse_finished()
     declared = schema.declared()
     fitting = _seen_before(stored, declared)
     if fitting is None:

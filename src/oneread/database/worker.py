@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from oneread.database.operations import Operations
-from oneread.errors import Closed, SchemaMismatch
+from oneread.errors import Closed, SchemaMismatch, StoreMoved
 from oneread.plans.performer import elapsed
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
@@ -63,8 +63,8 @@ class Worker(WokenThread):
                 self._record(at_once=True)
             except Closed:
                 return
-            except SchemaMismatch:
-                self._note_overtaken()
+            except SchemaMismatch as error:
+                self._note_overtaken(error)
             except Exception as failure:  # noqa: BLE001 - the worker continues whatever a batch raises
                 if self._operations.meter is not None:
                     self._operations.meter.note_failure(failure)
@@ -87,17 +87,18 @@ class Worker(WokenThread):
             while not self._stopping.is_set() and self._step():
                 pass
             self._overtaken = False
-        except SchemaMismatch:
-            self._note_overtaken()
+        except SchemaMismatch as error:
+            self._note_overtaken(error)
         while not self._stopping.is_set() and self._do_jobs():
             pass
         while not (self._stopping.is_set() or self._overtaken) and self._copy():
             pass
 
-    def _note_overtaken(self) -> None:
-        """This program may write again when the change of the schema is taken back, so each look tries again."""
+    def _note_overtaken(self, error: SchemaMismatch) -> None:
+        """This program may write again when a change of the schema or a move is taken back: each look tries again."""
         if not self._overtaken:
-            _log.warning("a newer program has upgraded this store; the worker of this program does no tasks meanwhile")
+            what = "this store is moved" if isinstance(error, StoreMoved) else "a newer program has upgraded this store"
+            _log.warning("%s; the worker of this program does no tasks meanwhile", what)
         self._overtaken = True
 
     def _do_jobs(self) -> bool:

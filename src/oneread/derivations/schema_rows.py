@@ -54,12 +54,17 @@ def replace_schema(store: CountedStore, stored: StoredSchema, now: int) -> Store
 
 
 def fence(stored: StoredSchema) -> bytes:
-    """The value of the fence row under a schema; a store without this row never changed its schema."""
-    return msgspec.msgpack.encode((stored.oldest_writer, stored.changes))
+    """The value of the fence row under a schema; a store without this row never changed its schema.
+
+    Two numbers, and a third one while the store is moved or moved into.
+    """
+    return msgspec.msgpack.encode((stored.oldest_writer, stored.changes, *((1,) if stored.moving else ())))
 
 
 _NEVER_CHANGED: Final = fence(StoredSchema())
-_decode_fence: Final = msgspec.msgpack.Decoder(tuple[int, int]).decode
+_decode_fence: Final = msgspec.msgpack.Decoder(tuple[int, ...]).decode
+_RESTING: Final = 2
+"""The numbers in the fence of a store that does not move."""
 
 
 def fence_of(row: Row | None) -> bytes:
@@ -80,6 +85,11 @@ def fence_in(schema: Row | None) -> bytes:
 def changes_of(seen: bytes) -> int:
     """How often the schema row was changed, from a fence."""
     return _decode_fence(seen)[1]
+
+
+def is_moving(seen: bytes) -> bool:
+    """Whether the store is moved or moved into, from a fence."""
+    return len(_decode_fence(seen)) > _RESTING
 
 
 def fence_unchanged(seen: bytes, lost: Callable[[], Conflict]) -> Swap:

@@ -13,6 +13,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import (
     fence_in_cell,
     fence_of,
+    is_moving,
     refuse_overtaken,
     schema_and_fence,
     stored_logs,
@@ -50,6 +51,7 @@ class Fence:
         self.version = version
         self.is_stale = False
         self._seen = seen
+        self._rests = not is_moving(seen)
         self._prefixes: dict[type, bytes] = {view: each.prefix for view, each in catalog.views.items()}
         self._building = catalog.unready(building)
         self._catalog = catalog
@@ -72,6 +74,8 @@ class Fence:
             refuse_overtaken(stored, self.version)
             self.is_stale = True
             self._catalog.learn(stored)
+        elif self._rests:
+            store.changed = None  # nothing has to know what this transaction changes
 
     def refresh(self) -> Plan[None]:
         """Reads the schema row again if it changed; one request and one row if not. Not inside a transaction."""
@@ -79,7 +83,7 @@ class Fence:
         if self.is_stale or fence_of(row) != self._seen:
             stored, seen = yield from schema_and_fence()
             self._update(stored)
-            self._seen = seen
+            self._seen, self._rests = seen, not is_moving(seen)
         self.is_stale = False
 
     def standing(self, prefix: bytes) -> Plan[ViewStanding]:

@@ -274,7 +274,8 @@ class StoredSchema(msgspec.Struct, frozen=True):
     that are being deleted; `history` ends with the current version; `dropped` are names that were dropped, so that
     dropping them again is not an error; `logged` are the kinds whose entities are logged, with the version since which
     they are. `cursor_key` encrypts the cursors of a store that was copied from another one, whose key it is; empty for
-    a store that has its own. `raised` is the version that is to come next, while older programs are waited
+    a store that has its own. `moving` says that the store is moved or moved into: every transaction reads the row of
+    the move then. `raised` is the version that is to come next, while older programs are waited
     for to end; 0 otherwise.
     """
 
@@ -294,6 +295,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
     raised: int = 0
     logged: dict[str, int] = {}
     cursor_key: bytes = b""
+    moving: bool = False
 
     @property
     def oldest_writer(self) -> int:
@@ -310,13 +312,14 @@ class StoredSchema(msgspec.Struct, frozen=True):
         return bool(self.older or self.retired) or any(view.state == "building" for view in self.views.values())
 
 
-_OMITTED: Final = ("dropped", "raised", "logged", "cursor_key")
+_OMITTED: Final = ("dropped", "raised", "logged", "cursor_key", "moving")
 """Fields that the schema row has only where they say something."""
 
 _WITH_LOGS: Final = 6
 """The format of a schema row with `logged`, which earlier releases do not know: they would write without a log."""
-_WITH_FORMER: Final = 7
-"""The format of a schema row with former generations of views, which earlier releases would not write."""
+_NEWEST: Final = 7
+"""The format with former generations of views, which earlier releases would not write, and while the store is moved or
+moved into: they would neither log nor wait."""
 
 
 class _Head(msgspec.Struct):
@@ -338,22 +341,22 @@ def decode(data: bytes) -> StoredSchema:
     """
     try:
         found = _decode_head(data).format
-        if FORMAT <= found <= _WITH_FORMER:
+        if FORMAT <= found <= _NEWEST:
             return msgspec.structs.replace(_decode_schema(data), format=FORMAT)
     except UNDECODABLE as error:
         raise Corrupt("the schema row of this store cannot be read") from error
     if found < FORMAT:
         raise SchemaMismatch(_EARLIER, format=found, known=FORMAT)
     raise SchemaMismatch(
-        "a newer release of oneread wrote this store; upgrade this program", format=found, known=_WITH_FORMER
+        "a newer release of oneread wrote this store; upgrade this program", format=found, known=_NEWEST
     )
 
 
 def encode(stored: StoredSchema) -> bytes:
     """The schema row's bytes."""
     fields = {name: getattr(stored, name) for name in stored.__struct_fields__}
-    has_former = any(view.former_of for view in stored.views.values())
-    fields["format"] = _WITH_FORMER if has_former else _WITH_LOGS if stored.logged else FORMAT
+    is_newest = stored.moving or any(view.former_of for view in stored.views.values())
+    fields["format"] = _NEWEST if is_newest else _WITH_LOGS if stored.logged else FORMAT
     return msgspec.msgpack.encode({name: each for name, each in fields.items() if each or name not in _OMITTED})
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from oneread.plans.trace import Trace, bytes_of, bytes_of_found
@@ -32,19 +32,26 @@ class CountedStore:
     """Rows, and the time and chance of the driver.
 
     `now` is the database's clock in milliseconds since 1970, `chance` a number from 0 (included) to 1 (excluded).
+    `changed` collects what is put in place of rows, with its table, unless it is None.
     """
 
-    __slots__ = ("_rows", "_trace", "chance", "now")
+    __slots__ = ("_rows", "_trace", "chance", "changed", "now")
 
     def __init__(self, rows: RowTransaction, now: Callable[[], int], chance: Callable[[], float], trace: Trace) -> None:
         self._rows = rows
         self._trace = trace
         self.now = now
         self.chance = chance
+        self.changed: list[tuple[Table, Collection[bytes]]] | None = None
 
     def over(self, rows: RowTransaction) -> CountedStore:
         """The same store with other rows, which ask this one and count what they ask."""
         return CountedStore(rows, self.now, self.chance, Trace())
+
+    @property
+    def rows(self) -> RowTransaction:
+        """The rows, for what a move does beside the operation: neither counted nor shown to observers."""
+        return self._rows
 
     def read(self, table: Table, keys: list[bytes], families: Families = "d") -> list[Row | None]:
         """`Read`: one request, a row for each key."""
@@ -71,6 +78,8 @@ class CountedStore:
     def replace_roots(self, roots: Mapping[bytes, EntityRow | Row]) -> None:
         """`Replace` of rows of `roots`."""
         self._rows.replace_roots(roots)
+        if self.changed is not None:
+            self.changed.append(("roots", roots))
         trace = self._trace
         if trace.observers:
             trace.show(Replace("roots", {key: row_of_root(root) for key, root in roots.items()}), None)
@@ -106,6 +115,8 @@ class CountedStore:
     def replace(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
         """`Replace`: one request, a row for each; Unsupported outside of a transaction."""
         self._rows.replace(table, rows)
+        if self.changed is not None:
+            self.changed.append((table, rows))
         trace = self._trace
         if trace.observers:
             trace.show(Replace(table, rows), None)
@@ -130,10 +141,14 @@ class CountedStore:
     def _change(self, table: Table, mutation: RowMutation, row: Row | None) -> None:
         after = changed(row, mutation)
         self._rows.replace(table, {mutation.key: None if after is None else living(after)})
+        if self.changed is not None:
+            self.changed.append((table, (mutation.key,)))
 
     def replace_values(self, table: Table, values: Mapping[bytes, bytes | None], stamp: int) -> None:
         """`Replace` of rows that have `VALUE` alone, all with this stamp; None removes a row."""
         self._rows.replace_values(table, values, stamp)
+        if self.changed is not None:
+            self.changed.append((table, values))
         trace = self._trace
         if trace.observers:
             trace.show(Replace(table, rows_of_values(values, stamp)), None)

@@ -13,7 +13,6 @@ from typing import Final, TypeVar
 from oneread.errors import NotUnique, OnereadError
 from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
-from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
 from oneread.store.keys import kind_part, view_part
 from oneread.store.limits import INLINE_HOLDERS
@@ -24,6 +23,7 @@ from oneread.transactions.cascade import Cascade, RefusedHolders
 from oneread.transactions.commit import Change, Commit, Decision, FollowChanges, WriteFence
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.loading import check_unchanged, load_rows, wanted_rows
+from oneread.transactions.moves import atomically
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.refusals import is_refusal
 from oneread.transactions.root import next_version
@@ -57,13 +57,13 @@ class NativeCommitter(NativeSystem):
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
         if len(commit.changes) < MANY:
-            return Atomically(lambda store: self._commit_in(store, commit)).__iter__()
+            return atomically(lambda store: self._commit_in(store, commit))
 
         def commit_many(store: CountedStore) -> list[bytes]:
             with PausedCollector():
                 return self._commit_in(store, commit)
 
-        return Atomically(commit_many).__iter__()
+        return atomically(commit_many)
 
     def _commit_in(self, store: CountedStore, commit: Commit) -> list[bytes]:
         """An attempt; again without the holders with which it could not be written (`_until_written`).
@@ -180,7 +180,7 @@ class NativeCommitter(NativeSystem):
             run(step)
             step.unit.flush(step.now)
 
-        return Atomically(lambda store: _until_written(partial(attempt, store))).__iter__()
+        return atomically(lambda store: _until_written(partial(attempt, store)))
 
     def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> None:
         """Decides changes on an overlay, with everything that follows from them; writes nothing.
@@ -210,7 +210,7 @@ class NativeCommitter(NativeSystem):
                     refused[place] = error
             return refused
 
-        return Atomically(run).__iter__()
+        return atomically(run)
 
     def _refusal(self, unit: UnitOfWork, now: int, item: Sequence[Change]) -> OnereadError | None:
         """Decides an item on a unit; returns why it is refused, and then the unit is as before."""

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from oneread.errors import Conflict
 from oneread.plans.counted import CountedStore
-from oneread.plans.effects import Atomically
 from oneread.plans.inside import run_plan
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
 from oneread.store.rows import VALUE, Cell, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import LOGS
+from oneread.transactions.moves import COMPARED_ROW, MOVE_LOG, MOVE_ROW, atomically
 from oneread.transactions.root import BODY
 from oneread.transactions.sequences import has_sequences
 from oneread.transactions.unit_of_work import UnitOfWork
@@ -29,7 +29,7 @@ BACKFILL_ROW: Final = b"backfill"
 FENCE: Final = b"d:f"
 """The column of the schema row that is the fence on a store that changes one row at a time, instead of a row."""
 
-SINGLE_ROWS: Final = frozenset({SCHEMA_ROW, FENCE_ROW, BACKFILL_ROW})
+SINGLE_ROWS: Final = frozenset({SCHEMA_ROW, FENCE_ROW, BACKFILL_ROW, MOVE_ROW, COMPARED_ROW})
 """The rows of which there is one each."""
 
 CHECKPOINT_PREFIX: Final = b"bulk:"
@@ -47,7 +47,7 @@ AXES: Final = RowRange(b"axis:", b"axis;")
 """How the rows of each model and view were spread over its keys when they were counted."""
 RANGES: Final = (
     *(outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES, LOGS),
-    *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES, HEAT, AXES),
+    *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES, HEAT, AXES, RowRange.under(MOVE_LOG)),
 )
 """Where the other rows are."""
 
@@ -97,7 +97,7 @@ class NativeSystem:
     def together(self, run: Callable[[CountedStore], T], swaps: Sequence[Swap] = ()) -> Plan[T]:
         """One transaction."""
         if not swaps:
-            return Atomically(run).__iter__()
+            return atomically(run)
 
         def run_and_swap(store: CountedStore) -> T:
             unit = UnitOfWork(store)
@@ -107,11 +107,11 @@ class NativeSystem:
             unit.write(now)
             return result
 
-        return Atomically(run_and_swap).__iter__()
+        return atomically(run_and_swap)
 
     def run(self, make: Callable[[], Plan[T]]) -> Plan[T]:
         """One transaction."""
-        return Atomically(lambda store: run_plan(store, make())).__iter__()
+        return atomically(lambda store: run_plan(store, make()))
 
     def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
         """One transaction, of one scan and one write."""

@@ -197,7 +197,8 @@ class Dump:
         return end
 
     def begin(self) -> Plan[None]:
-        """Reads which sources have changed and whose holders have not followed yet."""
+        """Reads which sources have changed and whose holders have not followed yet; forgets what was read before."""
+        self._roots.clear()
         self._pending = yield from sources_with_pending_tasks()
         # The load deletes entities that wait to be deleted with a source; others refer to them.
         self._deleting = bool(self._pending) and any(each.going for each in self._catalog.entity_types.values())

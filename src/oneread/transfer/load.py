@@ -122,6 +122,9 @@ def check_dump(lines: Iterable[bytes]) -> int:
 class DumpReader:
     """Converts the lines of a dump to changes; raises SchemaMismatch for a newer format and unknown models."""
 
+    _of_entity: type[RestoreEntity] = RestoreEntity
+    _of_deleted: type[RestoreTombstone] = RestoreTombstone
+
     def __init__(self, catalog: Catalog, head: Head) -> None:
         if head.oneread > FORMAT:
             raise SchemaMismatch(
@@ -158,7 +161,7 @@ class DumpReader:
             except FAULTS as error:
                 raise InvalidValue("the key does not fit its model", model=line.model, reason=str(error)) from error
             numbers = self._numbers(line, key)
-            return RestoreTombstone(self._catalog, key, line.version, unpack_values(LAST, line.last), numbers)
+            return self._of_deleted(self._catalog, key, line.version, unpack_values(LAST, line.last), numbers)
         held = document_entity(entity_type.layout, line.document) if line.document else None
         entity = self._forms[line.model].decode(line.entity) if line.entity else held
         if entity is None:
@@ -167,7 +170,7 @@ class DumpReader:
         copies = NO_COPIES if held is None else DumpedCopies(line.held, held, used)
         kind = entity_type.kind
         numbers = self._numbers(line, kind.key(kind.parts(entity))) if line.numbers else ()
-        return RestoreEntity(self._catalog, entity, line.version, copies, numbers)
+        return self._of_entity(self._catalog, entity, line.version, copies, numbers)
 
     def _numbers(self, line: DumpLine, root: bytes) -> tuple[TakenNumber, ...]:
         """The numbers that an entity has given to children. Raises InvalidValue."""

@@ -73,9 +73,7 @@ class RestoreEntity(Save):
         self._refuse_other_variant(before.entity)
         if self._copies.fields:
             before = self._with_copies(before, sources)
-        kept = self._version if seen.version < self._version <= version else version
-        own = self._version if max(seen.own, 1) <= self._version <= kept else kept
-        attempt = CommitAttempt(seen, before, kept, own)
+        attempt = CommitAttempt(seen, before, *self._versions(seen, version))
         known = SourceCache(self._catalog, sources)
         keys = [key for each in self._entity_type.going for key in self._refs[each.name]]
         if any(self._entity_type.goes_with(self._refs, key, known[key]) for key in keys):
@@ -84,6 +82,11 @@ class RestoreEntity(Save):
             entity = stamped_as_given(self._entity_type, self._entity, sources.now)
             decided = self._store(self._entity_type, entity, self._refs, attempt, sources)
         return replace(decided, taken=(*decided.taken, *self._numbers)) if self._numbers else decided
+
+    def _versions(self, seen: Root, version: int) -> tuple[int, int]:
+        """The versions of the row and of the entity, in place of this one of the next commit."""
+        kept = self._version if seen.version < self._version <= version else version
+        return kept, self._version if max(seen.own, 1) <= self._version <= kept else kept
 
     def _delete(self, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
         """Stores a tombstone: the entity waited to be deleted with a source when it was dumped."""

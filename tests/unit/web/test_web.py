@@ -197,7 +197,7 @@ def test_every_error_of_the_tree_has_a_status():
         "Corrupt", "OutcomeUnknown", "StaleCopies", "StoreReplaced",
     }  # fmt: skip
     assert {name for name, status in found.items() if status == 503} == {
-        "Closed", "Unavailable", "NotReady", "BudgetExceeded", "SchemaMismatch",
+        "Closed", "Unavailable", "NotReady", "BudgetExceeded", "SchemaMismatch", "StoreMoved",
     }  # fmt: skip
     assert problem_type(errors.LimitExceeded("no", limit=1, bytes=2)).status == 413
     assert problem_type(errors.LimitExceeded("no")).status == 507

@@ -1,0 +1,72 @@
+"""What the follower of a move does to one entity of the target: it takes the state that the source has by now.
+
+Unlike a dump that is loaded, the target may have a later or an earlier state of it, or another one of what it refers
+to. Entities keep their own versions, whatever the clock of the follower shows.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from oneread.derivations import emitted_record
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.decisions import CommitAttempt, deletion
+from oneread.derivations.emitted_record import LAST_VALUES, record_diff
+from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
+from oneread.transactions.root import Root
+from oneread.transfer.load import DumpReader
+from oneread.transfer.restore import RestoreEntity, RestoreTombstone
+
+
+class MovedEntity(RestoreEntity):
+    """Stores an entity of the source at its own version."""
+
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
+        if seen.body is not None and not self._copies.fields and not self._numbers and self._is_stored(seen):
+            return NO_CHANGE
+        return super().decide(seen, version, sources)
+
+    def _is_stored(self, seen: Root) -> bool:
+        """Whether the target has this own version, or a later one, which only programs give after the switch."""
+        return seen.own >= self._version and type(self._state(seen).entity) is self._entity_type.cls
+
+    def _versions(self, seen: Root, version: int) -> tuple[int, int]:
+        kept = self._version if seen.version < self._version else version
+        return kept, self._version
+
+
+class MovedTombstone(RestoreTombstone):
+    """Deletes what was deleted in the source, with the last values that it had there."""
+
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
+        if seen.body is None:
+            return super().decide(seen, version, sources)
+        kept = self._version if seen.version < self._version else version
+        before = self._catalog.state(self.key, seen)
+        self.written.version = kept
+        if not self._version:  # purged in the source, with its last values
+            found = deletion(self._catalog, self.key, CommitAttempt(seen, before, kept, kept), sources)
+            return msgspec.structs.replace(found, unreferenced=[])
+        entity_type = self._catalog.any_type_of(self.key)
+        record = entity_type.empty_record()
+        if self._last:
+            record[LAST_VALUES] = dict(self._last)
+        return Decision(
+            Root(kept, None, emitted_record.encode_record(record)),
+            record_diff(self.key, before.record, record, {}),
+            entity_type.fans_out(before, record),
+            groups=entity_type.touched(before.record, record),
+            taken=self._numbers,
+        )
+
+
+class MovedReader(DumpReader):
+    """Makes changes of lines of a dump."""
+
+    _of_entity = MovedEntity
+    _of_deleted = MovedTombstone
+
+
+def purged(catalog: Catalog, key: bytes) -> MovedTombstone:
+    """Deletes what the source has no row of."""
+    return MovedTombstone(catalog, key, 0, {})

@@ -1,0 +1,344 @@
+"""The follower of a move: it copies the state that entities and counters of the source have by now into the target.
+
+The copy walks over all of them, the follower over what the log names: both take the newest state, so that neither an
+order nor a repetition matters. What the target refuses, since it refers to what comes later, is put at the end of the
+log.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from oneread.copying.move_changes import MovedReader, purged
+from oneread.counters.committer import ANY_COUNTER
+from oneread.counters.dumping import (
+    CacheCounterLine,
+    CounterLine,
+    RestoreCacheCounter,
+    RestoreCounter,
+    RestoreTokens,
+    cache_counter_line,
+    counter_line,
+    dump_counters,
+    dump_tokens,
+)
+from oneread.counters.rows import (
+    CHANCES,
+    GENERATIONS_ROW,
+    GREATEST,
+    MARKS,
+    TOKEN_BYTES,
+    TOKENS,
+    WINDOWS,
+    generations_of,
+    name_key,
+    name_of_row,
+    text_of,
+)
+from oneread.database._sync.database import Database
+from oneread.errors import AlreadyExists, OnereadError
+from oneread.models.model import stored_name
+from oneread.models.registry import EntityKind
+from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Snapshot
+from oneread.plans.plan import Plan
+from oneread.plans.progress import no_progress
+from oneread.store.keys import VIEW_BYTES, kind_part
+from oneread.store.requests import Read, Scan
+from oneread.store.rows import RowRange
+from oneread.transactions.commit import Change
+from oneread.transactions.moves import LOG_ENTRIES, LoggedChanges, add_to_log, logged_changes, logged_root
+from oneread.transfer.bulk import Refusal
+from oneread.transfer.checkpoints import key_of, read_checkpoint
+from oneread.transfer.dump import FORMAT, Dump, Head, schema_digest
+
+CHECKPOINT: Final = "copy of a live store"
+"""The name of the checkpoint of a target."""
+PAGE: Final = 500
+"""Root rows, or entries of the log, that are copied at a time."""
+
+_TOKEN_NAME: Final = VIEW_BYTES + 4
+"""Where the name begins in the key of a token, behind its generation."""
+_WINDOW_END: Final = 7
+"""The bytes of a window's size and start, behind the name."""
+
+
+class Counted(NamedTuple):
+    """What the log says of counters: names of both kinds, and digests of tokens by name."""
+
+    counters: dict[str, None]
+    caches: dict[str, None]
+    tokens: dict[bytes, list[bytes]]
+
+
+class KeptOnce(NamedTuple):
+    """Tokens of the counter with this name, in a key, and for how many seconds they are kept."""
+
+    name: bytes
+    tokens: list[bytes]
+    seconds: float
+
+
+class SourceState(NamedTuple):
+    """What the source has, in one moment: lines of entities and tombstones, keys without a row, and counters."""
+
+    logged: LoggedChanges
+    living: list[tuple[bytes, bytes]]
+    deleted: list[tuple[bytes, bytes]]
+    absent: list[bytes]
+    counters: list[CounterLine | CacheCounterLine]
+    gone: list[tuple[str, bool]]
+    """Counters that are deleted, and whether they are cache-first."""
+    tokens: list[KeptOnce]
+
+
+class Follower:
+    """Copies what has changed; the caller has the right to write to the target."""
+
+    def __init__(self, source: Database, target: Database) -> None:
+        self._source, self._target = source, target
+        catalog = target.operations.catalog
+        self._dump = Dump(source.operations.catalog, source.operations.parts, (), _no_line, no_progress)
+        self._kinds: dict[bytes, EntityKind] = {each.prefix: each for each in self._dump.kinds}
+        self._places = {each.prefix: place for place, each in enumerate(self._dump.kinds)}
+        self._others = {stored_name(each.cls): each for each in catalog.kinds.values()}
+        names = tuple(stored_name(each) for each in catalog.models)
+        self._reader = MovedReader(catalog, Head(FORMAT, schema_digest(catalog), names))
+        self._replaced: set[bytes] = set()
+        self.refusal: OnereadError | None = None
+        """Why the target has refused something, the last time that it did."""
+
+    # The log.
+
+    def step(self) -> tuple[int, int]:
+        """Copies what some entries of the log name, and removes these; returns how many rows, and how many refused.
+
+        A kill between both does no harm: they are copied again.
+        """
+        state = self._source.run(Snapshot(self._read_log).__iter__())
+        if not state.logged.entries:
+            return 0, 0
+        refused = self._apply(state)
+        self._source.run(
+            self._source.operations.committer.together(partial(_remove, entries=state.logged.entries, again=refused))
+        )
+        return len(state.logged.roots) + len(state.logged.counters), len(refused)
+
+    def _read_log(self) -> Plan[SourceState]:
+        found = yield from Scan("system", LOG_ENTRIES, PAGE)
+        return (yield from self._read_state(logged_changes(found)))
+
+    def _read_state(self, logged: LoggedChanges) -> Plan[SourceState]:
+        yield from self._dump.begin()
+        state = SourceState(logged, [], [], [], [], [], [])
+        by_kind: dict[bytes, list[bytes]] = {}
+        for key in logged.roots:
+            by_kind.setdefault(kind_part(key), []).append(key)
+        for prefix in sorted(by_kind.keys() & self._kinds.keys(), key=self._places.__getitem__):
+            yield from self._read_roots(self._kinds[prefix], by_kind[prefix], state)
+        yield from _read_counted(_counted(logged.counters), state)
+        return state
+
+    def _read_roots(self, kind: EntityKind, keys: list[bytes], state: SourceState) -> Plan[None]:
+        rows = yield from Read("roots", keys, "dm")
+        found = [(key, row) for key, row in zip(keys, rows, strict=True) if row is not None]
+        lines = dict((yield from self._dump.lines_of(kind, found)))
+        for key in keys:
+            line = lines.get(key)
+            if line is None:
+                state.absent.append(key)
+            else:
+                (state.deleted if _is_deleted(line) else state.living).append((key, line))
+
+    def _apply(self, state: SourceState) -> list[bytes]:
+        """Makes the target what the source is; returns the root rows that it refuses, as the log has them."""
+        refused = self._apply_roots(self._changes(state))
+        parts, run = self._target.operations.parts, self._target.run
+        for line in state.counters:
+            made = RestoreCounter(line) if isinstance(line, CounterLine) else RestoreCacheCounter(line)
+            run(made.plan(parts))
+        for name, is_cache_first in state.gone:
+            counters = parts.cache_counters if is_cache_first else parts.counters
+            run(counters.delete(name_key(name)))
+        for name_part, tokens, seconds in state.tokens:
+            if name_part != ANY_COUNTER or self._target.operations.spans_rows:
+                run(parts.tokens.keep(name_part, tokens, seconds))
+        return refused
+
+    def _changes(self, state: SourceState) -> Iterator[tuple[bytes, Change]]:
+        """What is done to which rows of the source: entities in the order of a dump, then holders before sources."""
+        for key, line in state.living:
+            yield key, self._change(line)
+        for key, line in reversed(state.deleted):
+            yield key, self._change(line)
+        for key in reversed(state.absent):
+            kind = self._kinds[kind_part(key)]
+            other = self._others[stored_name(kind.cls)]
+            yield key, purged(self._target.operations.catalog, other.key(kind.parts_of(key)))
+
+    def _change(self, line: bytes) -> Change:
+        made = self._reader.change(line)
+        assert not isinstance(made, (RestoreCounter, RestoreCacheCounter, RestoreTokens)), "a line of an entity"
+        return made
+
+    def _apply_roots(self, changes: Iterable[tuple[bytes, Change]]) -> list[bytes]:
+        keys: dict[int, bytes] = {}
+        refused: list[bytes] = []
+
+        def note(refusal: Refusal) -> None:
+            self.refusal = refusal.error
+            refused.extend([keys[id(each[1])] for each in refusal.given])
+            if type(refusal.error) is AlreadyExists:  # another variant has the key
+                self._replaced.update([each[1].key for each in refusal.given])
+
+        made = list(changes)
+        replaced, self._replaced = self._replaced, set()
+        with self._target.bulk(on_refused=note) as bulk:
+            for key, change in made:
+                keys[id(change)] = key
+                if change.key in replaced:
+                    bulk.flush()
+                    again = purged(self._target.operations.catalog, change.key)
+                    keys[id(again)] = key
+                    bulk.apply(again, PAGE)
+                    bulk.flush()
+                bulk.apply(change, PAGE)
+        return [logged_root(key) for key in dict.fromkeys(refused)]
+
+    # The copy.
+
+    def copied(self) -> tuple[int, bool]:
+        """How many entities and tombstones are copied, and whether all are."""
+        found = self._target.run(read_checkpoint(key_of(CHECKPOINT)))
+        return found.stored, found.finished
+
+    def copy(self) -> Iterator[int]:
+        """Copies all entities from where an earlier run came, then all counters; yields how many, page by page.
+
+        What is refused is put into the log of the source, before the position behind it is stored.
+        """
+        keys: dict[int, bytes] = {}
+
+        def note(refusal: Refusal) -> None:
+            again = [logged_root(keys[id(each[1])]) for each in refusal.given]
+            self._source.run(self._source.operations.committer.together(partial(add_to_log, keys=again)))
+
+        with self._target.bulk(checkpoint=CHECKPOINT, on_refused=note, batch=PAGE) as bulk:
+            for kind, within in self._rest(bulk.position):
+                rest = within
+                while True:
+                    keys.clear()
+                    last, lines = self._source.run(Snapshot(partial(self._read_page, kind, rest)).__iter__())
+                    for key, line in lines:
+                        change = self._change(line)
+                        keys[id(change)] = key
+                        bulk.apply(change, PAGE, position=_position(kind, key))
+                    if last is None:
+                        break
+                    bulk.reached(_position(kind, last))
+                    bulk.flush()
+                    rest = rest.behind(last)
+                    yield len(lines)
+            self._copy_counters()
+
+    def _rest(self, position: object) -> Iterator[tuple[EntityKind, RowRange]]:
+        """What is to be copied behind a position."""
+        name, _space, last = str(position).partition(" ") if position else ("", "", "")
+        is_behind = not name
+        for kind in self._dump.kinds:
+            within = RowRange.under(kind.prefix)
+            if is_behind:
+                yield kind, within
+            elif stored_name(kind.cls) == name:
+                is_behind = True
+                yield kind, within.behind(b64decode(last))
+
+    def _read_page(self, kind: EntityKind, within: RowRange) -> Plan[tuple[bytes | None, list[tuple[bytes, bytes]]]]:
+        yield from self._dump.begin()
+        rows = yield from Scan("roots", within, PAGE, families="dm")
+        return (rows[-1][0] if rows else None), (yield from self._dump.lines_of(kind, rows))
+
+    def _copy_counters(self) -> None:
+        parts, run = self._target.operations.parts, self._target.run
+
+        def take(line: CounterLine | CacheCounterLine) -> None:
+            made = RestoreCounter(line) if isinstance(line, CounterLine) else RestoreCacheCounter(line)
+            run(made.plan(parts))
+
+        self._source.run(dump_counters(take))
+        tokens = self._source.operations.parts.tokens
+        self._source.run(dump_tokens(tokens, lambda line: run(RestoreTokens(line).plan(parts))))
+
+
+def _remove(store: CountedStore, entries: Sequence[bytes], again: Sequence[bytes]) -> None:
+    """Removes entries of the log, and puts what was refused at its end."""
+    if again:
+        add_to_log(store, again)
+    store.replace("system", dict.fromkeys(entries))
+
+
+def _position(kind: EntityKind, key: bytes) -> str:
+    """Where a copy is when this root row is the last one that it has copied."""
+    return f"{stored_name(kind.cls)} {b64encode(key).decode()}"
+
+
+class _Deleted(msgspec.Struct):
+    """What only the line of a tombstone has."""
+
+    deleted: msgspec.Raw = msgspec.Raw()
+
+
+_is = msgspec.json.Decoder(_Deleted).decode
+
+
+def _is_deleted(line: bytes) -> bool:
+    return b'"deleted":' in line and bool(bytes(_is(line).deleted))
+
+
+def _counted(keys: Iterable[bytes]) -> Counted:
+    """What rows of counters are of."""
+    found = Counted({}, {}, {})
+    for key in keys:
+        prefix = key[:VIEW_BYTES]
+        if prefix == TOKENS:
+            found.tokens.setdefault(key[_TOKEN_NAME:-TOKEN_BYTES], []).append(key)
+        elif prefix == WINDOWS:
+            found.counters[text_of(key[VIEW_BYTES:-_WINDOW_END])] = None
+        elif prefix in (CHANCES, GREATEST):
+            found.caches[str(name_of_row(key))] = None
+        elif prefix not in (MARKS, GENERATIONS_ROW):
+            found.counters[str(name_of_row(key))] = None
+    return found
+
+
+def _read_counted(counted: Counted, state: SourceState) -> Plan[None]:
+    """Reads counters, and which of the tokens are kept."""
+    for name in counted.counters:
+        line = yield from counter_line(name)
+        if line is None:
+            state.gone.append((name, False))
+        else:
+            state.counters.append(line)
+    for name in counted.caches:
+        cached = yield from cache_counter_line(name)
+        if cached is None:
+            state.gone.append((name, True))
+        else:
+            state.counters.append(cached)
+    if counted.tokens:
+        (row,) = yield from Read("counts", [GENERATIONS_ROW])
+        generations = generations_of(row)
+        for part, keys in counted.tokens.items():
+            rows: list[Any] = yield from Read("counts", keys)
+            kept = [key[-TOKEN_BYTES:] for key, row in zip(keys, rows, strict=True) if row is not None]
+            if kept and generations is not None:
+                state.tokens.append(KeptOnce(part, kept, generations.once_for))
+
+
+def _no_line(_text: bytes) -> None:
+    """Nothing: the lines are given to others."""

@@ -1,0 +1,109 @@
+"""What the verbs of a move answer."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from oneread.transactions.moves import MoveState
+
+
+class MoveProblem(msgspec.Struct, frozen=True):
+    """Why a store cannot be moved, or what does not go along.
+
+    Arguments:
+        declared: the model, view or place that it is about.
+        what: what is the matter.
+        todo: what to do about it.
+        blocks: whether the move is not begun.
+    """
+
+    declared: str
+    what: str
+    todo: str
+    blocks: bool
+
+
+class MovePlan(msgspec.Struct, frozen=True):
+    """What a move would do.
+
+    Arguments:
+        entities: entities and tombstones of the source.
+        counters: its counters of both kinds.
+        estimate: how long the copy takes, by a thousand entities a second.
+        problems: what is in the way, and what does not go along.
+    """
+
+    entities: int
+    counters: int
+    estimate: timedelta
+    problems: tuple[MoveProblem, ...]
+
+    @property
+    def blocked(self) -> bool:
+        """Whether something is in the way."""
+        return any(each.blocks for each in self.problems)
+
+
+class MoveDifference(msgspec.Struct, frozen=True):
+    """An entity or counter that differs, however often both stores are read.
+
+    Arguments:
+        name: `Member(1)`, or `counter votes`.
+        source: what the source has; empty for nothing.
+        target: what the target has.
+    """
+
+    name: str
+    source: str
+    target: str
+
+
+class MoveComparison(msgspec.Struct, frozen=True):
+    """What comparing both stores of a move has found.
+
+    Arguments:
+        at: when it ended.
+        compared: entities and counters.
+        differ: how many differ.
+        differences: the first 100 of them.
+        faults: rows of the target that differ from what its entities require.
+    """
+
+    at: datetime
+    compared: int
+    differ: int
+    differences: tuple[MoveDifference, ...]
+    faults: int
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs, and what the target derives is right."""
+        return not self.differ and not self.faults
+
+
+class MoveStatus(msgspec.Struct, frozen=True):
+    """How far a move is.
+
+    Arguments:
+        state: `planned` before it is begun.
+        source: the place of the source, without user and password.
+        target: that of the target.
+        copied: entities and tombstones that the copy has stored.
+        waiting: transactions of the source whose changes are still to follow.
+        lag: seconds since the oldest of them; 0.0 for none.
+        compared: the last comparison.
+        epoch: grows with each decision about a switch.
+        held: seconds for which writers were held at the last switch of this controller.
+    """
+
+    state: MoveState
+    source: str
+    target: str
+    copied: int
+    waiting: int
+    lag: float
+    compared: MoveComparison | None
+    epoch: int
+    held: float = 0.0

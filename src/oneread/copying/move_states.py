@@ -1,0 +1,175 @@
+"""The states of a move, in a row of each of its two stores, and how each is reached from the one before.
+
+Every step is a compare-and-set of one row, so that it may be made again after any failure, and by several controllers
+at once. What decides is the row of the target: see docs/decisions/0145-a-live-store-is-moved.md.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from oneread.database._sync.database import Database
+from oneread.derivations.schema_rows import replace_schema, stored_schema
+from oneread.errors import Conflict, UsageError
+from oneread.plans.counted import CountedStore
+from oneread.plans.effects import Now
+from oneread.plans.inside import run_plan
+from oneread.transactions.commit import swap_alone
+from oneread.transactions.moves import MOVE_ROW, MoveRow, MoveState, encode_move, move_cell, move_in, read_move
+from oneread.transactions.system_rows import Swap
+
+_OTHER = "another move is under way in this store; finish or cancel that one"
+
+
+class SeenMove(NamedTuple):
+    """The move as one store has it, None for none, and the bytes that a compare-and-set expects."""
+
+    row: MoveRow | None
+    stored: bytes | None
+
+
+class MoveStates:
+    """Reads and changes the rows of one move."""
+
+    def __init__(self, source: Database, target: Database, places: tuple[str, str]) -> None:
+        self.source, self.target = source, target
+        self._places = places
+
+    def of_source(self) -> SeenMove:
+        return SeenMove(*self.source.run(read_move()))
+
+    def of_target(self) -> SeenMove:
+        return SeenMove(*self.target.run(read_move()))
+
+    def begin(self, new_id: str) -> None:
+        """Makes both rows: that of the target first, and with that of the source its log begins.
+
+        Raises:
+            UsageError: one of the two stores is part of another move.
+        """
+        source, target = self.of_source(), self.of_target()
+        if target.row is None and source.row is None:
+            row = MoveRow(new_id, "target", "copying", 1, self._places[0], self._now())
+            self._change(self.target, target, row)
+            target = self.of_target()
+        if target.row is None or target.row.role != "target" or target.row.state == "cancelled":
+            raise UsageError(_OTHER, state="" if target.row is None else target.row.state)
+        if source.row is None:
+            if target.row.other != self._places[0]:
+                raise UsageError(_OTHER, source=target.row.other)
+            row = MoveRow(target.row.id, "source", "copying", 1, self._places[1], self._now())
+            self._change(self.source, source, row)
+            source = self.of_source()
+        if source.row is None or source.row.id != target.row.id:
+            raise UsageError(_OTHER)
+
+    def copied(self) -> None:
+        """The copy is complete: what follows is the log."""
+        for store in (self.target, self.source):
+            seen = SeenMove(*store.run(read_move()))
+            if seen.row is not None and seen.row.state == "copying":
+                self._change(store, seen, seen.row.became("following", self._now()))
+
+    def close(self, hold: float) -> int:
+        """Lets the writers of the source wait; returns the epoch in which they do.
+
+        A target whose epoch is ahead has decided about an earlier switch, which is carried out first.
+        """
+        while True:
+            self.carry_out()
+            seen, target = self.of_source(), self.of_target()
+            row = _moving(seen)
+            if row.state == "closing" or row.state != "following":
+                return row.epoch
+            if target.row is None or target.row.epoch != row.epoch:
+                continue
+            until = self._now() + round(hold * 1000)
+            self._change(self.source, seen, row.became("closing", self._now(), until=until))
+
+    def decide(self, epoch: int, state: MoveState) -> bool:
+        """Decides about the switch of this epoch, in one compare-and-set of the target's row.
+
+        Returns whether this state was decided, now or before by another controller; another decision stands.
+        """
+        while True:
+            seen = self.of_target()
+            row = seen.row
+            if row is None:
+                return False
+            if row.epoch != epoch or row.state in ("switched", "cancelled"):
+                return row.epoch == epoch + 1 and row.state == state
+            if self._change(self.target, seen, row.became(state, self._now(), epoch=epoch + 1)):
+                return True
+
+    def carry_out(self) -> MoveRow:
+        """Makes the row of the source what the target has decided; returns it."""
+        while True:
+            seen, target = self.of_source(), self.of_target().row
+            row = _moving(seen)
+            if target is None or target.id != row.id or target.epoch <= row.epoch:
+                return row
+            if target.state == "cancelled":
+                self._change(self.source, seen, None)
+                return row.became("cancelled", self._now())
+            self._change(self.source, seen, row.became(target.state, self._now(), epoch=target.epoch, until=0))
+
+    def finish(self) -> None:
+        """The source is read-only from now on, and the target is a store like others."""
+        seen, target = self.of_source(), self.of_target()
+        row = _moving(seen)
+        if row.state == "switched":
+            self._change(self.source, seen, row.became("finished", self._now()))
+        if target.row is not None and target.row.id == row.id:
+            self._change(self.target, target, None)
+
+    def name_follower(self, owner: str) -> bool:
+        """Makes a follower the one that may write to the target; False where there is no target to follow."""
+        while True:
+            seen = self.of_target()
+            if seen.row is None or seen.row.state in ("switched", "cancelled"):
+                return False
+            if seen.row.mover == owner or self._change(
+                self.target, seen, msgspec.structs.replace(seen.row, mover=owner)
+            ):
+                return True
+
+    def _now(self) -> int:
+        return self.source.run(Now().__iter__())
+
+    def _change(self, store: Database, seen: SeenMove, wanted: MoveRow | None) -> bool:
+        """A compare-and-set of the row of a move; whether it was as it was seen."""
+        committer = store.operations.committer
+        if store.operations.spans_rows:
+            done = store.run(committer.together(partial(_replace, seen=seen.stored, wanted=wanted)))
+            store.run(store.operations.refresh())
+            return done
+        value = None if wanted is None else encode_move(wanted)
+        lost = Conflict("the row of the move has changed", key=MOVE_ROW)
+        try:
+            store.run(swap_alone(committer, Swap(MOVE_ROW, seen.stored, value, lambda: lost)))
+        except Conflict:
+            return False
+        return True
+
+
+def _replace(store: CountedStore, seen: bytes | None, wanted: MoveRow | None) -> bool:
+    """Inside a transaction: the row of the move, and in the schema row whether there is one."""
+    _row, stored = move_in(store.read("system", [MOVE_ROW])[0])
+    if stored != seen:
+        return False
+    now = store.now()
+    store.replace("system", {MOVE_ROW: move_cell(wanted, now)})
+    schema = run_plan(store, stored_schema())
+    if schema.moving != (wanted is not None):
+        replace_schema(store, msgspec.structs.replace(schema, moving=wanted is not None), now)
+    return True
+
+
+def _moving(seen: SeenMove) -> MoveRow:
+    """The row of a source. Raises UsageError."""
+    if seen.row is None or seen.row.role != "source":
+        raise UsageError("this store is not moved: run `oneread move start`")
+    return seen.row

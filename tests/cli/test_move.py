@@ -1,0 +1,77 @@
+"""`oneread move`: what it prints in each step, and what it refuses."""
+
+import pytest
+
+from oneread import connect
+from oneread.copying.move_results import MoveComparison, MovePlan, MoveStatus
+from oneread.errors import StoreMoved
+from tests.cli.conftest import SCHEMA
+from tests.cli.notes import NOTES, Person
+
+
+@pytest.fixture
+def other(new_url):
+    return new_url()
+
+
+@pytest.fixture
+def move(bare, url, other, oneread):
+    assert oneread is not None, "which has filled the store"
+    return lambda *given: bare("move", *given, "--db", url, "--to", other, "--schema", SCHEMA)
+
+
+def test_a_store_is_moved_step_by_step(move, url, other):
+    ran = move("plan")
+    assert (ran.code, ran.out) == (
+        0,
+        "8 entities, 0 counters; about 0:00:01 for the copy\nnothing is in the way\n",
+    ), ran.err
+    assert move("status").out.startswith("planned: ")
+    assert move("start").out.startswith("copying: ")
+    with connect(url, NOTES, workers=0) as db:
+        db.patch(Person, 1, name="meanwhile")
+    assert "following: " in (ran := move("run", "--until-lag", "0")).out, ran.err
+    assert move("compare").out == "8 compared, 0 differ; verify of the target: clean\n"
+    assert "compared" in move("status").out
+    assert move("switch").out.startswith("switched, epoch 2: writers were held 0.")
+    with connect(url, NOTES, workers=0) as db, pytest.raises(StoreMoved):
+        db.patch(Person, 1, name="late")
+    assert move("finish").out.startswith("finished: ")
+    assert move("status").out.startswith("finished: ")
+    with connect(other, NOTES, workers=0) as two:
+        assert two.get(Person, 1).name == "meanwhile"
+        assert two.verify().clean
+
+
+def test_documents_are_for_programs(move):
+    assert move("plan", "--json").document(MovePlan).entities == 8
+    assert move("start", "--json").document(MoveStatus).state == "copying"
+    assert move("run", "--until-lag", "0", "--json").document(MoveStatus).copied == 8
+    assert move("compare", "--json").document(MoveComparison).equal
+    assert move("switch", "--json").document(MoveStatus).epoch == 2
+
+
+def test_a_move_is_cancelled(move):
+    move("start")
+    assert move("cancel").out.startswith("planned: ")
+
+
+def test_what_differs_is_code_1(move, other, monkeypatch):
+    move("start")
+    move("run", "--until-lag", "0")
+    with monkeypatch.context() as patched:
+        patched.setattr("oneread.transactions.moves._note", lambda *_given: None)
+        with connect(other, NOTES, workers=0) as two:
+            two.patch(Person, 1, name="changed")
+    ran = move("compare")
+    assert (ran.code, ran.out.splitlines()[0]) == (1, "8 compared, 1 differ; verify of the target: clean")
+    assert ran.out.splitlines()[1].startswith("  Person(1): ")
+    assert "the stores differed" in move("switch").err
+    assert move("switch", "--force").code == 0
+
+
+def test_what_is_refused_says_what_to_do(move, bare, url):
+    assert "no such action" in move("go").err
+    assert "is not moved" in move("run").err
+    assert "name both stores" in bare("move", "plan", "--db", url, "--schema", SCHEMA).err
+    assert "the target is the source" in bare("move", "plan", "--db", url, "--to", url, "--schema", SCHEMA).err
