@@ -296,7 +296,7 @@ BY_HAND = {
             "unit/counters/test_shard_counters_lost.py", "unit/counters/test_sweep.py",
             "unit/transfer/test_single_bulk.py", "unit/transfer/test_bulk.py",
             "unit/copying/test_copies.py::test_stores_of_one_folder_are_copied_into_each_other",
-            "unit/copying/test_moves.py", "unit/copying/test_moves_crash.py",
+            "unit/copying/test_moves.py", "unit/copying/test_moves_crash.py", "unit/copying/test_next.py",
         ),
         _ONE_KIND,
     ),

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, TypeVar, get_args
 
-from oneread.errors import InvalidUrl, Unsupported, UsageError
+from oneread.errors import InvalidUrl, StoreMoved, Unsupported, UsageError
 from oneread.plans.clock import wall_clock
 from oneread.store.limits import GRACE, LONGEST_SECONDS
 
@@ -57,6 +57,7 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     wait: Wait = "views",
     heat: float | None = None,
     heat_keys: bool = True,
+    next: str | tuple[str, Schema] | None = None,  # noqa: A002 - what a caller reads
 ) -> Database:
     """Opens a store under a schema.
 
@@ -95,6 +96,9 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
             and `oneread heat`: 1.0 always, as where a request takes milliseconds; 0.01 on LMDB. By default, and where
             the store is read-only, it records nothing. One small row a minute is put where something was recorded.
         heat_keys: whether the keys that are asked for most often are stored one by one, for `db.hot_keys()`.
+        next: the URL of the store that this one will be moved to, or that and its schema; it is opened when the store
+            has been switched. Verbs look then which of both takes the writes, a read of one row each, and those that
+            waited at the switch go on in the next one. Not with `heat`. See docs/how-to/move-a-live-store.md.
 
     Costs one request; the first time with a new schema, a transaction.
 
@@ -116,13 +120,24 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     _check_wait(wait)
     _check_cache(cache, max_age)
     _check_heat(heat, heat_keys)
-    engine, operations, threads, may_write = _open(url, schema, clock, timeout, workers)
+    _check_next(next, heat)
+    moved_to = None if next is None else partial(
+        connect, *_place_and_schema(next, schema), cursor_secret=cursor_secret, workers=workers, clock=clock,
+        timeout=timeout, observers=observers, telemetry=telemetry, cache=cache, max_age=max_age, wait=wait,
+    )  # fmt: skip
+    try:
+        engine, operations, threads, may_write = _open(url, schema, clock, timeout, workers)
+    except StoreMoved:
+        if moved_to is None:
+            raise
+        return _arrived(moved_to())
     if wait == "commit":
         operations.apply_later()
     driver = SyncDriver(engine, clock, timeout=timeout, cache=_cached(cache, url, engine, max_age))
     driver.reads = _read_cache(max_age, engine, operations)
     database = Database(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
-    return _watched(database, url, heat if may_write else None, keys=heat_keys, telemetry=telemetry)
+    watched = _watched(database, url, heat if may_write else None, keys=heat_keys, telemetry=telemetry)
+    return watched if moved_to is None else _following(watched, engine, moved_to)
 
 
 def connect_async(  # noqa: PLR0913 - as connect
@@ -140,6 +155,7 @@ def connect_async(  # noqa: PLR0913 - as connect
     wait: Wait = "views",
     heat: float | None = None,
     heat_keys: bool = True,
+    next: str | tuple[str, Schema] | None = None,  # noqa: A002 - as connect
 ) -> Opening:
     """Opens a store under a schema for one event loop: the arguments and errors of `connect`.
 
@@ -158,13 +174,26 @@ def connect_async(  # noqa: PLR0913 - as connect
         _check_wait(wait)
         _check_cache(cache, max_age)
         _check_heat(heat, heat_keys)
-        engine, operations, threads, may_write = await asyncio.to_thread(_open, url, schema, clock, timeout, workers)
+        _check_next(next, heat)
+        moved_to = None if next is None else partial(
+            connect_async, *_place_and_schema(next, schema), cursor_secret=cursor_secret, workers=workers, clock=clock,
+            timeout=timeout, observers=observers, telemetry=telemetry, cache=cache, max_age=max_age, wait=wait,
+        )  # fmt: skip
+        try:
+            engine, operations, threads, may_write = await asyncio.to_thread(
+                _open, url, schema, clock, timeout, workers
+            )
+        except StoreMoved:
+            if moved_to is None:
+                raise
+            return _arrived(await moved_to())
         if wait == "commit":
             operations.apply_later()
         driver = AsyncDriver(engine, clock=clock, timeout=timeout, cache=_cached(cache, url, engine, max_age))
         driver.reads = _read_cache(max_age, engine, operations)
         database = AsyncDatabase(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
-        return _watched(database, url, heat if may_write else None, keys=heat_keys, telemetry=telemetry)
+        watched = _watched(database, url, heat if may_write else None, keys=heat_keys, telemetry=telemetry)
+        return watched if moved_to is None else _following(watched, engine, moved_to)
 
     return Opening(opening)
 
@@ -233,6 +262,30 @@ class Opening:
     ) -> None:
         if self._database is not None:
             await self._database.close()
+
+
+def _place_and_schema(given: str | tuple[str, Schema], schema: Schema) -> tuple[str, Schema]:
+    """The URL of the next store, and its schema."""
+    return (given, schema) if isinstance(given, str) else given
+
+
+def _following(database: D, engine: Engine, open_next: Callable[[], Any]) -> D:
+    """The database, whose verbs look where they are to go; closed where its store is of no such kind."""
+    from oneread.database.moving_verbs import MovingVerbs, follow_move
+
+    try:
+        return follow_move(database, MovingVerbs(engine, open_next))
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _arrived(database: D) -> D:
+    """The database of the next store, which says that it has moved."""
+    from oneread.database.moving_verbs import MovingVerbs
+
+    vars(database).update(_moves=MovingVerbs.arrived(database))
+    return database
 
 
 def _watched(database: D, url: str, heat: float | None, *, keys: bool, telemetry: bool) -> D:
@@ -307,6 +360,18 @@ def _check_heat(heat: object, keys: object) -> None:
         raise UsageError("heat is a share of time, from 0 to 1", heat=heat)
     if type(keys) is not bool:
         raise UsageError("heat_keys is True or False", heat_keys=keys)
+
+
+def _check_next(given: object, heat: object) -> None:
+    if given is None:
+        return
+    pair = (given, None) if isinstance(given, str) else given
+    if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], str):  # noqa: PLR2004 - a URL and a schema
+        raise UsageError("next: expected the URL of a store, or a URL and a Schema", given=type(given))
+    if pair[1] is not None:
+        _check_schema(pair[1])
+    if heat is not None:
+        raise UsageError("next: a program that records heat is opened without it; open it again after the switch")
 
 
 def _check_schema(schema: object) -> None:

@@ -92,6 +92,7 @@ from oneread.verify.repair import Repaired
 from oneread.verify.verify import Verification, VerifyOptions
 
 if TYPE_CHECKING:
+    from oneread.database.moving_verbs import MovingVerbs
     from oneread.plans.sync_driver import SyncDriver
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
@@ -149,9 +150,15 @@ class Database(
         for view, launch in self._view_launches.items():
             if view in self._finders:
                 self._finders[view] = resting_finder(launch, self._finders[view])
+        self._moves: MovingVerbs | None = None
         self._worker = Worker(operations, worker_driver, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
+
+    @property
+    def moved(self) -> bool:
+        """Whether writes go to the store that `connect` was given as `next`; False where it was given none."""
+        return self._moves is not None and self._moves.has_moved
 
     def __repr__(self) -> str:
         catalog = self.operations.catalog

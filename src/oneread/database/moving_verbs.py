@@ -1,0 +1,208 @@
+"""The verbs of a database that knows where its store will be moved to: they look which of both stores takes the writes.
+
+A database without such a place is left as it is, and pays nothing. What is refused by the store that has moved was not
+written, so it is done again in the next one. See docs/how-to/move-a-live-store.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, wraps
+from inspect import iscoroutinefunction
+from itertools import islice
+from sys import maxsize
+from threading import Lock
+from typing import Any, Final, TypeAlias, TypeVar
+
+from oneread.errors import StoreMoved, Unsupported, UsageError
+from oneread.plans.arguments import check_iterable
+from oneread.store.engine import Engine, LocalReads
+from oneread.store.rows import VALUE
+from oneread.transactions.moves import MOVE_ROW, decode_move
+
+D = TypeVar("D")
+RoutedVerb: TypeAlias = Callable[..., Any]
+
+SAVE_BATCH: Final = 1000
+
+_HANDLES: Final = ("counter", "cache_counter")
+"""Verbs whose results have verbs of their own, which look each time, too."""
+_KEPT: Final = frozenset({"close", "cost", "launch", "run", "save_all", "version", *_HANDLES})
+"""What is of no store, or is put in its place by itself; a launch is of the store that the program began with."""
+
+
+class MovingVerbs:
+    """Which of two stores a database writes to; `open_next` opens the next one, for either face."""
+
+    next: Any = None
+
+    def __init__(self, engine: Engine, open_next: Callable[[], Any]) -> None:
+        if not (engine.capabilities.spans_rows and isinstance(engine, LocalReads)):
+            raise Unsupported("next= is for a store whose transactions span rows: only these are moved live")
+        self._engine: LocalReads = engine
+        self._open_next = open_next
+        self._opening = Lock()
+
+    @classmethod
+    def arrived(cls, database: Any) -> MovingVerbs:
+        """Of a database that was opened when its store had moved for good."""
+        moves = object.__new__(cls)
+        moves.next = database
+        return moves
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the next store takes the writes. One read of a row in this process."""
+        if self.next is not None:
+            return True
+        found = self._engine.point("system", MOVE_ROW, VALUE)
+        move = None if found is None else decode_move(found[0])
+        return move is not None and move.role == "source" and move.state in ("switched", "finished")
+
+    def current(self) -> Any:
+        """The next database, opened once the store has moved; None before."""
+        if self.next is None and self.has_moved:
+            with self._opening:
+                if self.next is None:
+                    self.next = self._open_next()
+        return self.next
+
+    async def current_async(self) -> Any:
+        """`current` of the asynchronous face; of two that come at once the second one closes what it has opened."""
+        if self.next is None and self.has_moved:
+            opened = await self._open_next()
+            if not self._takes(opened):
+                await opened.close()
+        return self.next
+
+    def _takes(self, opened: Any) -> bool:
+        """Whether a database that was opened is the next one: another task may have come first."""
+        if self.next is None:
+            self.next = opened
+        return self.next is opened
+
+
+def follow_move(database: D, moves: MovingVerbs) -> D:
+    """Puts verbs in place of those of a database that look where they are to go; returns the same database."""
+    verbs = {name: getattr(database, name) for name in _callables(type(database))}
+    wrapped = {
+        name: _routed(moves, verb, partial(_named, name), is_async=iscoroutinefunction(verbs["close"]))
+        for name, verb in verbs.items()
+        if name not in _KEPT
+    }
+    wrapped |= {name: _handle(moves, verbs[name], name) for name in _HANDLES}
+    wrapped |= {"save_all": _save_all(moves, database, verbs["save_all"]), "close": _close(moves, verbs["close"])}
+    vars(database).update(wrapped, _moves=moves)
+    return database
+
+
+def _callables(kind: type) -> list[str]:
+    return [name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))]
+
+
+def _named(name: str, database: Any) -> Any:
+    return getattr(database, name)
+
+
+def _routed(moves: MovingVerbs, verb: RoutedVerb, of: Callable[[Any], RoutedVerb], *, is_async: bool) -> RoutedVerb:
+    """A verb, or that of the next database once the store has moved; again there where an error says so.
+
+    What the asynchronous face does not await opens no store: it is of the next one when another verb has opened that.
+    """
+    if iscoroutinefunction(verb):
+
+        @wraps(verb)
+        async def routed_async(*given: Any, **named: Any) -> Any:
+            other = await moves.current_async()
+            if other is None:
+                try:
+                    return await verb(*given, **named)
+                except StoreMoved:
+                    other = await moves.current_async()
+                    if other is None:
+                        raise
+            return await of(other)(*given, **named)
+
+        return routed_async
+
+    @wraps(verb)
+    def routed(*given: Any, **named: Any) -> Any:
+        other = moves.next if is_async else moves.current()
+        if other is None:
+            try:
+                return verb(*given, **named)
+            except StoreMoved:
+                other = moves.next if is_async else moves.current()
+                if other is None:
+                    raise
+        return of(other)(*given, **named)
+
+    return routed
+
+
+def _handle(moves: MovingVerbs, make: RoutedVerb, name: str) -> RoutedVerb:
+    """A verb that makes no request, but something that has verbs: each of them looks."""
+
+    @wraps(make)
+    def made(*given: Any, **named: Any) -> Any:
+        handle = make(*given, **named)
+
+        def again(verb: str, other: Any) -> RoutedVerb:
+            found: RoutedVerb = getattr(getattr(other, name)(*given, **named), verb)
+            return found
+
+        for each in _callables(type(handle)):
+            verb = getattr(handle, each)
+            is_async = iscoroutinefunction(handle.add)
+            setattr(handle, each, _routed(moves, verb, partial(again, each), is_async=is_async))
+        return handle
+
+    return made
+
+
+def _save_all(moves: MovingVerbs, database: Any, verb: RoutedVerb) -> RoutedVerb:
+    """`save_all`, one commit at a time, so that none of them is made in both stores."""
+    several = _routed(moves, verb, partial(_named, "save_all"), is_async=iscoroutinefunction(verb))
+
+    def commits(entities: Iterable[Any], batch: int) -> Iterator[list[Any]]:
+        check_iterable(entities, "save_all takes an iterable of entities")
+        if type(batch) is not int or batch < 1:
+            raise UsageError("a batch is at least one entity", batch=batch)
+        rest, most = iter(entities), 1 if database.operations.portable else min(batch, maxsize)
+        while found := list(islice(rest, most)):
+            yield found
+
+    if iscoroutinefunction(verb):
+
+        @wraps(verb)
+        async def save_all_async(entities: Iterable[Any], *, batch: int = SAVE_BATCH) -> list[Any]:
+            return [each for found in commits(entities, batch) for each in await several(found, batch=batch)]
+
+        return save_all_async
+
+    @wraps(verb)
+    def save_all(entities: Iterable[Any], *, batch: int = SAVE_BATCH) -> list[Any]:
+        return [each for found in commits(entities, batch) for each in several(found, batch=batch)]
+
+    return save_all
+
+
+def _close(moves: MovingVerbs, close: RoutedVerb) -> RoutedVerb:
+    """Closes both databases."""
+    if iscoroutinefunction(close):
+
+        @wraps(close)
+        async def close_both_async() -> None:
+            if moves.next is not None:
+                await moves.next.close()
+            await close()
+
+        return close_both_async
+
+    @wraps(close)
+    def close_both() -> None:
+        if moves.next is not None:
+            moves.next.close()
+        close()
+
+    return close_both
