@@ -20,10 +20,10 @@ from oneread.copying.move_results import MoveComparison, MovePlan, MoveStatus
 from oneread.copying.moves import HOLD, Move, move
 from oneread.errors import UsageError
 
-MoveAction: TypeAlias = Literal["plan", "start", "run", "compare", "switch", "finish", "cancel", "status"]
+MoveAction: TypeAlias = Literal["plan", "start", "run", "compare", "switch", "back", "finish", "cancel", "status"]
 
 MoveActionArgument = Annotated[
-    str, typer.Argument(metavar="ACTION", help="plan, start, run, compare, switch, finish, cancel or status.")
+    str, typer.Argument(metavar="ACTION", help="plan, start, run, compare, switch, back, finish, cancel or status.")
 ]
 ToOption = Annotated[str, typer.Option("--to", metavar="URL", help="The store that it is moved to.")]
 MovePaceOption = Annotated[
@@ -34,9 +34,10 @@ UntilLagOption = Annotated[
     typer.Option("--until-lag", metavar="SECONDS", min=0, help="Of run: end when the target is so near."),
 ]
 HoldOption = Annotated[
-    float, typer.Option("--hold", metavar="SECONDS", help="Of switch: how long writers wait at most, up to 10.")
+    float,
+    typer.Option("--hold", metavar="SECONDS", help="Of switch and back: how long writers wait, up to 10."),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Of switch: without a comparison of the last day.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Of switch and back: without a comparison of the last day.")]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Of status: again every second, until Ctrl-C.")]
 
 _SAID_EVERY: Final = 10.0
@@ -58,8 +59,9 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
     """Moves a store to another place, of any kind, while programs write to it.
 
     plan says what is in the way. start makes the target and begins the log; run copies, and then follows until it is
-    stopped; after a kill it continues. compare compares both stores. switch lets the target take writes:
-    those of the source wait for seconds, and are refused then. finish ends the move; before the switch cancel does.
+    stopped; after a kill it continues. compare compares both stores. switch lets the target take writes: those of the
+    source wait for seconds. The source follows then, and back lets it take them again. finish ends the move; before the
+    switch cancel does.
 
     Example: oneread move run --db lmdb:///srv/shop --to hbase://thrift1:9090/shop --schema shop.models:shop
     """
@@ -76,10 +78,11 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
             _compare(output, it)
         elif action == "run":
             _run(output, it, pace, until_lag)
-        elif action == "switch":
-            found = it.switch(hold=hold, force=force)
+        elif action in ("switch", "back"):
+            found = (it.switch if action == "switch" else it.back)(hold=hold, force=force)
             output.document(found)
-            output.text(f"switched, epoch {found.epoch}: writers were held {found.held:.1f} s; open {found.target} now")
+            place = found.target if action == "switch" else found.source
+            output.text(f"{found.state}, epoch {found.epoch}: writers were held {found.held:.1f} s; open {place} now")
         else:
             verbs: dict[str, Callable[[], MoveStatus]] = {
                 "start": it.start, "finish": it.finish, "cancel": it.cancel, "status": it.status,
@@ -140,7 +143,7 @@ def _show(output: Output, found: MoveStatus, again: Callable[[], MoveStatus] | N
 
 def _line(found: MoveStatus) -> str:
     line = f"{found.state}: {found.source} -> {found.target}"
-    if found.state in ("copying", "following", "closing"):
+    if found.state not in ("planned", "finished", "cancelled"):
         line += f", {found.copied:,} copied, {found.waiting:,} waiting, {found.lag:.1f} s behind"
     compared = found.compared
     if compared is not None:

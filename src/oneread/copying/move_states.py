@@ -73,24 +73,26 @@ class MoveStates:
             if seen.row is not None and seen.row.state == "copying":
                 self._change(store, seen, seen.row.became("following", self._now()))
 
-    def close(self, hold: float) -> int:
-        """Lets the writers of the source wait; returns the epoch in which they do.
+    def close(self, hold: float, *, back: bool = False) -> int:
+        """Lets the writers of the source wait, of the target to go back; returns the epoch in which they do.
 
         A target whose epoch is ahead has decided about an earlier switch, which is carried out first.
         """
+        store, rests = (self.target, "switched") if back else (self.source, "following")
         while True:
             self.carry_out()
-            seen, target = self.of_source(), self.of_target()
-            row = _moving(seen)
-            if row.state == "closing" or row.state != "following":
-                return row.epoch
-            if target.row is None or target.row.epoch != row.epoch:
+            source, target = self.of_source(), self.of_target()
+            if target.row is None or target.row.epoch != _moving(source).epoch:
                 continue
+            seen = target if back else source
+            assert seen.row is not None, "both rows were read"
+            if seen.row.state != rests:
+                return seen.row.epoch
             until = self._now() + round(hold * 1000)
-            self._change(self.source, seen, row.became("closing", self._now(), until=until))
+            self._change(store, seen, seen.row.became("closing", self._now(), until=until))
 
-    def decide(self, epoch: int, state: MoveState) -> bool:
-        """Decides about the switch of this epoch, in one compare-and-set of the target's row.
+    def decide(self, epoch: int, state: MoveState, *, back: bool = False) -> bool:
+        """Decides about the switch of this epoch, in one compare-and-set of the target's row; with `back`, to go back.
 
         Returns whether this state was decided, now or before by another controller; another decision stands.
         """
@@ -99,9 +101,9 @@ class MoveStates:
             row = seen.row
             if row is None:
                 return False
-            if row.epoch != epoch or row.state in ("switched", "cancelled"):
+            if row.epoch != epoch or row.state not in (("closing",) if back else ("copying", "following")):
                 return row.epoch == epoch + 1 and row.state == state
-            if self._change(self.target, seen, row.became(state, self._now(), epoch=epoch + 1)):
+            if self._change(self.target, seen, row.became(state, self._now(), epoch=epoch + 1, until=0)):
                 return True
 
     def carry_out(self) -> MoveRow:
@@ -116,6 +118,11 @@ class MoveStates:
                 return row.became("cancelled", self._now())
             self._change(self.source, seen, row.became(target.state, self._now(), epoch=target.epoch, until=0))
 
+    def writes_back(self) -> MoveRow | None:
+        """The row of the target while programs write to it, or wait to; None while they write to the source."""
+        row = self.of_target().row
+        return row if row is not None and row.takes_writes else None
+
     def finish(self) -> None:
         """The source is read-only from now on, and the target is a store like others."""
         seen, target = self.of_source(), self.of_target()
@@ -125,15 +132,18 @@ class MoveStates:
         if target.row is not None and target.row.id == row.id:
             self._change(self.target, target, None)
 
-    def name_follower(self, owner: str) -> bool:
-        """Makes a follower the one that may write to the target; False where there is no target to follow."""
+    def name_follower(self, owner: str, *, back: bool = False) -> bool:
+        """Makes a follower the one that may write to the target, or to the source where that follows.
+
+        False where that store takes the writes itself.
+        """
+        store = self.source if back else self.target
         while True:
-            seen = self.of_target()
-            if seen.row is None or seen.row.state in ("switched", "cancelled"):
+            seen = SeenMove(*store.run(read_move()))
+            row = seen.row
+            if row is None or row.takes_writes or row.state in ("cancelled", "finished"):
                 return False
-            if seen.row.mover == owner or self._change(
-                self.target, seen, msgspec.structs.replace(seen.row, mover=owner)
-            ):
+            if row.mover == owner or self._change(store, seen, msgspec.structs.replace(row, mover=owner)):
                 return True
 
     def _now(self) -> int:

@@ -7,8 +7,8 @@ when the store is switched. See docs/how-to/move-a-live-store.md and docs/decisi
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from time import monotonic, sleep
 from types import TracebackType
@@ -19,38 +19,36 @@ import msgspec
 from oneread.connect import SCHEMES, connect, migration
 from oneread.copying.copies import check_models, check_pace, check_two
 from oneread.copying.move_comparison import MoveComparer
-from oneread.copying.move_follower import Follower
+from oneread.copying.move_flow import PAUSE, MoveFlow
+from oneread.copying.move_follower import CHECKPOINT
 from oneread.copying.move_results import MoveComparison, MovePlan, MoveProblem, MoveStatus
 from oneread.copying.move_states import MoveStates
 from oneread.copying.pairs import Stores
 from oneread.counters.rows import ALL, CHANCES, SETTINGS, settings_of
 from oneread.database._sync.database import Database
 from oneread.derivations.one_row import refuse_unsupported
-from oneread.errors import StoreMoved, Unavailable, Unsupported, UsageError
+from oneread.errors import Conflict, StoreMoved, Unavailable, Unsupported, UsageError
 from oneread.evolution.schema import Schema
 from oneread.plans.arguments import check_function
 from oneread.plans.clock import wall_clock
 from oneread.plans.effects import Now
-from oneread.plans.performer import elapsed
 from oneread.plans.progress import Reporter, no_progress
 from oneread.plans.scans import fetch_data, scan_all
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import VALUE, Row, RowRange, Table
 from oneread.store.urls import redact, split_url, with_read_only
 from oneread.transactions.commit import swap_alone
-from oneread.transactions.jobs import JobLease
 from oneread.transactions.leases import SECONDS, LeaseHolder
 from oneread.transactions.moves import (
     COMPARED_ROW,
-    FOLLOWER,
-    LOG_ENTRIES,
     MOVE_LOG,
     MoveRow,
-    logged_changes,
+    MoveState,
     read_move,
 )
 from oneread.transactions.system_rows import Swap
 from oneread.transfer.bulk import BATCH
+from oneread.transfer.checkpoints import key_of
 
 HOLD: Final = 10.0
 """Seconds for which a switch lets writers wait at most."""
@@ -59,8 +57,6 @@ SMALL_LAG: Final = 5.0
 FRESH_HOURS: Final = 24
 """How old the comparison may be that a switch asks for."""
 
-_PAUSE: Final = 0.05
-_JOB: Final = "move"
 _A_SECOND: Final = 1000
 """Entities that are copied in a second, about."""
 _ONE_ROW: Final = "a store that changes one row at a time keeps no log of its changes yet"
@@ -79,11 +75,10 @@ class Move:
         self._clock = clock
         self._places = redact(source.partition("?")[0]), redact(target.partition("?")[0])
         self._holder = LeaseHolder(lease)
-        self._renewed = float("-inf")
         self._held = 0.0
         self._open = ExitStack()
         self._source: Database | None = None
-        self._following: tuple[MoveStates, Follower, JobLease] | None = None
+        self._flow: MoveFlow | None = None
 
     def plan(self) -> MovePlan:
         """What the move would do, and what is in its way. Opens only the source; writes nothing.
@@ -117,7 +112,7 @@ class Move:
             if stored.history[-1].declared == self._schemas[1].declared().digest:
                 with migration(self._urls[1], self._schemas[1], clock=self._clock) as change:
                     change.adopt(stored, key)
-        states, _follower, _lease = self._opened()
+        states = self._opened().states
         check_models(Stores(source, states.target, ()))
         if states.of_target().row is None and not _is_empty(states.target):
             raise UsageError("the target is not empty: give the URL of a new store")
@@ -140,21 +135,21 @@ class Move:
         check_pace(pace)
         if progress is not None:
             check_function("progress", progress)
-        states, follower, _lease = self._opened()
-        if self._row(states).state != "copying":
+        flow = self._opened()
+        if flow.states.carry_out().state != "copying":
             return self.status()
         began, copied = monotonic(), 0
-        with self._turn():
-            if not follower.copied()[1]:
-                for many in follower.copy():
-                    self._keep_turn()
+        with flow.turn():
+            if not flow.copier.copied()[1]:
+                for many in flow.copier.copy():
+                    flow.keep_turn()
                     copied += many
                     if progress is not None:
                         progress(self.status())
                     if pace is not None:
                         sleep(max(0.0, copied / pace - (monotonic() - began)))
-            self._drain_target(states)
-            states.copied()
+            flow.states.target.drain()
+            flow.states.copied()
         return self.status()
 
     def follow(self, *, until_lag: float | None = None, stop: Callable[[], bool] | None = None) -> MoveStatus:
@@ -169,21 +164,32 @@ class Move:
         Raises:
             UsageError: the move was not begun, or the copy is not complete.
         """
-        states, _follower, _lease = self._opened()
+        flow = self._opened()
         while True:
-            row = states.carry_out()
+            row = flow.states.carry_out()
             if row.state == "copying":
                 raise UsageError("the copy is not complete: run `oneread move run`")
-            if row.state == "closing" and row.until < self._now():
-                states.decide(row.epoch, "following")  # its controller has died
+            returns = flow.states.writes_back()
+            if self._is_overdue(row, returns):
                 continue
-            if row.state not in ("following", "closing") or (stop is not None and stop()):
+            back = returns is not None
+            if not (back and flow.can_return) and row.state not in ("following", "closing"):
                 return self.status()
-            done = self._follow_some(states)
-            if until_lag is not None and self._is_near(until_lag):
+            if stop is not None and stop():
+                return self.status()
+            done = flow.follow_some(back=back)
+            if until_lag is not None and flow.is_near(until_lag, back=back):
                 return self.status()
             if not done:
-                sleep(_PAUSE)
+                sleep(PAUSE)
+
+    def _is_overdue(self, row: MoveRow, returns: MoveRow | None) -> bool:
+        """Gives up a switch whose controller has died; whether there was one."""
+        states, closed = self._opened().states, row if returns is None else returns
+        if closed.state != "closing" or closed.until >= self._now():
+            return False
+        states.decide(closed.epoch, "following" if returns is None else "switched", back=returns is not None)
+        return True
 
     def compare(self, *, progress: Reporter = no_progress) -> MoveComparison:
         """Compares both stores while programs write, and verifies what the target derives; the switch asks for this.
@@ -199,11 +205,15 @@ class Move:
             Unavailable: the target does not follow.
         """
         check_function("progress", progress)
-        states, _follower, _lease = self._opened()
-        if self._row(states).state == "copying":
+        flow = self._opened()
+        if flow.states.carry_out().state == "copying":
             raise UsageError("the copy is not complete: run `oneread move run`")
-        with following(self._holder.owner):
-            found = MoveComparer(states.source, states.target, self._catch_up, progress).run()
+        back = flow.states.writes_back() is not None
+        if back and not flow.can_return:
+            raise UsageError("the target takes the writes, and keeps no log: there is nothing to compare it with")
+        both = (flow.states.target, flow.states.source) if back else (flow.states.source, flow.states.target)
+        with flow.following():
+            found = MoveComparer(*both, flow.catch_up, progress).run()
         self._store_comparison(found)
         return found
 
@@ -222,28 +232,60 @@ class Move:
             UsageError: the stores were not compared, or differ, or the target is far behind.
             Unavailable: the switch was given up.
         """
-        if type(hold) not in (int, float) or not 0 < hold <= HOLD:
-            raise UsageError("hold: expected seconds, above 0 and up to 10", hold=hold)
-        states, _follower, _lease = self._opened()
-        row = states.carry_out()
-        if row.state in ("switched", "finished"):
+        _check_hold(hold)
+        row = self._opened().states.carry_out()
+        if row.state in ("switched", "finished") and self._opened().states.writes_back() is not None:
             return self.status()
         if row.state == "copying":
             raise UsageError("the copy is not complete: run `oneread move run`")
         if row.state == "following":
-            self._check_ready(force=force)
-        began = monotonic()
-        epoch = states.close(hold)
+            self._check_ready(back=False, force=force)
+        return self._switch(hold, back=False)
+
+    def back(self, *, hold: float = HOLD, force: bool = False) -> MoveStatus:
+        """Lets the source take the writes again: `switch` with both stores in each other's place, as often as you like.
+
+        Nothing that was written to the target is lost: since the switch the source follows its log.
+
+        Arguments:
+            hold: as for `switch`.
+            force: goes back also where both stores were not compared within a day since.
+
+        Raises:
+            UsageError: the store was not switched; or as `switch`.
+            Unsupported: the target changes one row at a time, and keeps no log.
+            Unavailable: going back was given up.
+        """
+        _check_hold(hold)
+        flow = self._opened()
+        row = flow.states.carry_out()
+        if row.state == "following":
+            return self.status()
+        if row.state != "switched":
+            raise UsageError("the store was not switched, or the move was finished", state=row.state)
+        if not flow.can_return:
+            raise Unsupported("a target that changes one row at a time keeps no log yet: there is no way back from it")
+        returns = flow.states.writes_back()
+        if returns is not None and returns.state == "switched":
+            self._check_ready(back=True, force=force)
+        return self._switch(hold, back=True)
+
+    def _switch(self, hold: float, *, back: bool) -> MoveStatus:
+        """Holds the writers of one store until the other one has followed, and decides that they go there."""
+        flow, began = self._opened(), monotonic()
+        states = flow.states
+        outcome: MoveState = "following" if back else "switched"
+        epoch = states.close(hold, back=back)
         try:
-            self._drain(states, epoch, began + hold)
+            flow.drain(epoch, began + hold, back=back)
         except BaseException:
-            states.decide(epoch, "following")
+            states.decide(epoch, "switched" if back else "following", back=back)
             states.carry_out()
             raise
-        states.decide(epoch, "switched")
+        states.decide(epoch, outcome, back=back)
         row = states.carry_out()
         self._held = monotonic() - began
-        if row.state != "switched":
+        if row.state != outcome:
             raise Unavailable("the switch was given up by another controller; try again", state=row.state)
         return self.status()
 
@@ -253,10 +295,10 @@ class Move:
         Raises:
             UsageError: the store was switched.
         """
-        states, _follower, _lease = self._opened()
+        states = self._opened().states
         row = states.carry_out()
         if not states.decide(row.epoch, "cancelled") and states.carry_out().state != "cancelled":
-            raise UsageError("the store was switched: it cannot be cancelled any more")
+            raise UsageError("the store was switched: it cannot be cancelled; `oneread move back` goes back before")
         states.carry_out()
         self._forget_log(states.source)
         return self.status()
@@ -267,13 +309,14 @@ class Move:
         Raises:
             UsageError: the store was not switched.
         """
-        states, _follower, _lease = self._opened()
+        states = self._opened().states
         state = states.carry_out().state
         if state not in ("switched", "finished"):
             raise UsageError("the store was not switched: run `oneread move switch`, or `oneread move cancel`")
         if state == "switched":
             self._forget_log(states.source)
         states.finish()
+        self._forget_log(states.target)
         return self.status()
 
     def status(self) -> MoveStatus:
@@ -282,20 +325,23 @@ class Move:
         row, _stored = source.run(read_move())
         if row is None:
             return MoveStatus("planned", *self._places, 0, 0, 0.0, None, 0)
-        states, follower, _lease = self._opened()
-        target = states.of_target().row
-        state = target.state if target is not None and target.epoch > row.epoch else row.state
-        waiting, lag = self._lag() if state in ("copying", "following", "closing") else (0, 0.0)
-        copied, _finished = follower.copied()
+        flow = self._opened()
+        target, returns = flow.states.of_target().row, flow.states.writes_back()
+        state = row.state if target is None or target.epoch <= row.epoch else target.state
+        if returns is not None and row.state != "finished":
+            state = returns.state
+        flows = state in ("copying", "following", "closing") or (state == "switched" and flow.can_return)
+        waiting, lag = flow.lag(back=returns is not None) if flows else (0, 0.0)
+        copied, _finished = flow.copier.copied()
         return MoveStatus(
             state, *self._places, copied, waiting, lag, _comparison(source), max(row.epoch, _epoch(target)), self._held
         )
 
     def close(self) -> None:
         """Closes both stores; another process may follow at once."""
-        following_, self._following = self._following, None
-        if following_ is not None:
-            following_[0].target.run(following_[2].free())
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            flow.free()
         self._source = None
         self._open.close()
 
@@ -319,13 +365,12 @@ class Move:
             self._source = self._open.enter_context(found)
         return self._source
 
-    def _opened(self) -> tuple[MoveStates, Follower, JobLease]:
-        if self._following is None:
+    def _opened(self) -> MoveFlow:
+        if self._flow is None:
             source = self._opened_source()
             target = self._open.enter_context(connect(self._urls[1], self._schemas[1], workers=0, clock=self._clock))
-            lease = JobLease(target.operations.committer, self._holder, _JOB)
-            self._following = MoveStates(source, target, self._places), Follower(source, target), lease
-        return self._following
+            self._flow = MoveFlow(MoveStates(source, target, self._places), self._holder)
+        return self._flow
 
     def _problems(self, source: Database) -> tuple[MoveProblem, ...]:
         found: list[MoveProblem] = []
@@ -340,110 +385,21 @@ class Move:
                     MoveProblem(declared, error.message, "leave it out, or choose another engine", blocks=True)
                 )
             if any(getattr(each, "unique", False) for each in source.operations.catalog.views):
-                what = "unique values that two entities exchange in one transaction are refused by such a target"
+                what = "such a target cannot take unique values that two entities exchange"
                 found.append(MoveProblem("unique", what, "give one of them another value first", blocks=False))
         if source.operations.catalog.logged:
             what = "positions of change logs"
             found.append(MoveProblem("db.changes", what, "its readers read their page again", blocks=False))
         return tuple(found)
 
-    # Following.
-
-    def _row(self, states: MoveStates) -> MoveRow:
-        return states.carry_out()
-
     def _now(self) -> int:
         return self._opened_source().run(Now().__iter__())
 
-    @contextmanager
-    def _turn(self) -> Generator[None]:
-        """What is done with the right to write to the target. Raises Unavailable where another process has it."""
-        if not self._may_follow():
-            raise Unavailable("another process copies or follows; it may have died seconds ago: try again")
-        with following(self._holder.owner):
-            yield
-
-    def _may_follow(self) -> bool:
-        """Takes or renews the lease, and names this follower in the row of the target."""
-        if elapsed() - self._renewed < self._holder.seconds / 3:
-            return True
-        states, _follower, lease = self._opened()
-        if not states.target.run(lease.take()):
-            return False
-        named = states.name_follower(self._holder.owner)
-        self._renewed = elapsed()
-        return named
-
-    def _keep_turn(self) -> None:
-        if not self._may_follow():
-            raise Unavailable("another process has taken over the copy, as this one was paused for too long")
-
-    def _follow_some(self, states: MoveStates) -> int:
-        """One batch of the log, if this process may follow; how many rows were copied."""
-        if not self._may_follow():
-            return 0
-        _states, follower, _lease = self._opened()
-        with following(self._holder.owner):
-            done, refused = follower.step()
-            if done:
-                self._drain_target(states)
-        return done - refused
-
-    def _drain_target(self, states: MoveStates) -> None:
-        states.target.drain()
-
-    def _is_near(self, until_lag: float) -> bool:
-        """Whether the oldest change that waits is so old at most; with 0.0, whether none waits."""
-        waiting, lag = self._lag()
-        return not waiting or 0 < until_lag >= lag
-
-    def _lag(self) -> tuple[int, float]:
-        """How many entries of the log wait, and for how many seconds the oldest does."""
-        source = self._opened_source()
-        first = source.run(Scan("system", LOG_ENTRIES, 1).__iter__())
-        if not first:
-            return 0, 0.0
-        last = source.run(Scan("system", LOG_ENTRIES, 1, reverse=True).__iter__())
-        many = _number(last[0][0]) - _number(first[0][0]) + 1
-        return many, max(0.0, (self._now() - logged_changes(first).oldest) / 1000)
-
-    def _catch_up(self) -> None:
-        """Returns when the target has followed what the log had before. Raises Unavailable where it does not."""
-        states, follower, _lease = self._opened()
-        source, until = self._opened_source(), monotonic() + 2 * self._holder.seconds
-        last = source.run(Scan("system", LOG_ENTRIES, 1, reverse=True).__iter__())
-        wanted = _number(last[0][0]) if last else 0
-        while True:
-            first = source.run(Scan("system", LOG_ENTRIES, 1).__iter__())
-            if not first or _number(first[0][0]) > wanted:
-                return
-            if self._follow_some(states):
-                until = monotonic() + 2 * self._holder.seconds
-            elif monotonic() > until:
-                raise Unavailable("the target does not follow the source") from follower.refusal
-            else:
-                sleep(_PAUSE)
-
-    def _drain(self, states: MoveStates, epoch: int, until: float) -> None:
-        """Follows the log to its end while writers are held. Raises Unavailable where it does not end in time."""
-        _states, follower, _lease = self._opened()
-        while True:
-            row = self._row(states)
-            if row.epoch != epoch or row.state != "closing":
-                return
-            done = self._follow_some(states)
-            if not self._lag()[0]:
-                return
-            if monotonic() >= until:
-                raise Unavailable("the log did not end in time; writers go on, switch again") from follower.refusal
-            if not done:
-                sleep(_PAUSE)
-
     # Comparisons.
 
-    def _check_ready(self, *, force: bool) -> None:
+    def _check_ready(self, *, back: bool, force: bool) -> None:
         found = _comparison(self._opened_source())
-        waiting, lag = self._lag()
+        waiting, lag = self._opened().lag(back=back)
         if lag > SMALL_LAG:
             raise UsageError(
                 "the target is too far behind: run `oneread move run`", seconds=round(lag), waiting=waiting
@@ -459,26 +415,16 @@ class Move:
         source = self._opened_source()
         (row,) = source.run(Read("system", [COMPARED_ROW]).__iter__())
         seen = None if row is None else row[VALUE].value
-        lost = Unavailable("another comparison has ended at the same time")
-        wanted = msgspec.msgpack.encode(found)
-        source.run(swap_alone(source.operations.committer, Swap(COMPARED_ROW, seen, wanted, lambda: lost)))  # type: ignore[arg-type,return-value]
+        lost, wanted = Conflict("another comparison has ended at the same time"), msgspec.msgpack.encode(found)
+        source.run(swap_alone(source.operations.committer, Swap(COMPARED_ROW, seen, wanted, lambda: lost)))
 
-    def _forget_log(self, source: Database) -> None:
-        """Removes the log, the comparison, and in the target where the copy was."""
-        system = source.operations.committer
-        while source.run(system.sweep("system", RowRange.under(MOVE_LOG), BATCH)):
+    def _forget_log(self, store: Database) -> None:
+        """Removes the log of a store; of the source the comparison, and of the target where the copy was."""
+        system = store.operations.committer
+        while store.run(system.sweep("system", RowRange.under(MOVE_LOG), BATCH)):
             pass
-        source.run(system.sweep("system", RowRange(COMPARED_ROW, COMPARED_ROW + b"\0"), 1))
-
-
-@contextmanager
-def following(owner: str) -> Generator[None]:
-    """Lets this thread write to the target of a move that names this follower."""
-    token = FOLLOWER.set(owner)
-    try:
-        yield
-    finally:
-        FOLLOWER.reset(token)
+        for key in (COMPARED_ROW, key_of(CHECKPOINT)):
+            store.run(system.sweep("system", RowRange(key, key + b"\0"), 1))
 
 
 def move(
@@ -514,6 +460,11 @@ def move(
         ```
     """
     return Move(source, target, (schema, target_schema or schema), clock, SECONDS)
+
+
+def _check_hold(hold: object) -> None:
+    if type(hold) not in (int, float) or not 0 < hold <= HOLD:  # type: ignore[operator]
+        raise UsageError("hold: expected seconds, above 0 and up to 10", hold=hold)
 
 
 def _changes_one_row(url: str) -> bool:
@@ -553,11 +504,6 @@ def _comparison(source: Database) -> MoveComparison | None:
 
 
 _decode: Final = msgspec.msgpack.Decoder(MoveComparison).decode
-
-
-def _number(key: bytes) -> int:
-    """The number of an entry of the log."""
-    return int.from_bytes(key[len(MOVE_LOG) :], "big")
 
 
 def _epoch(row: MoveRow | None) -> int:

@@ -6,24 +6,29 @@ written, so it is done again in the next one. See docs/how-to/move-a-live-store.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, wraps
 from inspect import iscoroutinefunction
 from itertools import islice
 from sys import maxsize
 from threading import Lock
+from time import sleep
 from typing import Any, Final, TypeAlias, TypeVar
 
 from oneread.errors import StoreMoved, Unsupported, UsageError
 from oneread.plans.arguments import check_iterable
 from oneread.store.engine import Engine, LocalReads
 from oneread.store.rows import VALUE
-from oneread.transactions.moves import MOVE_ROW, decode_move
+from oneread.transactions.moves import HOLD_SECONDS, MOVE_ROW, decode_move
 
 D = TypeVar("D")
 RoutedVerb: TypeAlias = Callable[..., Any]
 
 SAVE_BATCH: Final = 1000
+
+_PAUSE: Final = 0.02
+_LOOKS: Final = round(HOLD_SECONDS / _PAUSE)
 
 _HANDLES: Final = ("counter", "cache_counter")
 """Verbs whose results have verbs of their own, which look each time, too."""
@@ -39,7 +44,7 @@ class MovingVerbs:
     def __init__(self, engine: Engine, open_next: Callable[[], Any]) -> None:
         if not (engine.capabilities.spans_rows and isinstance(engine, LocalReads)):
             raise Unsupported("next= is for a store whose transactions span rows: only these are moved live")
-        self._engine: LocalReads = engine
+        self._engine: LocalReads | None = engine
         self._open_next = open_next
         self._opening = Lock()
 
@@ -47,21 +52,23 @@ class MovingVerbs:
     def arrived(cls, database: Any) -> MovingVerbs:
         """Of a database that was opened when its store had moved for good."""
         moves = object.__new__(cls)
-        moves.next = database
+        moves._engine, moves.next = None, database
         return moves
 
     @property
     def has_moved(self) -> bool:
         """Whether the next store takes the writes. One read of a row in this process."""
-        if self.next is not None:
+        if self._engine is None:
             return True
         found = self._engine.point("system", MOVE_ROW, VALUE)
         move = None if found is None else decode_move(found[0])
         return move is not None and move.role == "source" and move.state in ("switched", "finished")
 
     def current(self) -> Any:
-        """The next database, opened once the store has moved; None before."""
-        if self.next is None and self.has_moved:
+        """The next database while it takes the writes, opened when it first does; None while the first one does."""
+        if not self.has_moved:
+            return None
+        if self.next is None:
             with self._opening:
                 if self.next is None:
                     self.next = self._open_next()
@@ -69,11 +76,17 @@ class MovingVerbs:
 
     async def current_async(self) -> Any:
         """`current` of the asynchronous face; of two that come at once the second one closes what it has opened."""
-        if self.next is None and self.has_moved:
+        if not self.has_moved:
+            return None
+        if self.next is None:
             opened = await self._open_next()
             if not self._takes(opened):
                 await opened.close()
         return self.next
+
+    def current_opened(self) -> Any:
+        """`current` of what the asynchronous face does not await: None where the next database is not open yet."""
+        return self.next if self.has_moved else None
 
     def _takes(self, opened: Any) -> bool:
         """Whether a database that was opened is the next one: another task may have come first."""
@@ -105,37 +118,45 @@ def _named(name: str, database: Any) -> Any:
 
 
 def _routed(moves: MovingVerbs, verb: RoutedVerb, of: Callable[[Any], RoutedVerb], *, is_async: bool) -> RoutedVerb:
-    """A verb, or that of the next database once the store has moved; again there where an error says so.
+    """A verb, or that of the next database while that takes the writes; again there where an error says so.
 
-    What the asynchronous face does not await opens no store: it is of the next one when another verb has opened that.
+    Between the decision and the row that says so a store refuses what the other one does not take yet. What the
+    asynchronous face does not await opens no store: it is of the next one when another verb has opened that.
     """
     if iscoroutinefunction(verb):
-
-        @wraps(verb)
-        async def routed_async(*given: Any, **named: Any) -> Any:
-            other = await moves.current_async()
-            if other is None:
-                try:
-                    return await verb(*given, **named)
-                except StoreMoved:
-                    other = await moves.current_async()
-                    if other is None:
-                        raise
-            return await of(other)(*given, **named)
-
-        return routed_async
+        return _routed_async(moves, verb, of)
 
     @wraps(verb)
     def routed(*given: Any, **named: Any) -> Any:
-        other = moves.next if is_async else moves.current()
-        if other is None:
+        for left in reversed(range(_LOOKS)):
+            other = moves.current_opened() if is_async else moves.current()
             try:
-                return verb(*given, **named)
+                return (verb if other is None else of(other))(*given, **named)
             except StoreMoved:
-                other = moves.next if is_async else moves.current()
-                if other is None:
+                if is_async or not left:
                     raise
-        return of(other)(*given, **named)
+                if moves.current() is other:
+                    sleep(_PAUSE)
+        raise AssertionError("the last look returns, or raises")
+
+    return routed
+
+
+def _routed_async(moves: MovingVerbs, verb: RoutedVerb, of: Callable[[Any], RoutedVerb]) -> RoutedVerb:
+    """`_routed` of a verb that is awaited."""
+
+    @wraps(verb)
+    async def routed(*given: Any, **named: Any) -> Any:
+        for left in reversed(range(_LOOKS)):
+            other = await moves.current_async()
+            try:
+                return await (verb if other is None else of(other))(*given, **named)
+            except StoreMoved:
+                if not left:
+                    raise
+                if await moves.current_async() is other:
+                    await asyncio.sleep(_PAUSE)
+        raise AssertionError("the last look returns, or raises")
 
     return routed
 

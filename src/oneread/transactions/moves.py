@@ -61,7 +61,8 @@ class MoveRow(msgspec.Struct, frozen=True, array_like=True):
 
     `id` is that of the move, `epoch` grows whenever a switch is decided or given up; `other` is the place of the other
     store, without user and password. `at` is when the state began and `until` when a switch should have ended, in
-    milliseconds since 1970. `mover` names the follower that may write to a target. `history` are earlier states.
+    milliseconds since 1970. `mover` names the follower that may write to this store while programs write to the other
+    one. `history` are earlier states.
     """
 
     id: str
@@ -74,6 +75,11 @@ class MoveRow(msgspec.Struct, frozen=True, array_like=True):
     mover: str = ""
     history: tuple[tuple[int, MoveState], ...] = ()
 
+    @property
+    def takes_writes(self) -> bool:
+        """Whether programs write to this store, or wait to; else its follower does."""
+        return self.state in _WRITES_OF[self.role]
+
     def became(self, state: MoveState, at: int, **changes: object) -> MoveRow:
         """The row with another state."""
         history = (*self.history, (self.at, self.state))[-_KEPT:]
@@ -81,6 +87,11 @@ class MoveRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 _KEPT: Final = 50
+_WRITES_OF: Final[dict[MoveRole, frozenset[MoveState]]] = {
+    "source": frozenset({"copying", "following", "closing"}),
+    "target": frozenset({"switched", "closing"}),
+}
+"""The states in which a store takes writes; in each of them it logs them, but for `closing`."""
 encode_move: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(MoveRow).decode
 
@@ -135,19 +146,17 @@ def _note(store: CountedStore, changed: Changed) -> None:
         return
     cell = store.rows.read_values("system", [MOVE_ROW])[0]
     move, follower = None if cell is None else decode_move(cell.value), FOLLOWER.get()
-    if follower and (move is None or move.state == "switched" or move.mover != follower):
-        raise StoreMoved(_TAKEN_OVER)
-    if move is None:
-        return
-    if move.role == "target":
-        if move.state != "switched" and not follower:
-            raise StoreMoved(_MOVED_INTO, source=move.other, since=_date(move.at))
-    elif move.state == "closing":
-        raise _StoreHeld
-    elif move.state in ("switched", "finished"):
-        raise _moved(move)
-    else:
+    if move is None or follower:
+        if follower and (move is None or move.takes_writes or move.mover != follower):
+            raise StoreMoved(_TAKEN_OVER)
+    elif move.takes_writes:
+        if move.state == "closing":
+            raise _StoreHeld
         add_to_log(store, keys)
+    elif move.role == "target":
+        raise StoreMoved(_MOVED_INTO, source=move.other, since=_date(move.at))
+    else:
+        raise _moved(move)
 
 
 def _logged_keys(changed: Changed) -> list[bytes]:

@@ -197,7 +197,7 @@ def test_what_differs_is_named_and_not_switched(following, two, clock, monkeypat
 
 
 def test_writers_wait_while_the_store_is_switched_and_go_on_when_that_is_given_up(following, program):
-    states = following._opened()[0]
+    states = following._opened().states
     epoch = states.close(10)
     with ThreadPoolExecutor() as pool:
         several = [
@@ -214,7 +214,7 @@ def test_writers_wait_while_the_store_is_switched_and_go_on_when_that_is_given_u
 
 
 def test_writers_that_wait_are_refused_after_the_switch(following, program):
-    following._opened()[0].close(10)
+    following._opened().states.close(10)
     with ThreadPoolExecutor() as pool:
         held = pool.submit(program.patch, Member, 0, name="held")
         assert following.switch().state == "switched"
@@ -224,7 +224,7 @@ def test_writers_that_wait_are_refused_after_the_switch(following, program):
 
 def test_writers_do_not_wait_for_ever(following, program, monkeypatch):
     monkeypatch.setattr(rules, "HOLD_SECONDS", 0.1)
-    following._opened()[0].close(10)
+    following._opened().states.close(10)
     with pytest.raises(Unavailable, match="is being switched"):
         program.patch(Member, 0, name="held")
 
@@ -366,3 +366,56 @@ def test_an_entity_of_another_variant_takes_the_place_of_a_deleted_one(new_url, 
             it.switch()
     with connect(target, schema, workers=0, clock=clock) as other:
         assert other.get(Shape, 1) == Square(number=1, side=3)
+
+
+def test_a_move_is_taken_back_and_nothing_is_lost(following, program, two, clock):
+    following.switch(force=True)
+    with opened(two, clock) as other:
+        write(other, clock, 3)
+        assert following.status().waiting > 0
+        following.follow(until_lag=0.0)
+        with pytest.raises(UsageError, match="not compared within a day"):
+            following.back()
+        assert following.compare().equal
+        write(other, clock, 4)
+        assert following.back().state == "following"
+        with pytest.raises(StoreMoved, match="a move into this store is under way"):
+            other.patch(Member, 0, name="late")
+        assert moved.reads(program) == moved.reads(other)
+    assert program.verify().clean
+    program.patch(Member, 0, name="again")
+    following.follow(until_lag=0.0)
+    assert (following.back().state, following.switch(force=True).state) == ("following", "switched")
+    following.finish()
+    with opened(two, clock) as other:
+        assert other.get(Member, 0).name == "again"
+        assert not other.run(Scan("system", RowRange.under(b"log:move:"), 1).__iter__())
+
+
+def test_from_a_target_that_changes_one_row_at_a_time_there_is_no_way_back(program, source, clock):
+    target = make_url("row", None)
+    with moving(source, target, clock) as it:
+        it.start()
+        with pytest.raises(UsageError, match="was not switched"):
+            it.back()
+        it.copy()
+        it.switch(force=True)
+        with pytest.raises(Unsupported, match="no way back"):
+            it.back()
+        with pytest.raises(UsageError, match="nothing to compare"):
+            it.compare()
+        assert it.follow().state == "switched"
+        with pytest.raises(StoreMoved):
+            program.patch(Member, 0, name="late")
+    forget(target)
+
+
+def test_a_way_back_whose_controller_has_died_is_given_up(following, two, clock):
+    following.switch(force=True)
+    following._opened().states.close(10, back=True)
+    assert following.status().state == "closing"
+    clock.tick(60)
+    following.follow(until_lag=0.0)
+    assert (following.status().state, following.status().epoch) == ("switched", 3)
+    with opened(two, clock) as other:
+        other.patch(Member, 0, name="goes on")

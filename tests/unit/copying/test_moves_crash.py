@@ -10,10 +10,12 @@ from uuid import uuid4
 import pytest
 
 from oneread import connect
-from oneread.copying import moves
+from oneread.copying import move_flow, moves
+from oneread.copying.move_flow import MoveFlow
 from oneread.copying.move_follower import Follower
 from oneread.copying.move_states import MoveStates
 from oneread.copying.moves import Move
+from oneread.database import moving_verbs
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import NotUnique, OnereadError, OutcomeUnknown, StoreMoved, Unavailable
 from oneread.testing.clock import Clock
@@ -24,6 +26,7 @@ from tests.unit.transfer import moved
 from tests.unit.transfer.moved import SCHEMA, Account, Author, Board, Home, Member, Post
 
 FAULTS = ("killed before", "killed after", "lost answer")
+TURNS = ("switch", "back", "switch")
 MOST = 150
 """Writes of the program: fewer than the requests of a move, or it would never end."""
 
@@ -35,7 +38,8 @@ class Killed(BaseException):
 class World:
     """Two stores, a program that writes to the source before each write of a controller, and one fault."""
 
-    def __init__(self, monkeypatch, kind="memory"):
+    def __init__(self, monkeypatch, kind="memory", **options):
+        self.options, self.most = options, MOST
         self.emails = 7 if kind == "memory" else MOST  # a target of one row takes no values that are exchanged
         self.clock, self.name = Clock(), uuid4().hex
         self.urls = f"memory://{self.name}", f"memory://{self.name}-2" + ("?span=row" if kind == "row" else "")
@@ -43,6 +47,7 @@ class World:
         self.fault_at, self.fault, self.beside = 0, "", None
         self.is_dead = self.is_program = False
         self.tokens = []
+        self.turns = 0
         self.numbers = []
         self._transaction = transaction = MemoryEngine.transaction
         monkeypatch.setattr(MemoryEngine, "transaction", lambda *given: self._step(transaction, *given))
@@ -85,7 +90,7 @@ class World:
     def write(self):
         """One write of the program, unless it has to wait."""
         self.writes += 1
-        if self.writes > MOST:
+        if self.writes > self.most:
             return
         self.clock.tick(0.001)
         with suppress(StoreMoved, Unavailable, NotUnique):
@@ -118,7 +123,7 @@ class World:
     def opened(self):
         """The program, with a store that has a history."""
         with self.programs():
-            db = connect(self.urls[0], SCHEMA, workers=0, clock=self.clock, cache="memory://")
+            db = connect(self.urls[0], SCHEMA, workers=0, clock=self.clock, cache="memory://", **self.options)
             moved.fill(db, self.clock)
             self.before = db.counter("votes").read()
         self.db = db
@@ -142,11 +147,44 @@ class World:
             it.follow(stop=lambda: next(looks, None) is None)
             it.switch(force=True)
 
+    def control_and_return(self, *, late=False):
+        """A controller that moves the store, goes back, and moves it again, from where others left it."""
+        self.is_dead = False
+        if late:
+            self.clock.tick(60)
+        with Move(*self.urls, (SCHEMA, SCHEMA), self.clock, 0.0) as it:
+            it.start()
+            it.copy()
+            while self.turns < len(TURNS):
+                looks = iter(range(4))
+                it.follow(stop=lambda looks=looks: next(looks, None) is None)
+                (it.back if TURNS[self.turns] == "back" else it.switch)(force=True)
+                self.turns += 1
+            self.most = 0
+            it.follow(until_lag=0.0)
+
+    def check_both(self):
+        """What was acknowledged is in the store that takes the writes, each once, and the other one follows."""
+        with self.programs():
+            assert self.db.moved
+            with (
+                connect(self.urls[0], SCHEMA, workers=0, clock=self.clock, cache="memory://") as one,
+                connect(self.urls[1], SCHEMA, workers=0, clock=self.clock, cache="memory://") as two,
+            ):
+                one.drain()
+                assert moved.lines(two) == moved.lines(one)
+                assert moved.reads(two) == moved.reads(one)
+                assert two.counter("votes").read() == self.before + len(self.tokens)
+                assert len({*self.numbers}) == len(self.numbers)
+                assert {two.counter("votes").add(1, once=each) for each in self.tokens} <= {False}
+                assert one.verify().clean
+                assert two.verify().clean
+
     def check(self):
         """What was acknowledged is in the store that takes the writes, each once, and both are equal."""
         with self.programs():
             for _ in range(9):  # each kind of write is refused by now
-                self.writes = min(self.writes, MOST - 1)
+                self.writes = min(self.writes, self.most - 1)
                 self.write()
             with connect(self.urls[1], SCHEMA, workers=0, clock=self.clock, cache="memory://") as two:
                 assert moved.lines(two) == moved.lines(self.db)
@@ -161,12 +199,15 @@ class World:
 def world(monkeypatch):
     monkeypatch.setattr(rules, "HOLD_SECONDS", 1e-6)
     monkeypatch.setattr(rules, "_PAUSE", 1e-6)
-    monkeypatch.setattr(moves, "_PAUSE", 0)
+    monkeypatch.setattr(moves, "PAUSE", 0)
+    monkeypatch.setattr(move_flow, "PAUSE", 0)
+    monkeypatch.setattr(moving_verbs, "_PAUSE", 0)
+    monkeypatch.setattr(moving_verbs, "_LOOKS", 3)
     original = MemoryEngine.transaction
 
-    def new(kind="memory"):
+    def new(kind="memory", **options):
         monkeypatch.setattr(MemoryEngine, "transaction", original)
-        return World(monkeypatch, kind)
+        return World(monkeypatch, kind, **options)
 
     return new
 
@@ -190,6 +231,30 @@ def test_controllers_end_at_every_request(world, fault, kind, every):
     most = run(world(kind), 0)
     for fault_at in range(1 + FAULTS.index(fault), most + 1, every):
         run(world(kind), fault_at, fault, late=bool(fault_at % 2))
+
+
+def new_returning(world):
+    made = world()
+    made.options = {"next": made.urls[1]}
+    return made
+
+
+def run_and_return(world, fault_at, fault="", *, late=False):
+    world.fault_at, world.fault = fault_at, fault
+    with world.opened():
+        with suppress(Killed, OnereadError):
+            world.control_and_return()
+        world.fault_at = 0
+        world.control_and_return(late=late)
+        world.check_both()
+    return world.requests
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_controllers_end_while_a_move_is_taken_back(world, fault):
+    most = run_and_return(new_returning(world), 0)
+    for fault_at in range(40 + FAULTS.index(fault), most + 1, 9):
+        run_and_return(new_returning(world), fault_at, fault, late=bool(fault_at % 2))
 
 
 def give_up(world):
@@ -232,16 +297,16 @@ def test_two_controllers_at_once(world, other):
 
 def no_drain(monkeypatch):
     """The switch is decided before the log has ended."""
-    monkeypatch.setattr(Move, "_drain", lambda *_given: None)
+    monkeypatch.setattr(MoveFlow, "drain", lambda *_given, **_named: None)
 
 
 def no_epoch(monkeypatch):
     """Whoever has closed the source decides, whatever was decided since."""
     decide = MoveStates.decide
 
-    def newest(states, epoch, state):
+    def newest(states, epoch, state, **named):
         row = states.of_target().row
-        return decide(states, epoch if row is None else row.epoch, state)
+        return decide(states, epoch if row is None else row.epoch, state, **named)
 
     monkeypatch.setattr(MoveStates, "decide", newest)
 

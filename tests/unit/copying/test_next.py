@@ -80,7 +80,7 @@ def test_a_program_that_comes_later_begins_in_the_next_store(moving, source, tar
 
 
 def test_writers_that_wait_write_to_the_next_store_when_it_has_switched(moving, source, target):
-    states = moving._opened()[0]
+    states = moving._opened().states
     with opened(source, target) as db:
         states.close(10)
         results = []
@@ -124,7 +124,7 @@ def test_the_asynchronous_face_moves_too(moving, source, target):
             votes = db.counter("votes")
             assert await votes.add(1, once="first")
             assert not db.moved
-            moving._opened()[0].close(10)
+            moving._opened().states.close(10)
             held = [
                 asyncio.ensure_future(db.patch(Member, 2, name="held")),
                 asyncio.ensure_future(votes.add(1, once="held")),
@@ -174,6 +174,23 @@ def test_a_program_that_writes_all_the_time_is_never_refused(moving, source, tar
         assert errors == []
         assert sorted(made) == list(range(1, len(made) + 1)), "numbers without a hole, each once"
         assert db.counter("votes").read() == len(made)
+
+
+def test_a_program_goes_back_with_its_store(moving, source, target):
+    if "span=row" in target:
+        return
+    with opened(source, target) as db:
+        votes = db.counter("votes")
+        moving.switch(force=True)
+        db.patch(Member, 0, name="there")
+        votes.add(1, once="there")
+        moving.follow(until_lag=0.0)
+        moving.back(force=True)
+        assert (db.moved, db.get(Member, 0).name) == (False, "there")
+        db.patch(Member, 0, name="here")
+        assert not votes.add(1, once="there")
+        moving.switch(force=True)
+        assert (db.moved, db.get(Member, 0).name, votes.read()) == (True, "here", 1)
 
 
 def test_without_a_move_nothing_is_another(source, target):

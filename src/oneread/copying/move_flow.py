@@ -1,0 +1,164 @@
+"""What flows between the two stores of a move: the log of the one that takes the writes, into the other one.
+
+That is the source, until it was switched; then the target, if its transactions span rows, so that the move can be taken
+back. One process follows at a time: it has a lease, and the row of the store that follows names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import Final
+
+from oneread.copying.move_follower import Follower
+from oneread.copying.move_states import MoveStates
+from oneread.database._sync.database import Database
+from oneread.errors import Unavailable
+from oneread.plans.effects import Now
+from oneread.plans.performer import elapsed
+from oneread.store.requests import Scan
+from oneread.transactions.jobs import JobLease
+from oneread.transactions.leases import LeaseHolder
+from oneread.transactions.moves import FOLLOWER, LOG_ENTRIES, MOVE_LOG, logged_changes
+
+PAUSE: Final = 0.05
+"""Seconds between two looks at a log that has ended."""
+_JOB: Final = "move"
+_RENEWALS: Final = 3
+"""How often a lease is renewed in its time."""
+
+
+class MoveFlow:
+    """The stores of one move, and how one follows the other; `back` stands for the target that takes the writes."""
+
+    def __init__(self, states: MoveStates, holder: LeaseHolder) -> None:
+        self.states = states
+        self._holder = holder
+        self._followers = {False: Follower(states.source, states.target)}
+        self._lease = JobLease(states.target.operations.committer, holder, _JOB)
+        self._renewed = {False: float("-inf"), True: float("-inf")}
+
+    @property
+    def copier(self) -> Follower:
+        """Copies all of the source."""
+        return self._followers[False]
+
+    @property
+    def can_return(self) -> bool:
+        """Whether the target keeps a log of what is written to it."""
+        return self.states.target.operations.spans_rows
+
+    def free(self) -> None:
+        """Lets another process follow at once."""
+        self.states.target.run(self._lease.free())
+
+    # The right to follow.
+
+    @contextmanager
+    def turn(self) -> Generator[None]:
+        """What is done with the right to write to the target. Raises Unavailable where another process has it."""
+        if not self._may_follow(back=False):
+            raise Unavailable("another process copies or follows; it may have died seconds ago: try again")
+        with self.following():
+            yield
+
+    def keep_turn(self) -> None:
+        """Renews the right in time. Raises Unavailable where another process has it."""
+        if not self._may_follow(back=False):
+            raise Unavailable("another process has taken over the copy, as this one was paused for too long")
+
+    @contextmanager
+    def following(self) -> Generator[None]:
+        """Lets this thread write to the store that follows, while that names this follower."""
+        token = FOLLOWER.set(self._holder.owner)
+        try:
+            yield
+        finally:
+            FOLLOWER.reset(token)
+
+    def _may_follow(self, *, back: bool) -> bool:
+        """Takes or renews the lease, and names this follower in the row of the store that follows."""
+        if elapsed() - self._renewed[back] < self._holder.seconds / _RENEWALS:
+            return True
+        if not self.states.target.run(self._lease.take()):
+            return False
+        if not self.states.name_follower(self._holder.owner, back=back):
+            return False
+        self._renewed[back] = elapsed()
+        return True
+
+    # The log.
+
+    def follow_some(self, *, back: bool) -> int:
+        """One batch of the log, if this process may follow; how many rows were copied."""
+        if not self._may_follow(back=back):
+            return 0
+        with self.following():
+            done, refused = self._follower(back=back).step()
+            if done:
+                (self.states.source if back else self.states.target).drain()
+        return done - refused
+
+    def lag(self, *, back: bool) -> tuple[int, float]:
+        """How many entries of the log wait, and for how many seconds the oldest does."""
+        store = self._writer(back=back)
+        first = store.run(Scan("system", LOG_ENTRIES, 1).__iter__())
+        if not first:
+            return 0, 0.0
+        last = store.run(Scan("system", LOG_ENTRIES, 1, reverse=True).__iter__())
+        many = _number(last[0][0]) - _number(first[0][0]) + 1
+        now: int = store.run(Now().__iter__())
+        return many, max(0.0, (now - logged_changes(first).oldest) / 1000)
+
+    def is_near(self, until_lag: float, *, back: bool) -> bool:
+        """Whether the oldest change that waits is so old at most; with 0.0, whether none waits."""
+        waiting, lag = self.lag(back=back)
+        return not waiting or 0 < until_lag >= lag
+
+    def catch_up(self) -> None:
+        """Returns when all that was logged before is followed. Raises Unavailable where it is not."""
+        back = self.states.writes_back() is not None
+        store, until = self._writer(back=back), monotonic() + 2 * self._holder.seconds
+        last = store.run(Scan("system", LOG_ENTRIES, 1, reverse=True).__iter__())
+        wanted = _number(last[0][0]) if last else 0
+        while True:
+            first = store.run(Scan("system", LOG_ENTRIES, 1).__iter__())
+            if not first or _number(first[0][0]) > wanted:
+                return
+            if self.follow_some(back=back):
+                until = monotonic() + 2 * self._holder.seconds
+            elif monotonic() > until:
+                raise Unavailable("the other store does not follow") from self._follower(back=back).refusal
+            else:
+                sleep(PAUSE)
+
+    def drain(self, epoch: int, until: float, *, back: bool) -> None:
+        """Follows the log to its end while writers are held. Raises Unavailable where it does not end in time."""
+        while self._is_closed(epoch, back=back):
+            done = self.follow_some(back=back)
+            if not self.lag(back=back)[0]:
+                return
+            if monotonic() >= until:
+                refusal = self._follower(back=back).refusal
+                raise Unavailable("the log did not end in time; writers go on, switch again") from refusal
+            if not done:
+                sleep(PAUSE)
+
+    def _is_closed(self, epoch: int, *, back: bool) -> bool:
+        source = self.states.carry_out()
+        row = self.states.of_target().row if back else source
+        return row is not None and row.epoch == epoch and row.state == "closing"
+
+    def _writer(self, *, back: bool) -> Database:
+        return self.states.target if back else self.states.source
+
+    def _follower(self, *, back: bool) -> Follower:
+        if back not in self._followers:
+            self._followers[back] = Follower(self.states.target, self.states.source)
+        return self._followers[back]
+
+
+def _number(key: bytes) -> int:
+    """The number of an entry of the log."""
+    return int.from_bytes(key[len(MOVE_LOG) :], "big")
