@@ -8,16 +8,18 @@ docs/decisions/0075-commits-alone.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from oneread.plans.counted import CountedStore
 from oneread.store.rows import EntityRow, Row, later_than, rows_of_values
+from oneread.transactions.change_log import LoggedAs, log_keys, logged_keys
 from oneread.transactions.commit import Change, Decision
 from oneread.transactions.deltas import add_to_row, amounts_by_row
 from oneread.transactions.root import Root, encode_root
-from oneread.transactions.root_rows import RowCache
+from oneread.transactions.root_rows import RowCache, entity_in
 from oneread.transactions.sequences import keep_sequences
 
 
@@ -32,6 +34,7 @@ class RowsAlone(msgspec.Struct, frozen=True):
     sums: dict[bytes, bytes | None]
     stamps: dict[bytes, int]
     version: int
+    logs: dict[bytes, Row]
 
     def write(self, store: CountedStore) -> None:
         """One request a table."""
@@ -41,6 +44,8 @@ class RowsAlone(msgspec.Struct, frozen=True):
             store.replace_values("views", self.views, self.version)
         if self.sums:
             self._write_sums(store)
+        if self.logs:
+            store.replace("system", self.logs)
 
     def _write_sums(self, store: CountedStore) -> None:
         stamps = set(self.stamps.values())
@@ -51,7 +56,7 @@ class RowsAlone(msgspec.Struct, frozen=True):
             store.replace("counts", rows)
 
 
-_NOTHING: Final = RowsAlone({}, {}, {}, {}, 0)
+_NOTHING: Final = RowsAlone({}, {}, {}, {}, 0, {})
 
 
 def load_alone(store: CountedStore, change: Change, now: int) -> tuple[Root, RowCache]:
@@ -80,11 +85,15 @@ def is_alone(decision: Decision) -> bool:
     )
 
 
-def writes_alone(store: CountedStore, key: bytes, decision: Decision, rows: RowCache) -> RowsAlone:
-    """The rows of a decision about this root row: what a unit of work writes for it. One request if sums change.
+def writes_alone(
+    store: CountedStore, key: bytes, decision: Decision, rows: RowCache, logs: Mapping[bytes, LoggedAs]
+) -> RowsAlone:
+    """The rows of a decision about this root row: what a unit of work writes for it.
+
+    One request if sums change, and one if something is logged.
 
     Raises:
-        OnereadError: a sum cannot be stored.
+        OnereadError: a sum cannot be stored, or a log cannot be read.
     """
     root, writes = decision.root, decision.operations
     if root is None:
@@ -100,4 +109,11 @@ def writes_alone(store: CountedStore, key: bytes, decision: Decision, rows: RowC
         for (place, amounts), cell in zip(added.items(), store.read_values("counts", [*added]), strict=True):
             sums[place] = add_to_row(None if cell is None else cell.value, amounts)
             stamps[place] = rows.now if cell is None else later_than(cell, rows.now)
-    return RowsAlone({key: new}, views, sums, stamps, root.version)
+    logged: dict[bytes, Row] = {}
+    if logs:
+        changes = entity_in(new) != entity_in(rows.plain.get(key) or before)
+        found = logged_keys(logs, views, [key] if changes else [])
+        if found:
+            read = dict(zip(found, store.read("system", [*found], "dm"), strict=True))
+            logged = dict(log_keys(store, found, read, rows.now))
+    return RowsAlone({key: new}, views, sums, stamps, root.version, logged)

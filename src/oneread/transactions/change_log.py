@@ -18,7 +18,7 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.plans.counted import CountedStore
-from oneread.store.keys import VIEW_BYTES, KeyPart, view_prefix
+from oneread.store.keys import VIEW_BYTES, KeyPart, kind_part, view_part, view_prefix
 from oneread.store.requests import Found
 from oneread.store.rows import UNDECODABLE, Cell, Row, RowRange
 
@@ -35,6 +35,14 @@ class LoggedAs(NamedTuple):
     log: bytes
     cut: int
     """How many bytes of their keys the log leaves out: the prefix, where it is the only one of the log."""
+
+
+def logged_keys(
+    logs: Mapping[bytes, LoggedAs], rows: Mapping[bytes, object], entities: Iterable[bytes]
+) -> dict[bytes, list[bytes]]:
+    """What the logs have of the rows of views that a transaction changes, removed ones first, and of entities."""
+    found = keys_by_log(logs, view_part, sorted(rows, key=lambda key: (rows[key] is not None, key)))
+    return found | keys_by_log(logs, kind_part, sorted(entities))
 
 
 def keys_by_log(logs: Mapping[bytes, LoggedAs], part: KeyPart, keys: Iterable[bytes]) -> dict[bytes, list[bytes]]:
@@ -152,6 +160,14 @@ def read_entry(key: bytes, row: Row) -> Sequence[bytes]:
         return _decode_keys(row[COLUMN].value)
     except (*UNDECODABLE, KeyError) as error:
         raise Corrupt("an entry of a change log cannot be read", key=key) from error
+
+
+def log_keys(
+    store: CountedStore, found: Mapping[bytes, Sequence[bytes]], rows: Mapping[bytes, Row | None], now: int
+) -> Iterator[tuple[bytes, Row]]:
+    """What a transaction adds to logs for what `logged_keys` found; `rows` are those of the logs. Raises Corrupt."""
+    for log, keys in found.items():
+        yield from new_entries(log, readable_row(store, log, rows[log], now), keys, now)
 
 
 def new_entries(log: bytes, row: Row | None, keys: Iterable[bytes], now: int) -> Iterator[tuple[bytes, Row]]:

@@ -14,13 +14,12 @@ from oneread.errors import NotUnique, OnereadError
 from oneread.plans.collector import PausedCollector
 from oneread.plans.counted import CountedStore
 from oneread.plans.plan import Plan
-from oneread.store.keys import kind_part, view_part
 from oneread.store.limits import INLINE_HOLDERS
 from oneread.store.rows import VALUE
 from oneread.transactions import outbox
 from oneread.transactions.alone import is_alone, load_alone, writes_alone
 from oneread.transactions.cascade import Cascade, RefusedHolders
-from oneread.transactions.commit import Change, Commit, Decision, FollowChanges, WriteFence
+from oneread.transactions.commit import Change, Commit, FollowChanges, WriteFence
 from oneread.transactions.derived_writes import Group
 from oneread.transactions.loading import check_unchanged, load_rows, wanted_rows
 from oneread.transactions.moves import atomically
@@ -136,8 +135,8 @@ class NativeCommitter(NativeSystem):
         decision = (
             None if change.groups(seen) else change.decide(seen, next_version(now, seen.version, change.key), rows)
         )
-        if decision is not None and self._is_plain and is_alone(decision) and not self._is_logged(change.key, decision):
-            writes = writes_alone(store, change.key, decision, rows)
+        if decision is not None and self._is_plain and is_alone(decision):
+            writes = writes_alone(store, change.key, decision, rows, self._followers.logs)
             commit.is_deciding = False
             writes.write(store)
             for run in commit.beside:
@@ -152,13 +151,6 @@ class NativeCommitter(NativeSystem):
         else:
             cascade.commit_decided(change.key, decision)
         return self._write(unit, commit, now)
-
-    def _is_logged(self, key: bytes, decision: Decision) -> bool:
-        """Whether what a decision about this root row writes may belong into a change log."""
-        logs, writes = self._followers.logs, decision.operations
-        return bool(logs) and (
-            kind_part(key) in logs or any(view_part(each) in logs for each in (*writes.puts, *writes.deletes))
-        )
 
     def _write(self, unit: UnitOfWork, commit: Commit, now: int) -> list[bytes]:
         """Settles and writes a unit on which a commit was decided; returns the tasks that it leaves."""

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 from oneread.plans.counted import CountedStore
 from oneread.store.keys import kind_part
 from oneread.store.requests import Found
-from oneread.store.rows import VALUE, EntityRow, Row, RowRange, Table, row_of_root, rows_of_values
+from oneread.store.rows import EntityRow, Row, RowRange, Table, row_of_root, rows_of_values
 from oneread.transactions.derived_writes import DerivedWrites
-from oneread.transactions.root_rows import RowCache
+from oneread.transactions.root_rows import RowCache, entity_in
 
 _ABSENT: Final = object()
 """What the log keeps of a key that a mapping did not have."""
@@ -221,7 +221,7 @@ class OverlayRows:
         for key, row in chain(self._changed_roots.items(), self._changed["roots"].items()):
             if kind_part(key) in kinds:
                 before = self.loaded.get(key) or self.only_followed.get(key)
-                if _entity_in(row) != _entity_in(before):
+                if entity_in(row) != entity_in(before):
                     yield key
 
     def _rows(self, table: Table) -> dict[bytes, Row | None]:
@@ -306,11 +306,3 @@ class OverlayRows:
         if not holders:
             raise error
         refused.update(dict.fromkeys(holders, error))
-
-
-def _entity_in(row: EntityRow | Row | None) -> tuple[bytes | None, int]:
-    """`EntityRow.entity` of a root row, which may have cells besides."""
-    if isinstance(row, EntityRow):
-        return row.entity
-    cell = None if row is None else row.get(VALUE)
-    return (None, 0) if cell is None else (cell.value, cell.stamp)

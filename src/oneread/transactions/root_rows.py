@@ -30,6 +30,14 @@ def counter_numbers(shards: Sequence[Found]) -> GroupNumbers:
     return GroupNumbers(encode_amounts(total.amounts) if shards else None, ())
 
 
+def entity_in(row: EntityRow | Row | None) -> tuple[bytes | None, int]:
+    """`EntityRow.entity` of a root row, which may have cells besides."""
+    if isinstance(row, EntityRow):
+        return row.entity
+    cell = None if row is None else row.get(VALUE)
+    return (None, 0) if cell is None else (cell.value, cell.stamp)
+
+
 class RowCache(dict[bytes, "Row | None"]):
     """Rows by key; `made` caches an object decoded from a row until that row changes.
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from oneread.plans.counted import CountedStore
-from oneread.store.keys import kind_part, view_part
+from oneread.store.keys import view_part
 from oneread.store.rows import VALUE, Cell, Row, later
-from oneread.transactions.change_log import NO_LOGS, LoggedAs, keys_by_log, new_entries, readable_row
+from oneread.transactions.change_log import NO_LOGS, LoggedAs, log_keys, logged_keys
 from oneread.transactions.claims import ClaimFacts, Claims, no_claim_facts
 from oneread.transactions.derived_writes import COUNTER_ROWS, CounterRows, DerivedWrites, Group, group_keys
 from oneread.transactions.first_rows import values_of
@@ -156,16 +156,12 @@ class UnitOfWork(OverlayRows):
     def _log_changes(self, now: int) -> None:
         """Adds the rows of watched views that changed to their logs, removed ones first, and entities to theirs.
 
-        The only place that does so: all rows that commits, tasks and repairs change pass through here.
+        All rows that commits, tasks and repairs change pass through here, but for those of a commit alone.
         """
-        rows = self.changed("views")
-        found = keys_by_log(self._logs, view_part, sorted(rows, key=lambda key: (rows[key] is not None, key)))
-        found |= keys_by_log(self._logs, kind_part, sorted(self.changed_entities(self._logs)))
+        found = logged_keys(self._logs, self.changed("views"), self.changed_entities(self._logs))
         if found:
             self.load("system", found)
-        for log, keys in found.items():
-            row = readable_row(self.store, log, self.get("system", log), now)
-            for key, entry in new_entries(log, row, keys, now):
+            for key, entry in log_keys(self.store, found, {log: self.get("system", log) for log in found}, now):
                 self.put("system", key, entry)
 
     def check_since(self, mark: Mark) -> None:
