@@ -15,6 +15,7 @@ from oneread.cli.failures import FOUND
 from oneread.cli.faults import resuming
 from oneread.cli.options import Invocation, PaceOption, with_shared_options, writing
 from oneread.cli.output import Output, counted
+from oneread.cli.passing import leave_axes
 from oneread.evolution.backfill import Backfilled
 from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS
 
@@ -71,6 +72,7 @@ def command(
     output = given.output
     before = monotonic()
     with writing(given.db, given.schema) as database, output.progress() as report, resuming(report) as progress:
+        leave_axes(database)
         done = database.backfill(pace=pace, progress=progress, fence=fence, wait=wait, quiet=quiet_for)
     seconds = monotonic() - before
     output.document(Built(**msgspec.structs.asdict(done), seconds=round(seconds, 3)))

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from oneread.cli.files import STANDARD, new_file
-from oneread.cli.options import Invocation, TimeoutOption, complete_names, find_declared, reading, with_shared_options
+from oneread.cli.options import Invocation, TimeoutOption, complete_names, find_declared, with_shared_options
+from oneread.cli.passing import reading_all
 from oneread.errors import UsageError
 
 
@@ -55,7 +56,7 @@ def command(
         raise UsageError("--json prints a report to stdout, so the dump needs --out FILE")
     if form is Format.csv and len(wanted) != 1:
         raise UsageError("CSV holds the entities of one model: give exactly one MODEL", given=models or [])
-    with reading(given.db, given.schema) as database, new_file(out) as file, output.progress() as report:
+    with reading_all(given, "dump") as database, new_file(out) as file, output.progress() as report:
         if form is Format.csv:
             found: object = {"entities": database.dump_csv(file.write, wanted[0], progress=report, timeout=timeout)}
         else:

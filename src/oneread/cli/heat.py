@@ -111,8 +111,15 @@ def _show(output: Output, heat: HeatMap, *, by_range: bool) -> None:
     width = shutil.get_terminal_size().columns
     for line in draw(heat, safe, width, ascii_only=not _writes_blocks(), colours=colours):
         write(sys.stdout, f"{line}\n")
-    scale = "ranges have about equally many rows" if heat.to_scale else "not to scale: --measure counts the rows"
-    output.note(f"{counted(heat.processes, 'program')}, {heat.sampled:.2g} of their time recorded; {scale}")
+    output.note(f"{counted(heat.processes, 'program')}, {heat.sampled:.2g} of their time recorded; {_scale(heat)}")
+
+
+def _scale(heat: HeatMap) -> str:
+    """Whether ranges have about equally many rows, since when, and what has counted them."""
+    if not heat.to_scale or heat.counted is None:
+        return "not to scale: --measure counts the rows"
+    at = heat.counted.astimezone().strftime("%Y-%m-%d %H:%M")
+    return f"ranges have about equally many rows since {at} ({heat.counted_by})"
 
 
 def _writes_blocks() -> bool:

@@ -33,6 +33,7 @@ from oneread.database.migration import Migration
 from oneread.errors import InvalidDeclaration, InvalidUrl, OnereadError, UsageError, perhaps
 from oneread.evolution.schema import Schema
 from oneread.models.model import stored_name
+from oneread.plans.trace import Observer
 from oneread.store.urls import redact, split_url, with_read_only
 
 T = TypeVar("T")
@@ -231,13 +232,13 @@ def _line_of(error: BaseException) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
-def reading(db: str, schema: Schema, cache: str | None = None) -> Database:
+def reading(db: str, schema: Schema, cache: str | None = None, observers: tuple[Observer, ...] = ()) -> Database:
     """Opens a store for reading; nothing is written, and no worker runs.
 
     Raises:
         InvalidUrl, SchemaMismatch, StoreError: as `connect`.
     """
-    return _opened(connect(_with_read_only(_url(db)), schema, workers=0, cache=cache))
+    return _opened(connect(_with_read_only(_url(db)), schema, workers=0, cache=cache, observers=observers))
 
 
 def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True, workers: int = 0) -> Database:

@@ -27,6 +27,7 @@ from oneread.cli.options import (
     writing,
 )
 from oneread.cli.output import Output, counted
+from oneread.cli.passing import leave_axes
 from oneread.plans.progress import KEEP, MAX_AGE, Fault, FaultKind, no_progress
 from oneread.verify.repair import Repaired
 
@@ -85,6 +86,7 @@ def command(  # noqa: PLR0913 - each is an option of the command line
         faults.fault_file(faults_to) as watch,
         faults.resuming(no_progress),
     ):
+        leave_axes(database)
 
         def repair() -> Repaired:
             with output.progress() as progress:

@@ -13,8 +13,9 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 import typer
 
-from oneread.cli.options import Invocation, PaceOption, reading, with_shared_options
+from oneread.cli.options import Invocation, PaceOption, with_shared_options
 from oneread.cli.output import counted, size
+from oneread.cli.passing import reading_all
 from oneread.database.splitting import MOST_PARTS, SplitBy, TableSplits, propose_splits
 from oneread.store.rows import Table
 from oneread.store.splits import splits_as_url
@@ -74,7 +75,7 @@ def command(
     Example: oneread splits --parts 16 --form hbase --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = given.output
-    with reading(given.db, given.schema) as database, output.progress() as report:
+    with reading_all(given, "splits") as database, output.progress() as report:
         found = database.run(propose_splits(database.operations.catalog, parts, by, pace, report))
     url = splits_as_url({each.table: each.keys for each in found})
     output.document(ProposedSplits(by, found, url))

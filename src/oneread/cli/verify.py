@@ -20,10 +20,10 @@ from oneread.cli.options import (
     PaceOption,
     TimeoutOption,
     find_declared,
-    reading,
     with_shared_options,
 )
 from oneread.cli.output import Output, counted
+from oneread.cli.passing import reading_all
 from oneread.plans.progress import MAX_AGE, Ahead, Fault, FaultKind
 from oneread.verify.verify import Verification
 
@@ -84,7 +84,7 @@ def command(
     wanted = find_declared(given.schema, names)
     before = monotonic()
     with (
-        reading(given.db, given.schema) as database,
+        reading_all(given, "verify") as database,
         faults.fault_file(faults_to) as watch,
         output.progress() as report,
         faults.resuming(report, "--resume", resume) as progress,

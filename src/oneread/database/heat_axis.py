@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from oneread.database.heat_cells import HeatPlace, place_of
 from oneread.database.heat_counts import RANGES
+from oneread.database.survey import parts_by
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
@@ -25,14 +27,20 @@ BATCH: Final = 1_000
 """Rows of a request."""
 PLACES: Final = 512
 """AxisPlaces that are kept of a declaration, at most twice as many."""
+MEASURE: Final = "measure"
+"""What an axis is by that was made on purpose."""
 
 
 class HeatAxis(msgspec.Struct, frozen=True):
-    """The first keys of ranges, in their order, and how many rows each had `at` some time, in milliseconds."""
+    """The first keys of ranges, in their order, and how many rows each had `at` some time, in milliseconds.
+
+    `by` is the verb that read the rows; `measure` where that was done to count them.
+    """
 
     at: int
     firsts: list[bytes]
     rows: list[int]
+    by: str = MEASURE
 
 
 _decode = msgspec.msgpack.Decoder(HeatAxis).decode
@@ -47,22 +55,24 @@ class AxisPlaces:
         self.found: list[tuple[int, bytes]] = []
         self._distance = 1
 
-    def add(self, key: bytes) -> None:
-        if self.rows % self._distance == 0:
-            self.found.append((self.rows, key))
-            if len(self.found) > 2 * PLACES:
-                del self.found[1::2]
-                self._distance *= 2
-        self.rows += 1
+    def add(self, rows: Sequence[Found]) -> None:
+        """Takes in further rows, in the order of keys."""
+        begun = self.rows
+        due = range(-begun % self._distance, len(rows), self._distance)
+        self.found += [(begun + at, rows[at][0]) for at in due]
+        while len(self.found) > 2 * PLACES:
+            del self.found[1::2]
+            self._distance *= 2
+        self.rows += len(rows)
 
-    def axis(self, now: int) -> HeatAxis:
+    def axis(self, now: int, by: str) -> HeatAxis:
+        """About as many rows in each range."""
         starts = [rows for rows, _key in self.found]
         wanted = sorted({bisect_left(starts, part * self.rows / RANGES) for part in range(RANGES)})
         ranges = [self.found[place] for place in wanted if place < len(self.found)]
         ends = [rows for rows, _key in ranges[1:]] + [self.rows]
-        return HeatAxis(
-            now, [key for _rows, key in ranges], [end - rows for end, (rows, _key) in zip(ends, ranges, strict=True)]
-        )
+        rows = [end - start for end, (start, _key) in zip(ends, ranges, strict=True)]
+        return HeatAxis(now, [key for _rows, key in ranges], rows, by)
 
 
 def measure_axes(pace: float | None, progress: Reporter) -> Plan[int]:
@@ -75,13 +85,28 @@ def measure_axes(pace: float | None, progress: Reporter) -> Plan[int]:
     tables: tuple[Table, ...] = tuple(each for each in TABLES if each != "system")
     for table in tables:
         yield from scan_all(table, RowRange(b"", b""), _counting(table, places, (begun, pace), progress), BATCH)
+    yield from store_axes(places, MEASURE)
+    return sum([each.rows for each in places.values()])
+
+
+def store_axes(places: Mapping[HeatPlace, AxisPlaces], by: str) -> Plan[None]:
+    """Stores an axis of each declaration whose rows were counted: one put for all of them."""
     now = yield from Now()
     puts = [
-        RowMutation(_key(place), {VALUE: Cell(_encode(counted.axis(now)), now)}) for place, counted in places.items()
+        RowMutation(_key(place), {VALUE: Cell(_encode(counted.axis(now, by)), now)})
+        for place, counted in places.items()
     ]
     if puts:
         yield from Mutate("system", puts)
-    return sum([each.rows for each in places.values()])
+
+
+def count_rows(places: dict[HeatPlace, AxisPlaces], table: Table, found: list[Found]) -> None:
+    """Counts further rows of a table, in the order of keys."""
+    for place, rows in parts_by(found, partial(place_of, table)):
+        counted = places.get(place)
+        if counted is None:
+            counted = places[place] = AxisPlaces()
+        counted.add(rows)
 
 
 def _counting(
@@ -90,12 +115,7 @@ def _counting(
     begun, pace = paced
 
     def take(found: list[Found]) -> Plan[None]:
-        for key, _row in found:
-            place = place_of(table, key)
-            counted = places.get(place)
-            if counted is None:
-                counted = places[place] = AxisPlaces()
-            counted.add(key)
+        count_rows(places, table, found)
         rows = sum([each.rows for each in places.values()])
         progress(Progress(f"reading {table}", rows, None))
         if pace is not None:

@@ -131,6 +131,8 @@ class HeatMap(msgspec.Struct, frozen=True):
             requested.
         sampled: the least share of its time that a process recorded.
         processes: that have recorded at the same time.
+        counted: when the rows were counted, of all that is shown the one that was first; None if none ever were.
+        counted_by: the verb that did so: `verify`, `repair`, `backfill`, `dump` or `splits`, or `measure`.
     """
 
     times: tuple[datetime, ...]
@@ -141,6 +143,8 @@ class HeatMap(msgspec.Struct, frozen=True):
     to_scale: bool
     sampled: float
     processes: int
+    counted: datetime | None = None
+    counted_by: str = ""
 
     def causes(self, place: int, time: int | None = None) -> tuple[HeatCause, ...]:
         """The verbs that make the heat of the range of this number, or of one time of it, the greatest first."""
@@ -310,6 +314,7 @@ def build_map(
             part = line, column, key.verb, key.declared
             parts[part] = parts.get(part, 0.0) + amount / (step * 60)
             cells[line][column] += amount / (step * 60)
+    first = min([axes[place] for place in lines.firsts if place in axes], key=lambda axis: axis.at, default=None)
     return HeatMap(
         tuple([datetime.fromtimestamp((query.since + column * step) * 60, UTC) for column in range(count)]),
         timedelta(minutes=step),
@@ -319,6 +324,8 @@ def build_map(
         bool(lines.ranges) and all(each.share is not None for each in lines.ranges if each.table != "system"),
         min([span.sums.sampled for span in spans], default=1.0),
         max([span.sums.processes for span in spans if span.minutes > 1], default=0) or _processes(spans),
+        None if first is None else datetime.fromtimestamp(first.at / 1000, UTC),
+        "" if first is None else first.by,
     )
 
 

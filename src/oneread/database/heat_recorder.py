@@ -29,6 +29,7 @@ from oneread.database.fast_path import LocalPages, finders
 from oneread.database.heat_axis import read_axes
 from oneread.database.heat_cells import HeatSums, encode_sums
 from oneread.database.heat_counts import CallRecord, HeatCounts, RecordingReads, Touched, touched_by
+from oneread.database.heat_passes import passing_verbs
 from oneread.database.heat_rows import MINUTE, HeatFolding, row_of_process
 from oneread.database.operations import Operations
 from oneread.database.verbs import COUNTER_VERBS, VERBS, declaration_of
@@ -72,6 +73,8 @@ class Recordable(Protocol):
     _observers: tuple[Observer, ...]
     _worker: Worker | None
     _worker_driver: SyncDriver
+
+    def run(self, plan: Any) -> Any: ...
 
 
 class RecordedCall:
@@ -253,6 +256,7 @@ class HeatRecorder(WokenThread):
         self._called: deque[float] = deque(maxlen=MOST_COUNTED)
         self._counting_on = self._made.counting(self._called.append)
         self._off: dict[str, Callable[..., Any]] = {}
+        self._passing = passing_verbs(database)
         self._counts = HeatCounts(keys=keys)
         self._inbox: deque[CallRecord] = deque()
         self._counting = threading.Lock()
@@ -289,6 +293,7 @@ class HeatRecorder(WokenThread):
     def start(self) -> None:
         """Starts the thread; with a share of 1.0 the window is open from now on."""
         self._since = perf_counter()
+        vars(self._database).update(self._passing)
         if self._share >= 1:
             self.open_window()
         run_uninterrupted(self._start)
@@ -299,6 +304,8 @@ class HeatRecorder(WokenThread):
             return
         super()._stop(within)
         self.end_window()
+        for name in self._passing:
+            vars(self._database).pop(name, None)
         _OPEN.discard(self)
         with suppress(OnereadError):  # the store is gone
             self._flush()

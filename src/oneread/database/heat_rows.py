@@ -131,3 +131,8 @@ def read_heat(since: int, until: int) -> Plan[list[HeatSpan]]:
         found += spans
         sums, above = {each.minute for each in spans}, level
     return found
+
+
+def has_heat() -> Plan[bool]:
+    """Whether any program has recorded within what is kept. Costs a scan of one row."""
+    return bool((yield from Scan("system", HEAT, 1)))

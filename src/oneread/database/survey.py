@@ -5,7 +5,9 @@ See docs/formats/rows.md.
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -27,6 +29,8 @@ from oneread.store.requests import Found
 from oneread.store.rows import REMOVED, TABLES, RowRange, Table
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, is_group_root
 from oneread.transactions.root import BODY
+
+P = TypeVar("P")
 
 BATCH: Final = 2000
 """Rows of one scan."""
@@ -173,7 +177,7 @@ def _count_rows(table: Table, names: PrefixNames, progress: Reporter, total: int
 
     def add(rows: list[Found]) -> None:
         nonlocal done
-        for prefix, several in _by_prefix(table, rows):
+        for prefix, several in parts_by(rows, partial(prefix_of, table)):
             count = counts.setdefault(prefix, _Count())
             count.rows += len(several)
             count.bytes += sum([len(key) for key, _row in several])
@@ -191,12 +195,12 @@ def _count_rows(table: Table, names: PrefixNames, progress: Reporter, total: int
     return found
 
 
-def _by_prefix(table: Table, rows: list[Found]) -> list[tuple[bytes, list[Found]]]:
-    """Rows by prefix. They are sorted, so where the first and the last agree, all do."""
+def parts_by(rows: list[Found], part_of: Callable[[bytes], P]) -> list[tuple[P, list[Found]]]:
+    """Rows by a part of their keys. They are sorted, so where the first and the last agree, all do."""
     if not rows:
         return []
-    first, last = prefix_of(table, rows[0][0]), prefix_of(table, rows[-1][0])
+    first, last = part_of(rows[0][0]), part_of(rows[-1][0])
     if first == last:
         return [(first, rows)]
     middle = len(rows) // 2
-    return _by_prefix(table, rows[:middle]) + _by_prefix(table, rows[middle:])
+    return parts_by(rows[:middle], part_of) + parts_by(rows[middle:], part_of)

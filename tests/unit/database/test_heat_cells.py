@@ -1,7 +1,7 @@
 """Sums of heat are the same in whatever order they are added, and stay when cells are folded."""
 
 import random
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import pytest
 from hypothesis import given
@@ -125,11 +125,13 @@ def test_each_list_that_a_group_reads_is_noted():
 @pytest.mark.parametrize("rows", [1, 63, 64, 1000, 5000, 30_000])
 def test_the_ranges_of_an_axis_have_about_equally_many_rows(rows):
     counted = AxisPlaces()
-    for number in range(rows):
-        counted.add(b"%06d" % number)
-    axis = counted.axis(7)
+    keys, page = [b"%06d" % number for number in range(rows)], 1 + rows // 7
+    for begin in range(0, rows, page):
+        counted.add([(key, {}) for key in keys[begin : begin + page]])
+    axis = counted.axis(7, "verify")
     assert len(counted.found) <= 2 * PLACES
-    assert (axis.at, sum(axis.rows), len(axis.rows)) == (7, rows, min(rows, RANGES))
+    assert len({after - before for (before, _key), (after, _next) in pairwise(counted.found)}) <= 1
+    assert (axis.at, sum(axis.rows), len(axis.rows), axis.by) == (7, rows, min(rows, RANGES), "verify")
     assert axis.firsts[0] == b"%06d" % 0
     assert max(axis.rows) <= 2 + rows / RANGES * 1.2
 
