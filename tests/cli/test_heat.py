@@ -96,8 +96,31 @@ def test_a_store_that_may_not_be_written_is_only_read(run, bare):
     assert not run("--json").document(HeatMap).to_scale
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_it_is_drawn_again_until_it_is_interrupted(bare, monkeypatch, terminal):
+    url, pauses = f"memory://watched-{terminal}", []
+    db = connect(url, notes.NOTES, workers=0, heat=1.0)
+
+    def pause(seconds):
+        pauses.append(seconds)
+        db.find(notes.Person, 1)
+        db.heat()
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(heat_command, "sleep", pause)
+    monkeypatch.setattr(heat_command, "_is_terminal", lambda: terminal)
+    ran = bare("heat", "--watch", "--last", "10m", "--schema", SCHEMA, "--db", url)
+    assert (ran.code, pauses) == (0, [10.0] * 3)
+    assert ran.out.count("nothing was recorded") == 1
+    assert ran.out.count("find Person") == 2
+    assert ran.out.count(heat_command.CLEAR) == 3 * terminal
+    db.close()
+
+
 @pytest.mark.parametrize(
-    "arguments", [("--last", "6"), ("--last", "15d"), ("--last", "0m"), ("Nobody",), ("--reads", "--writes")]
+    "arguments",
+    [("--watch", "--json"), ("--last", "6"), ("--last", "15d"), ("--last", "0m"), ("Nobody",), ("--reads", "--writes")],
 )
 def test_wrong_options_are_refused(run, arguments):
     assert run(*arguments).code == 2

@@ -9,7 +9,9 @@ import os
 import re
 import shutil
 import sys
+from contextlib import nullcontext, suppress
 from datetime import timedelta
+from time import sleep
 from typing import Annotated, Final
 
 import typer
@@ -24,6 +26,8 @@ from oneread.errors import UsageError
 _UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _TIME: Final = re.compile(r"([0-9]{1,4})([mhd])").fullmatch
 DRAWN_RANGES: Final = 24
+CLEAR: Final = "\033[H\033[J"
+"""Has a terminal draw from its top again."""
 
 HeatNameArgument = Annotated[
     str,
@@ -44,6 +48,8 @@ MeasureOption = Annotated[
     bool,
     typer.Option("--measure", help="First count the rows by key, so that ranges have equally many: reads every row."),
 ]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Draw again each 10 seconds, until Ctrl-C.")]
+WATCH_SECONDS: Final = 10.0
 
 
 @with_shared_options
@@ -59,6 +65,7 @@ def command(  # noqa: PLR0913 - the options of the command
     ranges: RangesOption = DRAWN_RANGES,
     measure: MeasureOption = False,
     pace: PaceOption = None,
+    watch: WatchOption = False,
 ) -> None:
     """Shows which keys programs read and write, and when: those that were opened with heat=1.0, or another share.
 
@@ -72,17 +79,25 @@ def command(  # noqa: PLR0913 - the options of the command
         declared = given.schema.named().get(name)
         if declared is None:
             raise UsageError("the schema has no model or view of this name", name=name)
+    if watch and output.as_json:
+        raise UsageError("--watch draws for people; leave out --json or --watch")
     if measure:
         with writing(given.db, given.schema) as database, output.progress() as report:
             rows = database.run(measure_axes(pace, report))
         output.note(f"{counted(rows, 'row')} counted by key")
-    with reading(given.db, given.schema) as database:
-        heat = database.heat(
-            last=back, operation=operation, measure=by, declared=declared, ranges=ranges if name else 1
-        )
-    output.document(heat)
-    if not output.as_json:
-        _show(output, heat, by_range=bool(name))
+    with reading(given.db, given.schema) as database, suppress(KeyboardInterrupt) if watch else nullcontext():
+        while True:
+            heat = database.heat(
+                last=back, operation=operation, measure=by, declared=declared, ranges=ranges if name else 1
+            )
+            if watch and _is_terminal():
+                write(sys.stdout, CLEAR)
+            output.document(heat)
+            if not output.as_json:
+                _show(output, heat, by_range=bool(name))
+            if not watch:
+                break
+            sleep(WATCH_SECONDS)
 
 
 def time_of(text: str) -> timedelta:
@@ -107,7 +122,7 @@ def _show(output: Output, heat: HeatMap, *, by_range: bool) -> None:
         return
     lines = lines_by_range(heat) if by_range else lines_by_declaration(heat)
     safe = [line._replace(label=shown(line.label), end=shown(line.end)) for line in lines]
-    colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    colours = _is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = shutil.get_terminal_size().columns
     for line in draw(heat, safe, width, ascii_only=not _writes_blocks(), colours=colours):
         write(sys.stdout, f"{line}\n")
@@ -120,6 +135,10 @@ def _scale(heat: HeatMap) -> str:
         return "not to scale: --measure counts the rows"
     at = heat.counted.astimezone().strftime("%Y-%m-%d %H:%M")
     return f"ranges have about equally many rows since {at} ({heat.counted_by})"
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _writes_blocks() -> bool:
