@@ -98,7 +98,7 @@ class Move:
         """Makes the target, and begins the log of the source: from here on its programs pay for one row a write.
 
         Raises:
-            UsageError: the target is not empty, or one of the stores is part of another move.
+            UsageError: the target is not empty, has a schema already, or one of the stores is part of another move.
             Unsupported: the source changes one row at a time, or the target does and cannot keep the schema.
             SchemaMismatch: the models of the two schemas differ.
         """
@@ -111,8 +111,11 @@ class Move:
                 stored, key = change.stored()
             if stored.history[-1].declared == self._schemas[1].declared().digest:
                 with migration(self._urls[1], self._schemas[1], clock=self._clock) as change:
-                    change.adopt(stored, key)
-        states = self._opened().states
+                    if not change.adopt(stored, key):
+                        raise UsageError(
+                            "the target is not empty, it has a schema already: give the URL of a new store"
+                        )
+        states = self._opened_both().states
         check_models(Stores(source, states.target, ()))
         if states.of_target().row is None and not _is_empty(states.target):
             raise UsageError("the target is not empty: give the URL of a new store")
@@ -366,6 +369,12 @@ class Move:
         return self._source
 
     def _opened(self) -> MoveFlow:
+        """Both stores of a move that was begun: earlier the target is not made, since it takes over a schema then."""
+        if self._flow is None and self._opened_source().run(read_move())[0] is None:
+            raise UsageError("this store is not moved: run `oneread move start`")
+        return self._opened_both()
+
+    def _opened_both(self) -> MoveFlow:
         if self._flow is None:
             source = self._opened_source()
             target = self._open.enter_context(connect(self._urls[1], self._schemas[1], workers=0, clock=self._clock))

@@ -151,6 +151,26 @@ def test_cursors_are_continued_after_the_switch(program, source, target, clock):
         assert [each.source for each in other.page(Home, 0, cursor=feed.next)] == [each.source for each in older]
 
 
+def test_a_follower_that_comes_before_the_start_makes_no_target(program, source, target, clock):
+    page = program.page(Post, limit=2)
+    rest = list(program.page(Post, cursor=page.next))
+    with moving(source, target, clock) as early, moving(source, target, clock) as it:
+        with pytest.raises(UsageError, match="is not moved"):
+            early.follow()
+        it.start()
+        it.copy()
+        early.switch(force=True)
+    with opened(target, clock) as other:
+        assert list(other.page(Post, cursor=page.next)) == rest
+
+
+@pytest.mark.usefixtures("program")
+def test_a_target_that_was_made_already_is_refused(source, target, clock):
+    opened(target, clock).close()
+    with moving(source, target, clock) as it, pytest.raises(UsageError, match="has a schema already"):
+        it.start()
+
+
 def test_a_program_writes_to_the_target_only_after_the_switch(following, two, clock):
     with opened(two, clock) as other:
         for write_early in (lambda: other.save(Member(number=9, name="early")), lambda: other.counter("votes").add(1)):
