@@ -46,6 +46,7 @@ from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Snapshot
+from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.progress import no_progress
 from oneread.store.keys import VIEW_BYTES, kind_part
@@ -60,7 +61,11 @@ from oneread.transfer.dump import FORMAT, Dump, Head, schema_digest
 CHECKPOINT: Final = "copy of a live store"
 """The name of the checkpoint of a target."""
 PAGE: Final = 500
-"""Root rows, or entries of the log, that are copied at a time."""
+"""Root rows, or entries of the log, that are copied at a time at most."""
+
+_FIRST_STEP: Final = 64
+_LONG: Final = 2.0
+"""Seconds: a lease is renewed, and the end of a switch looked at, between steps; so a slow target gets shorter ones."""
 
 _TOKEN_NAME: Final = VIEW_BYTES + 4
 """Where the name begins in the key of a token, behind its generation."""
@@ -110,6 +115,7 @@ class Follower:
         names = tuple(stored_name(each) for each in catalog.models)
         self._reader = MovedReader(catalog, Head(FORMAT, schema_digest(catalog), names))
         self._replaced: set[bytes] = set()
+        self._entries = _FIRST_STEP
         self.refusal: OnereadError | None = None
         """Why the target has refused something, the last time that it did."""
 
@@ -118,8 +124,10 @@ class Follower:
     def step(self) -> tuple[int, int]:
         """Copies what some entries of the log name, and removes these; returns how many rows, and how many refused.
 
-        A kill between both does no harm: they are copied again.
+        A kill between both does no harm: they are copied again. The next step takes half as many where this one was
+        long, and twice as many where it was short.
         """
+        began = elapsed()
         state = self._source.run(Snapshot(self._read_log).__iter__())
         if not state.logged.entries:
             return 0, 0
@@ -127,10 +135,15 @@ class Follower:
         self._source.run(
             self._source.operations.committer.together(partial(_remove, entries=state.logged.entries, again=refused))
         )
+        took = elapsed() - began
+        if took > _LONG:
+            self._entries = max(1, self._entries // 2)
+        elif took < _LONG / 2:
+            self._entries = min(PAGE, 2 * self._entries)
         return len(state.logged.roots) + len(state.logged.counters), len(refused)
 
     def _read_log(self) -> Plan[SourceState]:
-        found = yield from Scan("system", LOG_ENTRIES, PAGE)
+        found = yield from Scan("system", LOG_ENTRIES, self._entries)
         return (yield from self._read_state(logged_changes(found)))
 
     def _read_state(self, logged: LoggedChanges) -> Plan[SourceState]:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from oneread import Key, Model, Schema, connect, move
+from oneread.copying import move_follower
 from oneread.errors import NotUnique, StoreMoved, Unavailable, Unsupported, UsageError
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import RowRange
@@ -357,6 +358,25 @@ def test_one_follower_at_a_time(following, program, source, two, clock):
         assert other.follow(stop=lambda: next(looks, None) is None).waiting == 1
         following.close()
         assert other.follow(until_lag=0.0).waiting == 0
+
+
+def test_a_slow_target_follows_in_short_steps(following, program, monkeypatch):
+    """A lease is renewed between them, and writers are held no longer than they last."""
+    time, seconds = 0.0, 9.0
+
+    def tick():
+        nonlocal time
+        time += seconds
+        return time
+
+    flow = following._opened()
+    program.save_all([Member(number=number, name="new") for number in range(100, 300)], batch=1)
+    with flow.turn():
+        monkeypatch.setattr(move_follower, "elapsed", tick)
+        many = [flow.copier.step()[0] for _ in range(3)]
+        seconds = 0.1
+        many += [flow.copier.step()[0] for _ in range(3)]
+    assert many == [64, 32, 16, 8, 16, 32]
 
 
 def test_an_entity_of_another_variant_takes_the_place_of_a_deleted_one(new_url, clock):
