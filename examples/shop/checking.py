@@ -12,9 +12,14 @@ from examples.shop.source import Line
 from oneread import Database
 
 
-def check(db: Database, lines: Iterable[Line]) -> Iterator[Compared]:
-    """Compares everything, one kind after the other; reads the whole store page by page."""
+def check(db: Database, lines: Iterable[Line], renamed: Mapping[str, str] | None = None) -> Iterator[Compared]:
+    """Compares everything, one kind after the other; reads the whole store page by page.
+
+    Arguments:
+        renamed: names that products were given since, by code.
+    """
     expected = recount(lines)
+    expected.products.update(renamed or {})
     yield compare(
         "customers: name, country",
         {number: _customer(number, expected) for number in expected.customers},
