@@ -34,6 +34,7 @@ REFUSED = {
     "MissingReference",
     "StillReferenced",
     "SchemaMismatch",
+    "StoreMoved",
     "NotReady",
 }
 

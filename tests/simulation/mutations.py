@@ -382,7 +382,7 @@ def a_patch_asks_for_what_no_field_referred_to(patch):
 
 
 MUTATIONS = {
-    a_task_carries_its_sources_state: 0,
+    a_task_carries_its_sources_state: 1,
     a_task_reads_its_source_before_its_transaction: 0,
     the_cursor_is_saved_before_the_batch: 0,
     the_task_is_deleted_before_its_last_batch: 6,

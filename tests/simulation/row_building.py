@@ -184,10 +184,6 @@ class RowBuilding(RowFence):
 # Rules broken on purpose.
 
 
-def memberships_are_left_out_where_both_parts_were_there(patch):
-    patch.setattr(Backfill, "_build_entries", lambda *_given: iter(()))
-
-
 def what_older_code_removed_stays(patch):
     patch.setattr(Backfill, "_follow_removed", lambda *_given: iter(()))
 

@@ -19,7 +19,7 @@ from oneread.errors import Expired
 from oneread.plans.trace import Trace
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import CIPHER, DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, Step
-from oneread.transactions import change_log, unit_of_work
+from oneread.transactions import change_log
 from oneread.transactions.overlay import OverlayRows
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "100")) // 4)
@@ -201,7 +201,7 @@ def simulate_all():
 
 def test_a_log_without_removed_rows_is_found(monkeypatch):
     log = change_log.new_entries
-    broken_by(monkeypatch, unit_of_work, "new_entries", lambda key, row, keys, now: log(key, row, list(keys)[:-1], now))
+    broken_by(monkeypatch, change_log, "new_entries", lambda key, row, keys, now: log(key, row, list(keys)[:-1], now))
 
 
 def test_a_log_without_entities_is_found(monkeypatch):

@@ -38,7 +38,7 @@ HoldOption = Annotated[
     typer.Option("--hold", metavar="SECONDS", help="Of switch and back: how long writers wait, up to 10."),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Of switch and back: without a comparison of the last day.")]
-WatchOption = Annotated[bool, typer.Option("--watch", help="Of status: again every second, until Ctrl-C.")]
+WatchMoveOption = Annotated[bool, typer.Option("--watch", help="Of status: again every second, until Ctrl-C.")]
 
 _SAID_EVERY: Final = 10.0
 
@@ -54,7 +54,7 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
     until_lag: UntilLagOption = None,
     hold: HoldOption = HOLD,
     force: ForceOption = False,
-    watch: WatchOption = False,
+    watch: WatchMoveOption = False,
 ) -> None:
     """Moves a store to another place, of any kind, while programs write to it.
 

@@ -44,9 +44,11 @@ def test_changed_options_build_the_feed_again(world):
         assert world.db.backfill().done
         check(world)
         assert {group for group in ("small", "some", "many") if world.state(group).reads} == large
-    before, world._options = world.large, {"expires_after": timedelta(days=100_000)}  # not the schema at the beginning
-    reopen(world, None)
-    assert world.db.backfill().done
+    before = world.large
+    for days in (100_000, 200_000):  # not the schema at the beginning; one former generation answers, and is kept
+        world._options = {"expires_after": timedelta(days=days)}
+        reopen(world, None)
+        assert world.db.backfill().done
     for prefix in (before.groups, before.read, before.written):
         assert world.rows(prefix) == {}
     for member in range(9):
