@@ -91,20 +91,24 @@ class _CounterDigests:
 
     def __init__(self, database: Database) -> None:
         self.lines: dict[str, bytes] = {}
-        self.tokens: set[bytes] = set()
-        database.run(self._read(database))
-
-    def _read(self, database: Database) -> Plan[None]:
-        yield from dump_counters(self._take)
-        yield from dump_tokens(database.operations.parts.tokens, self._take_tokens)
+        database.run(dump_counters(self._take))
+        self.tokens = token_digests(database)
 
     def _take(self, line: CounterLine | CacheCounterLine) -> None:
         name = f"counter {line.counter}" if isinstance(line, CounterLine) else f"cache counter {line.cache_counter}"
         self.lines[name] = _digest(msgspec.json.encode(line))
 
-    def _take_tokens(self, line: TokensLine) -> None:
+
+def token_digests(database: Database) -> set[bytes]:
+    """The tokens of a store that are kept, as digests: of an add each, with the name of its counter."""
+    found: set[bytes] = set()
+
+    def take(line: TokensLine) -> None:
         name, kept = line.tokens.encode(), line.kept
-        self.tokens.update(_digest(kept[at : at + TOKEN_BYTES] + name) for at in range(0, len(kept), TOKEN_BYTES))
+        found.update(_digest(kept[at : at + TOKEN_BYTES] + name) for at in range(0, len(kept), TOKEN_BYTES))
+
+    database.run(dump_tokens(database.operations.parts.tokens, take))
+    return found
 
 
 def _digest(data: bytes) -> bytes:

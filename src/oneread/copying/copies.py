@@ -18,10 +18,10 @@ from oneread.copying.comparison import ComparedStores, StoreComparison
 from oneread.copying.pairs import Stores
 from oneread.copying.store_copy import CopiedStore, CopyOptions, StoreCopy
 from oneread.database._sync.database import Database
-from oneread.errors import InvalidValue, SchemaMismatch, UsageError
+from oneread.errors import SchemaMismatch, UsageError
 from oneread.evolution.schema import Schema
 from oneread.models.versions import StoredSchema
-from oneread.plans.arguments import check_function
+from oneread.plans.arguments import check_function, check_pace
 from oneread.plans.clock import wall_clock
 from oneread.plans.progress import Reporter, no_progress
 from oneread.store.urls import redact, split_url, with_read_only
@@ -74,7 +74,7 @@ def copy_store(  # noqa: PLR0913 - keyword-only options of the one call that cop
         StoreError: a store failed; the copy can be resumed.
     """
     check_function("progress", progress)
-    check_pace(pace)
+    check_pace("entities", pace)
     with _opened(source, target, (schema, target_schema or schema), clock) as stores:
         options = CopyOptions(batch, pace, resume, progress)
         copied = StoreCopy(stores, options).run()
@@ -153,11 +153,6 @@ def _reading(url: str, other: str) -> str:
     """The URL by which nothing is written; but one process opens a folder of LMDB in one way for all stores in it."""
     (scheme, path, _prefix), (other_scheme, other_path, _other) = _place(url), _place(other)
     return url if (scheme, path) == (other_scheme, other_path) else with_read_only(url, SCHEMES)
-
-
-def check_pace(pace: object) -> None:
-    if pace is not None and (type(pace) not in (int, float) or not pace > 0):  # type: ignore[operator]
-        raise InvalidValue("pace: expected a number of entities a second, above 0", pace=pace)
 
 
 def check_models(stores: Stores) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from oneread.copying.comparison import token_digests
 from oneread.copying.move_results import MoveComparison, MoveDifference
 from oneread.copying.pairs import ROWS, Pair, Pairs, Stores
 from oneread.counters.dumping import (
@@ -20,9 +21,7 @@ from oneread.counters.dumping import (
     cache_counter_line,
     counter_line,
     dump_counters,
-    dump_tokens,
 )
-from oneread.counters.rows import TOKEN_BYTES
 from oneread.database._sync.database import Database
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
@@ -100,10 +99,10 @@ class MoveComparer:
         for name in differing:
             self._compare_counter(*name)
         self._follow()
-        lost = _tokens(self._source) - _tokens(self._target)
+        lost = token_digests(self._source) - token_digests(self._target)
         if lost:
             self._follow()
-            lost = (_tokens(self._source) & lost) - _tokens(self._target)
+            lost = (token_digests(self._source) & lost) - token_digests(self._target)
         if lost:
             self._note("tokens", f"{len(lost):,} that the target lacks", "")
 
@@ -163,20 +162,6 @@ def _has_grown(
     if isinstance(before, CacheCounterLine) and isinstance(found, CacheCounterLine):
         return isinstance(after, CacheCounterLine) and before.value <= found.value <= after.value
     return False
-
-
-def _tokens(database: Database) -> set[tuple[str, bytes]]:
-    found: set[tuple[str, bytes]] = set()
-    tokens = database.operations.parts.tokens
-    database.run(
-        dump_tokens(
-            tokens,
-            lambda line: found.update(
-                (line.tokens, line.kept[at : at + TOKEN_BYTES]) for at in range(0, len(line.kept), TOKEN_BYTES)
-            ),
-        )
-    )
-    return found
 
 
 def _text(line: CounterLine | CacheCounterLine | None) -> str:

@@ -173,8 +173,7 @@ class Follower:
         refused = self._apply_roots(self._changes(state))
         parts, run = self._target.operations.parts, self._target.run
         for line in state.counters:
-            made = RestoreCounter(line) if isinstance(line, CounterLine) else RestoreCacheCounter(line)
-            run(made.plan(parts))
+            self._restore(line)
         for name, is_cache_first in state.gone:
             counters = parts.cache_counters if is_cache_first else parts.counters
             run(counters.delete(name_key(name)))
@@ -276,14 +275,14 @@ class Follower:
         rows = yield from Scan("roots", within, PAGE, families="dm")
         return (rows[-1][0] if rows else None), (yield from self._dump.lines_of(kind, rows))
 
+    def _restore(self, line: CounterLine | CacheCounterLine) -> None:
+        """Stores a counter; doing it again changes nothing."""
+        made = RestoreCounter(line) if isinstance(line, CounterLine) else RestoreCacheCounter(line)
+        self._target.run(made.plan(self._target.operations.parts))
+
     def _copy_counters(self) -> None:
         parts, run = self._target.operations.parts, self._target.run
-
-        def take(line: CounterLine | CacheCounterLine) -> None:
-            made = RestoreCounter(line) if isinstance(line, CounterLine) else RestoreCacheCounter(line)
-            run(made.plan(parts))
-
-        self._source.run(dump_counters(take))
+        self._source.run(dump_counters(self._restore))
         tokens = self._source.operations.parts.tokens
         self._source.run(dump_tokens(tokens, lambda line: run(RestoreTokens(line).plan(parts))))
 

@@ -17,24 +17,24 @@ from typing import Final, Self
 import msgspec
 
 from oneread.connect import SCHEMES, connect, migration
-from oneread.copying.copies import check_models, check_pace, check_two
+from oneread.copying.copies import check_models, check_two
 from oneread.copying.move_comparison import MoveComparer
 from oneread.copying.move_flow import PAUSE, MoveFlow
 from oneread.copying.move_follower import CHECKPOINT
 from oneread.copying.move_results import MoveComparison, MovePlan, MoveProblem, MoveStatus
 from oneread.copying.move_states import MoveStates
-from oneread.copying.pairs import Stores
-from oneread.counters.rows import ALL, CHANCES, SETTINGS, settings_of
+from oneread.copying.pairs import Stores, is_empty
+from oneread.counters.rows import CHANCES, SETTINGS, settings_of
 from oneread.database._sync.database import Database
 from oneread.derivations.one_row import refuse_unsupported
 from oneread.errors import Conflict, StoreMoved, Unavailable, Unsupported, UsageError
 from oneread.evolution.schema import Schema
-from oneread.plans.arguments import check_function
+from oneread.plans.arguments import check_function, check_pace
 from oneread.plans.clock import wall_clock
 from oneread.plans.effects import Now
 from oneread.plans.progress import Reporter, no_progress
 from oneread.plans.scans import fetch_data, scan_all
-from oneread.store.requests import Read, Scan
+from oneread.store.requests import Read
 from oneread.store.rows import VALUE, Row, RowRange, Table
 from oneread.store.urls import redact, split_url, with_read_only
 from oneread.transactions.commit import swap_alone
@@ -117,7 +117,7 @@ class Move:
                         )
         states = self._opened_both().states
         check_models(Stores(source, states.target, ()))
-        if states.of_target().row is None and not _is_empty(states.target):
+        if states.of_target().row is None and not is_empty(states.target):
             raise UsageError("the target is not empty: give the URL of a new store")
         states.begin(secrets.token_hex(8))
         return self.status()
@@ -135,7 +135,7 @@ class Move:
             UsageError: the move was not begun.
             Unavailable: another process copies or follows.
         """
-        check_pace(pace)
+        check_pace("entities", pace)
         if progress is not None:
             check_function("progress", progress)
         flow = self._opened()
@@ -499,12 +499,6 @@ def _count(database: Database, table: Table, within: RowRange, counts: Callable[
 
     database.run(scan_all(table, within, take, BATCH, fetch_data))
     return found[0]
-
-
-def _is_empty(target: Database) -> bool:
-    everything = RowRange(b"", b"")
-    found = target.run(Scan("roots", everything, 1).__iter__()) or target.run(Scan("counts", ALL, 1).__iter__())
-    return not found
 
 
 def _comparison(source: Database) -> MoveComparison | None:

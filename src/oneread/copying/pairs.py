@@ -8,13 +8,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from oneread.counters.rows import ALL
 from oneread.database._sync.database import Database
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
 from oneread.plans.progress import no_progress
 from oneread.plans.scans import scan_all
-from oneread.store.requests import Found, Read
+from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import RowRange
 from oneread.transfer.dump import Dump
 from oneread.transfer.load import DumpLine
@@ -31,6 +32,12 @@ class Stores(NamedTuple):
     source: Database
     target: Database
     left: tuple[str, ...]
+
+
+def is_empty(store: Database) -> bool:
+    """Whether a store has neither entities, tombstones nor counters. Two requests at most."""
+    everything = RowRange(b"", b"")
+    return not (store.run(Scan("roots", everything, 1).__iter__()) or store.run(Scan("counts", ALL, 1).__iter__()))
 
 
 class Pair(NamedTuple):

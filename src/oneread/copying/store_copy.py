@@ -10,17 +10,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from oneread.copying.comparison import ComparedStores
-from oneread.copying.pairs import Pair, Pairs, Stores
+from oneread.copying.pairs import Pair, Pairs, Stores, is_empty
 from oneread.counters.dumping import RestoreCounters
-from oneread.counters.rows import ALL
 from oneread.database._sync.bulk import Bulk
 from oneread.derivations.pending_tasks import count_waiting
 from oneread.errors import OnereadError, UsageError
 from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter, no_progress
-from oneread.store.requests import Scan
-from oneread.store.rows import RowRange
 from oneread.transfer.bulk import BATCH, Refusal
 from oneread.transfer.checkpoints import Checkpoint, key_of, read_checkpoint
 from oneread.transfer.content import START, Content, position_line
@@ -129,7 +126,7 @@ class StoreCopy:
             self._reached, self._finished = str(found.position), found.finished
         elif found.position is not None and not found.finished:
             raise UsageError("a copy into this target was not finished: resume it, or give an empty target")
-        elif not self._is_empty():
+        elif not is_empty(self._target):
             raise UsageError("the target is not empty: give the URL of a new store")
 
     def _is_unfinished(self) -> Plan[bool]:
@@ -138,11 +135,6 @@ class StoreCopy:
         waiting = count_waiting((yield from operations.lag()))
         commits = yield from operations.parts.unfinished_commits(BATCH)
         return bool(waiting or (commits is not None and commits.roots))
-
-    def _is_empty(self) -> bool:
-        run = self._target.run
-        everything = RowRange(b"", b"")
-        return not (run(Scan("roots", everything, 1).__iter__()) or run(Scan("counts", ALL, 1).__iter__()))
 
     def _take(self, bulk: Bulk | None, line: bytes) -> None:
         """Copies one line of the dump; without a bulk only looks whether it is what was copied."""

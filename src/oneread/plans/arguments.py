@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from typing import Final, TypeAlias
 
-from oneread.errors import UsageError
+from oneread.errors import InvalidValue, UsageError
 from oneread.store.cache import LONGEST_KEPT
 
 Age: TypeAlias = float | None
@@ -19,6 +19,12 @@ _WHAT: Final = {
     "write": 'this argument takes a function of bytes: open("FILE", "wb").write; or use the command `oneread dump`',
 }
 """What to say of an argument that many take for something else."""
+
+
+def check_pace(what: str, pace: object) -> None:
+    """Raises InvalidValue unless a pace is None or a number of these a second, above 0."""
+    if pace is not None and (type(pace) not in (int, float) or not pace > 0):  # type: ignore[operator]
+        raise InvalidValue(f"pace: expected a number of {what} a second, above 0", pace=pace)
 
 
 def check_function(name: str, given: object) -> None:

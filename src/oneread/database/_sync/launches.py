@@ -24,7 +24,6 @@ from oneread.database.launched_pages import result_forms
 from oneread.database.operations import Operations
 from oneread.errors import (
     BudgetExceeded,
-    InvalidValue,
     NotReady,
     OnereadError,
     SchemaMismatch,
@@ -51,7 +50,7 @@ from oneread.launches.tallies import BOUNDS, SideTally, latency_bucket
 from oneread.launches.tracks import LaunchTrack
 from oneread.models.model import stored_name
 from oneread.plans.allowance import CURRENT, Allowance, leave
-from oneread.plans.arguments import check_function
+from oneread.plans.arguments import check_function, check_pace
 from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
@@ -516,8 +515,7 @@ class Launches:
             raise UsageError(
                 "whole lists are compared of a view that another replaces", launch=name, known=sorted(self._views)
             )
-        if pace is not None and (type(pace) not in (int, float) or not pace > 0):
-            raise InvalidValue("pace: expected a number of lists a second, above 0", pace=pace)
+        check_pace("lists", pace)
         self._run(self._operations.fence.check_readable(pair.new.cls))
         (state,) = self._run(self._stored.states([name]))
         settle = (LaunchOptions() if state is None else state.options).settle
