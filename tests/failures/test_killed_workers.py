@@ -60,6 +60,7 @@ def work_for_ever(url):
     """The child: batches of a few holders, until SIGTERM."""
     asked = []
     signal.signal(signal.SIGTERM, lambda _number, _frame: asked.append(1))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     with connect(url, SCHEMA, workers=0, timeout=60) as db:
         db.operations.outbox.leases.seconds = LEASE
         while not asked:
@@ -71,8 +72,12 @@ def work_for_ever(url):
 
 
 def started(url):
+    """A worker, which SIGTERM reaches once it listens to that."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
-    if pid == 0:
+    if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    else:
         try:
             work_for_ever(url)
             os._exit(0)
