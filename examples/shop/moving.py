@@ -1,341 +1,210 @@
 """A shop that is moved to another store while it is in use, and while what moves it is killed again and again.
 
-`python -m examples.shop.moving --from lmdb:///srv/a --to lmdb:///srv/b` loads a shop, lets programs write and read, and
-moves it, back and forth where the target can go back. One process makes the steps, another one lets the target follow;
-both are killed with SIGKILL at random moments. In the end everything that was acknowledged must be stored, once.
+`python -m examples.shop.moving --from lmdb:///srv/a --to lmdb:///srv/b`; see `examples.moving`.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
-from itertools import chain, pairwise
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import chain, count
 from pathlib import Path
 from random import Random
-from time import perf_counter, sleep
 
-import msgspec
-
-from examples.commands import Parser, exit_code, whole
+from examples.commands import Parser
 from examples.comparing import all_rows, print_compared, print_verified
-from examples.shop import loading, source
+from examples.moving import Site, add_number, main
+from examples.moving_programs import COUNTERS, ROWS, Answered, Call, Made, Pages, count_again, now, read, write
+from examples.shop import cleaning, loading, source
 from examples.shop.checking import check
-from examples.shop.mistakes import Mistake
-from examples.shop.moving_programs import MOVED, Answered, Pages, Remark, let_go, read, write
-from examples.shop.schema import Purchase
-from oneread import Database, connect
-from oneread.copying.moves import Move
-from oneread.errors import OnereadError, UsageError
-from oneread.plans.clock import wall_clock
+from examples.shop.recount import newest_first
+from examples.shop.schema import SHOP, Product, Purchase, PurchasesOfBuyer
+from examples.shop.source import Line
+from oneread import GENERATED, Database, Key, Model, Schema, connect
 
-HOLD = 5.0
-"""Seconds that writers are held at most when the store is switched."""
-READERS = 2
-PAUSE = 0.1
-FOLLOWED = ("following", "switched")
-"""The states in which one store follows the other one."""
+REMARKED = 20
+"""Products about which all writers make remarks, so that they compete for numbers."""
 
 
-def opened(given: argparse.Namespace) -> Move:
-    """`oneread.move`, but that a process which was killed is taken for dead after `--lease` seconds."""
-    return Move(given.source, given.to, (MOVED, MOVED), wall_clock, given.lease)
+class Remark(Model[str, int]):
+    """What a customer says of a product: its remarks are numbered from 1 by the store."""
+
+    child_of = Product
+
+    code: Key[str]
+    number: Key[int] = GENERATED
+    text: str
 
 
-def can_return(given: argparse.Namespace) -> bool:
-    """Whether the target keeps a log of what is written to it."""
-    return str(given.to).startswith("lmdb:")
+MOVED = Schema(*SHOP.models, Remark, *SHOP.views, portable=True)
 
 
-# --- What is killed --------------------------------------------------------------------------------------------------
+class ShopCall(Call, frozen=True):
+    """`line` is the whole purchase, `key` a counter or the code of a product."""
+
+    line: Line | None = None
+    key: str = ""
+    text: str = ""
+
+    @property
+    def once(self) -> bool:
+        """All may be made twice but a create, which would take one more number."""
+        return self.verb == "remark"
 
 
-def follow(given: argparse.Namespace) -> None:
-    """Lets the other store follow, whichever that is, until it is let go."""
-    with opened(given) as moved:
-        while not let_go():
-            try:
-                moved.follow(stop=let_go)
-            except UsageError:  # not begun, or not copied yet
-                sleep(PAUSE)
-            except OnereadError as error:
-                print(f"{error!r}", file=sys.stderr, flush=True)
-                sleep(PAUSE)
+class Shop(Site):
+    """The shop of `examples.shop`, with remarks and counters of visits."""
+
+    module = "examples.shop.moving"
+    schema = MOVED
+    call = ShopCall
+    loaded = Purchase
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        super().__init__(given)
+        self._lines = list(source.lines(given.data, limit=given.lines, seed=given.seed))
+
+    @staticmethod
+    def add_arguments(parser: Parser) -> None:
+        parser.add_argument("--data", type=Path, default=source.default_folder(), help=f"folder of {source.FILE}")
+        add_number(parser, "--lines", 20_000, "invoice lines that are loaded first")
+
+    def load(self, url: str) -> None:
+        given = self.given
+        with connect(url, MOVED) as db:
+            loading.load(db, loading.Source(given.data, given.lines, given.seed))
+
+    def write(self, db: Database, me: int) -> None:
+        given = self.given
+        calls = _calls(me, given.writers, self._lines)
+        write(
+            calls,
+            lambda call, token: _make(db, call, token),
+            given.rate / given.writers,
+            given.folder / f"calls-{me}",
+            me,
+        )
+
+    def read(self, db: Database, me: int) -> Pages:
+        listed: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        unchanged = [line for line in self._lines if line.customer is not None and not line.customer % 2]
+        for line in newest_first(unchanged, lambda line: line.customer or 0):
+            listed[line.customer or 0].append((line.invoice, line.line))
+        return read(db, me, lambda buyer, cursor: db.page(PurchasesOfBuyer, buyer, limit=ROWS, cursor=cursor), listed)
+
+    def compare(self, db: Database, answered: Answered[ShopCall]) -> int:
+        return compare(db, self._lines, answered)
 
 
-def control(given: argparse.Namespace) -> None:
-    """Makes the steps of a move, from whatever state an earlier controller has left it in."""
-    with opened(given) as moved:
-        while not let_go():
-            try:
-                if step(moved, given):
-                    return
-            except OnereadError as error:
-                print(f"{error!r}", file=sys.stderr, flush=True)
-                sleep(PAUSE)
+# --- Writers ---------------------------------------------------------------------------------------------------------
 
 
-def step(moved: Move, given: argparse.Namespace) -> bool:
-    """One step; whether it was the last one. It goes back and switches again, until it shall end, or stores differ."""
-    state, shall_end = moved.status().state, (given.folder / "end").exists()
-    note(given, state)
-    if state == "switched" and (shall_end or not can_return(given)):
-        return True
-    if state in ("planned", "copying"):
-        moved.start()
-        moved.copy(pace=given.pace)
-    elif state == "closing":  # a controller has died in a switch: whichever way it was, the same verb ends it
-        if moved.switch(hold=HOLD).state == "closing":
-            moved.back(hold=HOLD)
+def _make(db: Database, call: ShopCall, token: str) -> int:
+    line = call.line
+    if line is not None and call.verb == "buy":
+        db.save(next(cleaning.purchases([line])))
+    elif line is not None and call.verb == "change":
+        db.patch(
+            Purchase, line.invoice, line.line, quantity=line.quantity, amount=line.quantity * line.unit_price
+        )  # fmt: skip
+    elif line is not None:
+        db.delete(Purchase, line.invoice, line.line)
+    elif call.verb == "count":
+        return int(db.counter(call.key).add(1, once=token))
+    elif call.verb == "remark":
+        return db.create(Remark(code=call.key, text=call.text)).number
     else:
-        moved.follow(until_lag=1.0)
-        note(given, "comparing")
-        found = moved.compare()
-        if not found.equal:
-            note(given, "differs")
-            print(found, file=sys.stderr, flush=True)
-            return True
-        if shall_end or can_return(given):
-            note(given, "switching")
-            moved.back(hold=HOLD) if state == "switched" else moved.switch(hold=HOLD)
-    return False
-
-
-def note(given: argparse.Namespace, what: str) -> None:
-    """Says how far the controller is, for the one that kills it and counts."""
-    with (given.folder / "steps").open("a") as file:
-        print(what, file=file)
-
-
-# --- The story -------------------------------------------------------------------------------------------------------
-
-
-class Story:
-    """Processes of this module: they are let go by the end of their standard input, or killed."""
-
-    def __init__(self, given: argparse.Namespace, arguments: list[str]) -> None:
-        self.given = given
-        self._command = [sys.executable, "-m", "examples.shop.moving", *arguments, "--folder", str(given.folder)]
-        self._started = perf_counter()
-        self.kills = 0
-
-    def start(self, role: str, me: int = 0) -> subprocess.Popen[str]:
-        log = (self.given.folder / f"{role}-{me}.log").open("a")
-        pipe, command = subprocess.PIPE, [*self._command, "--role", role, "--me", str(me)]
-        with log:
-            return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True)  # noqa: S603 - this module
-
-    def steps(self) -> list[str]:
-        file = self.given.folder / "steps"
-        return file.read_text().split() if file.exists() else []
-
-    def switches(self) -> tuple[int, int]:
-        """How often the store was switched, and taken back, as controllers have found it."""
-        states = [each for each in self.steps() if each in FOLLOWED]
-        changes = [new for old, new in pairwise(states) if new != old]
-        return changes.count("switched"), changes.count("following")
-
-    def move(self) -> float:
-        """Moves the store with all kills; returns how long it took."""
-        given, end, chance = self.given, self.given.folder / "end", Random(self.given.seed)
-        last = given.kills if can_return(given) else given.kills // 2  # the others hit the only switch
-        running = {each: self.start(each) for each in ("control", "follow")}
-        self._wait_for_steps(running["control"], 0)
-        with ExitStack() as both:
-            both.callback(lambda: [kill(each) for each in running.values()])
-            while running["control"].poll() is None:
-                if self.kills >= last and self._has_seen_all():
-                    end.touch()
-                if self.kills >= (given.kills if end.exists() else last):
-                    sleep(PAUSE)
-                    continue
-                victim = self._wait(running["control"], chance)
-                if running["control"].poll() is None:
-                    kill(running[victim])
-                    seen = self.steps()
-                    running[victim] = self.start(victim)
-                    self.kills += 1
-                    at, step_was = perf_counter() - self._started, seen[-1] if seen else "begun"
-                    print(f"  {at:6.1f} s: killed the one to {victim}, {step_was}", flush=True)
-                    if victim == "control":
-                        self._wait_for_steps(running[victim], len(seen))
-        if running["control"].returncode:
-            raise Mistake(f"the controller has failed; see {given.folder}")
-        return perf_counter() - self._started
-
-    def _wait_for_steps(self, controller: subprocess.Popen[str], many: int) -> None:
-        """Waits until the controller has begun another step, or has ended."""
-        wait_for(lambda: len(self.steps()) > many or controller.poll() is not None, 60)
-
-    def _has_seen_all(self) -> bool:
-        is_time = perf_counter() - self._started >= self.given.seconds
-        return is_time and (not can_return(self.given) or min(self.switches()) >= 1)
-
-    def _wait(self, controller: subprocess.Popen[str], chance: Random) -> str:
-        """Waits for a random moment, each third time for one in a switch; returns whom to kill then."""
-        given, kind = self.given, self.kills % 3
-        if kind == 2 and not can_return(given) and not (given.folder / "end").exists():
-            kind = 0  # the only switch is the end
-        if kind < 2:
-            latest = 2 * given.seconds / given.kills
-            wait_for(lambda: controller.poll() is not None, chance.uniform(0.1, latest))
-            return ("control", "follow")[kind]
-        switching = self.steps().count("switching")
-        wait_for(lambda: self.steps().count("switching") > switching or controller.poll() is not None, 60)
-        sleep(chance.uniform(0, 0.3))
-        return "control"
-
-
-def wait_for(condition: Callable[[], bool], seconds: float) -> None:
-    until = perf_counter() + seconds
-    while perf_counter() < until and not condition():
-        sleep(0.01)
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.communicate()
-
-
-def play(given: argparse.Namespace, arguments: list[str]) -> int:
-    """All of it; returns how much is wrong."""
-    base = list(source.lines(given.data, limit=given.lines, seed=given.seed))
-    with connect(given.source, MOVED) as db:
-        if db.page(Remark, limit=1).rows or db.moved:
-            raise Mistake("the store has been moved before: give a fresh --from, and a fresh --to")
-        loading.load(db, loading.Source(given.data, given.lines, given.seed))
-    story = Story(given, arguments)
-    with ExitStack() as programs:
-        writers = [story.start("write", me) for me in range(given.writers)]
-        readers = [story.start("read", me) for me in range(READERS)]
-        for each in (*writers, *readers):
-            programs.callback(kill, each)
-        print(f"{given.writers} writers and {READERS} readers run; moving {given.source} to {given.to}", flush=True)
-        seconds = story.move()
-        printed = [each.communicate()[0] for each in (*writers, *readers)]  # their standard input ends
-        failed = sum(each.returncode != 0 for each in (*writers, *readers))
-    answered = Answered([given.folder / f"calls-{me}" for me in range(given.writers)])
-    pages = [msgspec.json.decode(each, type=Pages) for each in printed[given.writers :] if each]
-    wrong = failed + report(given, story, seconds, answered, pages)
-    with connect(given.source, MOVED, next=given.to) as db:
-        db.drain()
-        wrong += not db.moved
-        wrong += compared(db, base, answered, seconds)
-    if can_return(given):
-        with opened(given) as moved:
-            moved.follow(until_lag=0.0)
-            found = moved.compare()
-            print(f"the old store, which followed: {found.compared:,} compared, {found.differ} differ")
-            wrong += not found.equal
-    return wrong
-
-
-def report(
-    given: argparse.Namespace, story: Story, seconds: float, answered: Answered, pages: list[Pages]
-) -> int:  # fmt: skip
-    """What programs have met meanwhile; returns how much of it is wrong."""
-    switches, back = story.switches()
-    crossed, right = sum(each.over_a_switch for each in pages), sum(each.continued for each in pages)
-    wrong, refused = sum(each.wrong for each in pages), answered.refused + sum(each.refused for each in pages)
-    returned = f"{back} back" if can_return(given) else "0 back: such a target keeps no log"
-    print(f"moved in {seconds:.0f} s with {story.kills} kills, {switches} switches, {returned}")
-    print(f"held at most {answered.longest:.1f} s, refused {refused}")
-    print(f"pages read meanwhile: {sum(each.read for each in pages):,}, {wrong} wrong")
-    print(f"cursors of before a switch that were continued after it: {right:,} of {crossed:,}")
-    differed = story.steps().count("differs")
-    if differed:
-        print(f"comparisons that found a difference: {differed}")
-    return wrong + refused + differed + crossed - right + (len(pages) < READERS) + (switches == 0)
-
-
-def compared(db: Database, base: list[source.Line], answered: Answered, seconds: float) -> int:
-    """Compares the store with what was acknowledged; returns how much differs."""
-    lost = twice = 0
-    for name, tokens in answered.counted.items():
-        value = db.counter(name).read()
-        missing = sum(db.counter(name).add(1, once=each) for each in tokens)
-        lost, twice = lost + missing, twice + value + missing - len(tokens)
-    lost += len(answered.lines.keys() - {(each.order, each.line) for each in all_rows(db, Purchase)})
-    stored = {(each.code, each.number): each.text for each in all_rows(db, Remark)}
-    lost += sum(stored.get(key) != text for key, text in answered.remarks.items())
-    texts = list(stored.values())
-    twice += answered.twice + len(texts) - len(set(texts))
-    unexpected = len(set(texts) - set(answered.remarks.values()) - answered.unknown)
-    last = dict(sorted(stored))
-    holes = sum(last.values()) - len(stored)
-    found = [*check(db, chain(answered.lines.values(), base), answered.names)]
-    rate = answered.writes / seconds
-    print(f"acknowledged {answered.writes:,} writes, {rate:,.0f} a second: lost {lost}, twice {twice}")
-    print(f"numbers: {len(stored):,} in {len(last)} sequences, {holes} holes, {unexpected} never asked for")
-    adds = sum(map(len, answered.counted.values()))
-    print(f"counters: {adds:,} adds in {len(answered.counted)}; pages beside a model in plain Python:")
-    differ = print_compared(found)
-    return differ + lost + twice + unexpected + max(0, holes - len(answered.unknown)) + (not print_verified(db))
-
-
-# --- The command line ------------------------------------------------------------------------------------------------
-
-
-def run(given: argparse.Namespace) -> None:
-    """One of the programs, in a process of its own."""
-    if given.role in ("control", "follow"):
-        return {"control": control, "follow": follow}[given.role](given)
-    lines = list(source.lines(given.data, limit=given.lines, seed=given.seed))
-    with connect(given.source, MOVED, next=given.to, timeout=60) as db:
-        if given.role == "write":
-            log = given.folder / f"calls-{given.me}"
-            write(db, given.me, given.writers, lines, given.rate / given.writers, log)
-        else:
-            print(msgspec.json.encode(read(db, given.me, lines)).decode())
-    return None
-
-
-def parser() -> argparse.ArgumentParser:
-    made = Parser(prog="python -m examples.shop.moving", description="A shop is moved while it is in use.")
-    made.add_argument("--from", dest="source", required=True, metavar="URL", help="an LMDB store that is made")
-    made.add_argument("--to", required=True, metavar="URL", help="another store that is made, on LMDB or a server")
-    made.add_argument("--data", type=Path, default=source.default_folder(), help=f"folder of {source.FILE}")
-    made.add_argument("--seed", type=int, default=7, help="of the data made up, and of all that is by chance (7)")
-
-    def number(name: str, default: int, does: str) -> None:
-        made.add_argument(name, type=lambda text: whole(text, 10**7), default=default, help=f"{does} ({default})")
-
-    number("--lines", 20_000, "invoice lines that are loaded first")
-    number("--writers", 4, "programs that write")
-    number("--kills", 20, "how often what moves the store is killed")
-    number("--seconds", 60, "how long it is moved back and forth at least")
-    number("--rate", 400, "writes a second of all writers at most")
-    number("--pace", 4_000, "entities that are copied a second at most")
-    made.add_argument("--lease", type=float, default=10.0, help="seconds after which a killed one is replaced (10)")
-    made.add_argument("--folder", type=Path, help="where all processes log (a new folder, removed if all is right)")
-    made.add_argument("--role", choices=("write", "read", "control", "follow"), help=argparse.SUPPRESS)
-    made.add_argument("--me", type=int, help=argparse.SUPPRESS)
-    return made
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Plays it; returns 1 when anything is wrong."""
-    typed = sys.argv[1:] if arguments is None else arguments
-    given = parser().parse_args(typed)
-    if given.role is not None:
-        run(given)
-        return 0
-    if not str(given.source).startswith("lmdb:") or str(given.to).startswith("memory:"):
-        raise Mistake("several processes move a shop from LMDB to a store on disk or on a server")
-    is_new, given.folder = given.folder is None, given.folder or Path(tempfile.mkdtemp(prefix="moving-"))
-    given.folder.mkdir(exist_ok=True)
-    wrong = play(given, typed)
-    if wrong:
-        print(f"{wrong:,} wrong; what each process did is in {given.folder}", file=sys.stderr)
-        return 1
-    if is_new:
-        shutil.rmtree(given.folder)
+        db.patch(Product, call.key, name=call.text)
     return 0
 
 
+def _calls(me: int, writers: int, lines: list[Line]) -> Iterator[ShopCall]:
+    """What a writer does. Its purchases and the names that it gives are its own: so the last of them is known."""
+    chance = Random(me)
+    sold = [line for line in lines if line.customer is not None and line.customer % 2]
+    remarked = sorted({line.code for line in lines})[:REMARKED]
+    renamed = _most_sold(lines)[me : 5 * writers : writers]
+    mine: list[Line] = []
+    for number in count():
+        kind = chance.random()
+        if kind < 0.4 or len(mine) < 10:
+            line = chance.choice(sold)
+            line = line._replace(invoice=f"W{me}-{number // 8}", line=number, at=now(), quantity=chance.randint(1, 9))
+            mine.append(line)
+            yield ShopCall("buy", line)
+        elif kind < 0.6:
+            place = chance.randrange(len(mine))
+            mine[place] = mine[place]._replace(quantity=chance.randint(-9, 9))
+            yield ShopCall("change", mine[place])
+        elif kind < 0.7:
+            yield ShopCall("remove", mine.pop(chance.randrange(len(mine))))
+        elif kind < 0.9:
+            yield ShopCall("count", key=f"visits:{chance.randrange(COUNTERS)}")
+        elif kind < 0.998:
+            yield ShopCall("remark", key=chance.choice(remarked), text=f"{me} {number}")
+        else:
+            yield ShopCall("rename", key=chance.choice(renamed), text=f"NAME {me} {number}")
+
+
+def _most_sold(lines: list[Line]) -> list[str]:
+    """Codes of products, those first that most purchases show."""
+    holders = Counter(line.code for line in lines)
+    return sorted(holders, key=lambda code: (-holders[code], code))
+
+
+# --- What must be stored ---------------------------------------------------------------------------------------------
+
+
+class Expected:
+    """What must be stored, by what was answered."""
+
+    def __init__(self, answered: Answered[ShopCall]) -> None:
+        self.lines: dict[tuple[str, int], Line] = {}
+        self.names: dict[str, str] = {}
+        self.counted: dict[str, list[str]] = defaultdict(list)
+        self.remarks: dict[tuple[str, int], str] = {}
+        self.unknown = {each.call.text for each in answered.unknown}
+        self.twice = 0
+        for each in answered.made:
+            self._take(each)
+
+    def _take(self, made: Made[ShopCall]) -> None:
+        call, answer, token = made
+        if call.line is not None:
+            key = call.line.invoice, call.line.line
+            self.lines.pop(key, None)
+            if call.verb != "remove":
+                self.lines[key] = call.line
+        elif call.verb == "count":
+            self.counted[call.key].append(token)
+        elif call.verb == "remark":
+            self.twice += (call.key, answer.result) in self.remarks
+            self.remarks[call.key, answer.result] = call.text
+        else:
+            self.names[call.key] = call.text
+
+
+def compare(db: Database, base: list[Line], answered: Answered[ShopCall]) -> int:
+    """Compares the store with what was acknowledged; returns how much differs."""
+    expected = Expected(answered)
+    lost, twice = count_again(db, expected.counted)
+    lost += len(expected.lines.keys() - {(each.order, each.line) for each in all_rows(db, Purchase)})
+    stored = {(each.code, each.number): each.text for each in all_rows(db, Remark)}
+    lost += sum(stored.get(key) != text for key, text in expected.remarks.items())
+    texts = list(stored.values())
+    twice += expected.twice + len(texts) - len(set(texts))
+    unexpected = len(set(texts) - set(expected.remarks.values()) - expected.unknown)
+    last = dict(sorted(stored))
+    holes = sum(last.values()) - len(stored)
+    print(f"lost {lost}, twice {twice}")
+    print(f"numbers: {len(stored):,} in {len(last)} sequences, {holes} holes, {unexpected} never asked for")
+    adds = sum(map(len, expected.counted.values()))
+    print(f"counters: {adds:,} adds in {len(expected.counted)}; pages beside a model in plain Python:")
+    differ = print_compared([*check(db, chain(expected.lines.values(), base), expected.names)])
+    return differ + lost + twice + unexpected + max(0, holes - len(expected.unknown)) + (not print_verified(db))
+
+
 if __name__ == "__main__":
-    sys.exit(exit_code("shop moving", main))
+    sys.exit(main(Shop))
