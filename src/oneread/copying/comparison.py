@@ -51,17 +51,13 @@ class StoreComparison:
 
     def run(self) -> ComparedStores:
         pairs = Pairs(self._stores)
-        met = [0]
 
         def take(pair: Pair) -> None:
-            met[0] += pair.found is not None
             if pair.differs:
                 self._note(pair.name)
-            if pairs.count % ROWS == 0:
-                self._progress(Progress("comparing", pairs.count, faults=self._differ))
 
-        pairs.walk(take)
-        more = self._stores.target.run(_count_roots(self._stores.target)) - met[0]
+        pairs.walk(take, lambda: self._progress(Progress("comparing", pairs.count, faults=self._differ)))
+        more = self._stores.target.run(_count_roots(self._stores.target)) - pairs.met
         if more > 0:
             self._note(f"{more:,} entities that only the target has", more)
         counters, tokens = self._compare_counters()

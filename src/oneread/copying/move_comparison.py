@@ -14,7 +14,7 @@ import msgspec
 
 from oneread.copying.comparison import token_digests
 from oneread.copying.move_results import MoveComparison, MoveDifference
-from oneread.copying.pairs import ROWS, Pair, Pairs, Stores
+from oneread.copying.pairs import Pair, Pairs, Stores
 from oneread.counters.dumping import (
     CacheCounterLine,
     CounterLine,
@@ -66,15 +66,13 @@ class MoveComparer:
         pairs, differing = Pairs(stores), dict[bytes, Pair]()
 
         def take(pair: Pair) -> None:
-            if pairs.count % ROWS == 0:
-                self._progress(Progress("comparing", pairs.count, faults=len(differing)))
             if _differs(pair, forward=forward):
                 if len(differing) < _MOST:
                     differing[pair.key] = pair
                 else:
                     self._more += 1
 
-        pairs.walk(take)
+        pairs.walk(take, lambda: self._progress(Progress("comparing", pairs.count, faults=len(differing))))
         if forward:
             self._compared += pairs.count
         for _ in range(_LOOKS):

@@ -1,8 +1,12 @@
-"""Two stores that are copied or compared: each entity of one with that of the other, as lines of a dump."""
+"""Two stores that are copied or compared: the entities that the second one lacks or may have otherwise.
+
+Rows with the same bytes hold the same entity where both stores number its model and its fields alike. All others are
+written as lines of a dump, which say what an entity is whatever the numbers, spread and copies of its store.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -10,18 +14,22 @@ import msgspec
 
 from oneread.counters.rows import ALL
 from oneread.database._sync.database import Database
+from oneread.derivations.catalog import Catalog
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
 from oneread.plans.progress import no_progress
 from oneread.plans.scans import scan_all
 from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import RowRange
+from oneread.store.rows import EMITTED, VALUE, VERSION, Row, RowRange
+from oneread.transactions.intents import root_row
 from oneread.transfer.dump import Dump
 from oneread.transfer.load import DumpLine
 
 ROWS: Final = 500
 """Rows that are compared at a time."""
+LAYOUT_BYTES: Final = 2
+"""The beginning of a document, which says what its fields are."""
 
 _line = msgspec.json.Decoder(DumpLine).decode
 
@@ -60,25 +68,29 @@ def _shown(text: bytes) -> tuple[object, ...]:
     return line.model, version, bytes(line.entity), line.document, line.held, bytes(line.deleted), line.numbers
 
 
+def _nothing() -> None:
+    """Reports nothing."""
+
+
 class Pairs:
-    """Each root row of the source, with that of the target."""
+    """The root rows of the source, each with that of the target; `count` says how many, `met` how many it has."""
 
     def __init__(self, stores: Stores) -> None:
         self._source, self._target, _left = stores
-        self._dumps = [
-            Dump(each.operations.catalog, each.operations.parts, (), _no_line, no_progress)
-            for each in (self._source, self._target)
-        ]
-        self._kinds = {stored_name(kind.cls): kind for kind in self._target.operations.catalog.kinds.values()}
-        self.count = 0
+        both = self._source.operations, self._target.operations
+        self._dumps = [Dump(each.catalog, each.parts, (), _no_line, no_progress) for each in both]
+        self._lays = [each.parts.cells.lay for each in both]
+        self._kinds = {stored_name(kind.cls): kind for kind in both[1].catalog.kinds.values()}
+        self._alike = frozenset(_alike(both[0].catalog, both[1].catalog))
+        self.count = self.met = 0
 
-    def walk(self, take: Callable[[Pair], None]) -> None:
-        """Gives all pairs to `take`, in the order of the source."""
+    def walk(self, take: Callable[[Pair], None], report: Callable[[], object] = _nothing) -> None:
+        """Gives the pairs to `take` that are not the same bytes, in the order of the source; reports each batch."""
         self._target.run(self._dumps[1].begin())
-        self._source.run(self._walk(take))
+        self._source.run(self._walk(take, report))
 
     def look(self, keys: Sequence[bytes]) -> list[Pair]:
-        """The pairs of these root rows of the source as they are now; none for one that it has no more."""
+        """The pairs of these root rows as they are now; none for one that is the same, or is not there any more."""
         found: list[Pair] = []
         self._target.run(self._dumps[1].begin())
         self._source.run(self._look(keys, found.append))
@@ -89,30 +101,75 @@ class Pairs:
         for kind in self._dumps[0].kinds:
             wanted = [key for key in keys if key.startswith(kind.prefix)]
             for start in range(0, len(wanted), ROWS):
-                several = wanted[start : start + ROWS]
-                rows = yield from Read("roots", several, "dm")
-                stored = [(key, row) for key, row in zip(several, rows, strict=True) if row is not None]
-                yield from self._batch(kind, take, stored)
+                rows = yield from _rows_at(wanted[start : start + ROWS])
+                yield from self._batch(kind, take, [*rows.items()])
 
-    def _walk(self, take: Callable[[Pair], None]) -> Plan[None]:
+    def _walk(self, take: Callable[[Pair], None], report: Callable[[], object]) -> Plan[None]:
+        def pass_over(kind: EntityKind, rows: list[Found]) -> Plan[None]:
+            yield from self._batch(kind, take, rows)
+            report()
+
         yield from self._dumps[0].begin()
         for kind in self._dumps[0].kinds:
-            yield from scan_all("roots", RowRange.under(kind.prefix), partial(self._batch, kind, take), ROWS)
+            yield from scan_all("roots", RowRange.under(kind.prefix), partial(pass_over, kind), ROWS)
 
     def _batch(self, kind: EntityKind, take: Callable[[Pair], None], rows: list[Found]) -> Plan[None]:
-        lines = yield from self._dumps[0].lines_of(kind, rows)
         other = self._kinds[stored_name(kind.cls)]
-        keys: list[bytes] = [other.key(kind.parts_of(key)) for key, _text in lines]
-        found = dict(self._target.run(self._lines_at(other, keys))) if keys else {}
-        self.count += len(lines)
+        mine = {key: root_row(self._lays[0](key, row)) for key, row in rows}
+        places = {key: self._place(kind, other, key) for key, row in mine.items() if row is not None}
+        theirs = self._target.run(_rows_at([*places.values()])) if places else {}
+        self.count += len(places)
+        self.met += len(theirs)
+        suspects = [
+            (key, row)
+            for key, row in rows
+            if key in places and not self._is_same(mine[key], places[key], theirs.get(places[key]))
+        ]
+        if not suspects:
+            return
+        lines = yield from self._dumps[0].lines_of(kind, suspects)
+        there = [(places[key], theirs[places[key]]) for key, _row in suspects if places[key] in theirs]
+        found = dict(self._target.run(self._dumps[1].lines_of(other, there)))
         name_of = self._source.operations.catalog.name_of
-        for (key, line), at in zip(lines, keys, strict=True):
-            take(Pair(key, name_of(key), line, found.get(at)))
+        for key, line in lines:
+            take(Pair(key, name_of(key), line, found.get(places[key])))
 
-    def _lines_at(self, kind: EntityKind, keys: list[bytes]) -> Plan[list[tuple[bytes, bytes]]]:
-        rows = yield from Read("roots", keys, "dm")
-        stored = [(key, row) for key, row in zip(keys, rows, strict=True) if row is not None]
-        return (yield from self._dumps[1].lines_of(kind, stored))
+    def _place(self, kind: EntityKind, other: EntityKind, key: bytes) -> bytes:
+        """The key in the target of a root row of the source."""
+        is_alike = kind.prefix == other.prefix and kind.spread == other.spread
+        return key if is_alike else other.key(kind.parts_of(key))
+
+    def _is_same(self, mine: Row | None, place: bytes, found: Row | None) -> bool:
+        """Whether two root rows have the same bytes, and these mean the same entity; False where that is not known."""
+        other = None if found is None else root_row(self._lays[1](place, found))
+        if mine is None or other is None or _held(mine) != _held(other):
+            return False
+        body = mine.get(VALUE)
+        return body is None or (body == other[VALUE] and body.value[:LAYOUT_BYTES] in self._alike)
+
+
+def _held(row: Row) -> list[tuple[bytes, bytes]]:
+    """What a root row has besides its versions and what views need: the columns, and the values of all but the body."""
+    return sorted(
+        (column, b"" if column == VALUE else cell.value)
+        for column, cell in row.items()
+        if column not in (VERSION, EMITTED)
+    )
+
+
+def _rows_at(keys: list[bytes]) -> Plan[dict[bytes, Row]]:
+    rows = yield from Read("roots", keys, "dm")
+    return {key: row for key, row in zip(keys, rows, strict=True) if row is not None}
+
+
+def _alike(source: Catalog, target: Catalog) -> Iterator[bytes]:
+    """What documents begin with whose fields have the same numbers in both stores."""
+    others = {stored_name(cls): target.entity_types[cls].layout for cls in target.models}
+    for cls in source.models:
+        layout = source.entity_types[cls].layout
+        if others[stored_name(cls)].layout_id == layout.layout_id:
+            yield layout.prefix
+            yield layout.wide_prefix
 
 
 def _no_line(_text: bytes) -> None:
