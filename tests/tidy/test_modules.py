@@ -7,6 +7,7 @@ import ast
 import io
 import re
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ LONGEST_MODULE, LONGEST_BODY, LONGEST_IN_SRC = 450, 60, 41
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|X[X]X)\b")
 SKIPPED = re.compile(r"skip|xfail")
+TIMER = "setitimer"
 LOADED_LATER = {"oneread.database.journal_parts"}
 """Where stores that change one row at a time begin: see docs/decisions/0088-names-are-loaded-when-asked-for.md."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -166,6 +168,26 @@ def decodes_without_decoder(_path, source):
     ]
 
 
+def timer_while_measured(path, source):
+    """A signal that interrupts coverage in its own lines leaves its lock held, and the next line waits without end."""
+    return [
+        f"{node.lineno}: {node.name} sets a timer and is measured: list it in UNMEASURED of tests/conftest.py"
+        for node in tree.parsed(source).body
+        if isinstance(node, FUNCTIONS)
+        and f"signal.{TIMER}(" in ast.unparse(node)
+        and not {node.name, path.name} & unmeasured()
+    ]
+
+
+@cache
+def unmeasured():
+    """What `tests/conftest.py` does not measure."""
+    (found,) = re.findall(
+        r"^UNMEASURED = (\{.*?\n\})", (tree.ROOT / "tests/conftest.py").read_text(), re.MULTILINE | re.DOTALL
+    )
+    return ast.literal_eval(found)
+
+
 SELVES = {"self", "cls"}
 CODE = ("src", "tools", "examples", "benchmarks")
 RULES = {
@@ -180,6 +202,7 @@ RULES = {
     private_arguments: ("src",),
     many_parameters: ("src",),
     decodes_without_decoder: ("src",),
+    timer_while_measured: ("tests",),
 }
 OFFENDERS = [
     (long_module, "a.py", "x = 1\n" * LONGEST_MODULE),
@@ -200,6 +223,7 @@ OFFENDERS = [
     (many_parameters, "src/oneread/a.py", "class A:\n    async def f(self, a, b, /, c, d, *, e, g): ...\n"),
     (many_parameters, "src/oneread/a.py", "def f(a, b, c, d, e, g: DbOption): ...\n"),
     (decodes_without_decoder, "a.py", "def f(x):\n    return msgspec.json.decode(x, type=A)\n"),
+    (timer_while_measured, "a.py", "def test_a():\n    signal." + TIMER + "(signal.ITIMER_REAL, 1)\n"),
 ]
 
 
