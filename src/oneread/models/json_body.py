@@ -238,13 +238,18 @@ class JsonBody:
             if self.spelled[each.name] in sent
         }
 
+    @functools.cached_property
+    def _as_sent(self) -> frozenset[str]:
+        """The fields that the class holds as the struct does: the others refer."""
+        return frozenset(self.spelled) - {each.name for each in self._referring.values()}
+
     def _held(self, sent: object) -> Iterator[tuple[str, Any]]:
         if self.tag is not None and getattr(sent, _TAG) not in (msgspec.UNSET, self.tag.value):
             raise ValueError(f"expected {self.tag.value!r} - at `$.{self.tag.name}`")
         for field in self.fields:
             value = getattr(sent, field.name, msgspec.UNSET)
             if value is not msgspec.UNSET:
-                yield field.name, held_as(field, value)
+                yield field.name, value if field.name in self._as_sent else held_as(field, value)
 
     def _refusal(self, error: Exception, given: object) -> InvalidValue:
         """The error that names every wrong field; fields are converted one by one only after all at once failed."""
