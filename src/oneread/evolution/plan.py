@@ -27,10 +27,12 @@ from oneread.evolution.formers import (
     why_not_served,
 )
 from oneread.evolution.next_layouts import BREAKING, layout_behind, next_layout, why_breaking
+from oneread.evolution.stored_rules import condition_text
 from oneread.models.expressions import rerouted
 from oneread.models.versions import (
     Past,
     Retired,
+    StoredRules,
     StoredSchema,
     StoredView,
     ViewState,
@@ -324,7 +326,7 @@ class _Evolution:
             self._keep_view(known, view, own)
             self._keep_former(known, view)
             return
-        before, after = _rules(known.fields, view.fields), _rules(view.fields, known.fields)
+        before, after = _rules(known.fields, view.fields, known.rules), _rules(view.fields, known.fields, view.stored)
         self._differences.append(Difference("new generation", "view", view.name, "", before, after))
         if owner in self._declared_views:
             self._replace_part(view, own, owner)
@@ -549,7 +551,11 @@ class _Evolution:
         )
 
 
-def _rules(fields: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]]) -> str:
-    """The rules that differ from the other side's."""
+def _rules(
+    fields: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]], stored: StoredRules | None
+) -> str:  # fmt: skip
+    """The rules that differ from the other side's. A condition is shown where it is stored as data."""
     known = set(others)
-    return "; ".join(f"{name}: {text}" for name, text in fields if (name, text) not in known)
+    condition = "another condition" if stored is None or stored.where is None else condition_text(stored.where)
+    differing = [each for each in fields if each not in known]
+    return "; ".join(f"{name}: {condition if name == 'where' else text}" for name, text in differing)

@@ -261,6 +261,23 @@ def _annotation(stored: StoredRule, rule: Rule, of: type[Any], accesses: Accesse
     return found | None if stored.is_optional else found
 
 
+def condition_text(stored: StoredCondition) -> str:
+    """A condition for people, as it is declared but for the class."""
+    parts = [condition_text(each) for each in stored.parts]
+    if stored.relation == "not":
+        return f"~{parts[0]}"
+    if stored.relation in ("and", "or"):
+        return f"({(' & ' if stored.relation == 'and' else ' | ').join(parts)})"
+    path, operands = ".".join(stored.path), ", ".join(map(_operand_text, stored.operands))
+    if stored.relation.isidentifier():
+        return f"{path}.{stored.relation}({operands})"
+    return f"({path} {stored.relation} {operands})"
+
+
+def _operand_text(stored: StoredOperand) -> str:
+    return ", ".join(map(_operand_text, stored.parts)) or repr(_BY_NAME[stored.type](stored.text))
+
+
 def _condition(stored: StoredCondition, of: type[Any], accesses: Accesses) -> Expression:
     parts = tuple([_condition(each, of, accesses) for each in stored.parts])
     if stored.relation == "not":

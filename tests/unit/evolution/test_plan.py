@@ -2,7 +2,7 @@
 
 import pytest
 
-from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, greatest, least, renamed, shown, total
+from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, field, greatest, least, renamed, shown, total
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import InvalidDeclaration, NotReady, SchemaMismatch
 from oneread.evolution.migrate import plan_migration
@@ -77,6 +77,27 @@ def test_other_rules_under_the_old_names_are_a_new_generation(store):
         )
     with store.open(ONE, after) as db, pytest.raises(NotReady):
         db.page(after, "t")
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        (field(ONE.text) == "a", "(text == 'a')"),
+        (~((field(ONE.n) > 2) & (field(ONE.n) <= 1.5)), "~((n > 2) & (n <= 1.5))"),
+        (field(ONE.text).starts_with("a") | field(ONE.text).contains("b"), "(text.starts_with('a') | text.contains('b'))"),
+        (field(ONE.n).one_of(1, 2), "n.one_of(1, 2)"),
+    ],
+    ids=["equal", "joined", "tested", "one of"],
+)
+def test_a_changed_condition_is_shown_as_it_is_declared(store, where, text):
+    def view(condition):
+        return made("View", Index[ONE], {"n": int}, n=by(ONE.n), where=condition)
+
+    with store.open(ONE, view(where)) as db:
+        db.save(ONE(number=1, text="t", n=5))
+        plan = db.run(plan_migration(Schema(ONE, view(field(ONE.n) == 7)).declared()))
+    (changed,) = [each for each in plan.differences if each.what == "new generation"]
+    assert (changed.before, changed.after) == (f"where: {text}", "where: (n == 7)")
 
 
 def test_numbers_of_a_group_keep_theirs_least_and_greatest_too(store):
