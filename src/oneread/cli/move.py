@@ -27,7 +27,8 @@ MoveActionArgument = Annotated[
 ]
 ToOption = Annotated[str, typer.Option("--to", metavar="URL", help="The store that it is moved to.")]
 MovePaceOption = Annotated[
-    float | None, typer.Option("--pace", metavar="N", min=0.001, help="Of run: entities a second that are copied.")
+    float | None,
+    typer.Option("--pace", metavar="N", min=0.001, help="Of run and compare: entities a second, at most."),
 ]
 UntilLagOption = Annotated[
     float | None,
@@ -75,7 +76,7 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
         if action == "plan":
             _show_plan(output, it.plan())
         elif action == "compare":
-            _compare(output, it)
+            _compare(output, it, pace)
         elif action == "run":
             _run(output, it, pace, until_lag)
         elif action in ("switch", "back"):
@@ -101,9 +102,9 @@ def _show_plan(output: Output, found: MovePlan) -> None:
     output.text("nothing is in the way")
 
 
-def _compare(output: Output, it: Move) -> None:
+def _compare(output: Output, it: Move, pace: float | None) -> None:
     with output.progress() as report:
-        found: MoveComparison = it.compare(progress=report)
+        found: MoveComparison = it.compare(pace=pace, progress=report)
     output.document(found)
     derived = "clean" if not found.faults else counted(found.faults, "fault")
     output.text(f"{found.compared:,} compared, {found.differ:,} differ; verify of the target: {derived}")

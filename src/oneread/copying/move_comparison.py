@@ -23,7 +23,8 @@ from oneread.counters.dumping import (
     dump_counters,
 )
 from oneread.database._sync.database import Database
-from oneread.plans.effects import Now
+from oneread.plans.effects import Now, Sleep
+from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
 from oneread.transfer.load import DumpLine
@@ -39,9 +40,12 @@ _line = msgspec.json.Decoder(DumpLine).decode
 class MoveComparer:
     """Compares two stores; `follow` returns when the target has followed what the source had before the call."""
 
-    def __init__(self, source: Database, target: Database, follow: Callable[[], None], progress: Reporter) -> None:
-        self._source, self._target = source, target
+    def __init__(
+        self, both: tuple[Database, Database], follow: Callable[[], None], progress: Reporter, pace: float | None
+    ) -> None:
+        self._source, self._target = both
         self._follow, self._progress = follow, progress
+        self._pace = pace
         self._found: dict[str, MoveDifference] = {}
         self._more = 0
         self._compared = 0
@@ -52,7 +56,7 @@ class MoveComparer:
         self._compare_entities(Stores(self._source, self._target, ()), forward=True)
         self._compare_entities(Stores(self._target, self._source, ()), forward=False)
         self._compare_counters()
-        faults = self._target.verify().faults
+        faults = self._target.verify(pace=self._pace).faults
         differences = tuple(list(self._found.values())[:NAMED])
         at = datetime.fromtimestamp(self._source.run(Now().__iter__()) / 1000, UTC)
         differ = len(self._found) + self._more
@@ -63,7 +67,7 @@ class MoveComparer:
 
     def _compare_entities(self, stores: Stores, *, forward: bool) -> None:
         """One way; the other way only finds what the source has not."""
-        pairs, differing = Pairs(stores), dict[bytes, Pair]()
+        pairs, differing, began = Pairs(stores), dict[bytes, Pair](), elapsed()
 
         def take(pair: Pair) -> None:
             if _differs(pair, forward=forward):
@@ -72,7 +76,12 @@ class MoveComparer:
                 else:
                     self._more += 1
 
-        pairs.walk(take, lambda: self._progress(Progress("comparing", pairs.count, faults=len(differing))))
+        def rest() -> None:
+            self._progress(Progress("comparing", pairs.count, faults=len(differing)))
+            if self._pace is not None:
+                self._source.run(Sleep(max(0.0, pairs.count / self._pace - (elapsed() - began))).__iter__())
+
+        pairs.walk(take, rest)
         if forward:
             self._compared += pairs.count
         for _ in range(_LOOKS):

@@ -194,19 +194,21 @@ class Move:
         states.decide(closed.epoch, "following" if returns is None else "switched", back=returns is not None)
         return True
 
-    def compare(self, *, progress: Reporter = no_progress) -> MoveComparison:
+    def compare(self, *, pace: float | None = None, progress: Reporter = no_progress) -> MoveComparison:
         """Compares both stores while programs write, and verifies what the target derives; the switch asks for this.
 
         It follows the log meanwhile, unless another process does. Costs of both stores a read of all entities, and
         what `verify` of the target costs.
 
         Arguments:
+            pace: entities that are compared, and then rows that are verified, a second at most.
             progress: called after each 500 entities.
 
         Raises:
             UsageError: the move was not begun, or the copy is not complete.
             Unavailable: the target does not follow.
         """
+        check_pace("entities", pace)
         check_function("progress", progress)
         flow = self._opened()
         if flow.states.carry_out().state == "copying":
@@ -216,7 +218,7 @@ class Move:
             raise UsageError("the target takes the writes, and keeps no log: there is nothing to compare it with")
         both = (flow.states.target, flow.states.source) if back else (flow.states.source, flow.states.target)
         with flow.following():
-            found = MoveComparer(*both, flow.catch_up, progress).run()
+            found = MoveComparer(both, flow.catch_up, progress, pace).run()
         self._store_comparison(found)
         return found
 

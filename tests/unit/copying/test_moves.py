@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from oneread import Key, Model, Schema, connect, move
-from oneread.copying import move_follower
-from oneread.errors import NotUnique, StoreMoved, Unavailable, Unsupported, UsageError
+from oneread.copying import move_comparison, move_follower
+from oneread.errors import InvalidValue, NotUnique, StoreMoved, Unavailable, Unsupported, UsageError
+from oneread.plans.effects import Sleep
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import RowRange
 from oneread.testing.clock import Clock
@@ -215,6 +216,18 @@ def test_what_differs_is_named_and_not_switched(following, two, clock, monkeypat
     assert (found.differ, found.equal) == (3, False)
     with pytest.raises(UsageError, match="the stores differed"):
         following.switch()
+
+
+def test_a_comparison_with_a_pace_waits_where_it_is_ahead(following, monkeypatch):
+    waits = []
+    monkeypatch.setattr(move_comparison, "Sleep", lambda seconds: waits.append(seconds) or Sleep(0))
+    monkeypatch.setattr(move_comparison, "elapsed", lambda: 0.0)
+    assert following.compare(pace=10_000).equal
+    there, back = waits[: len(waits) // 2], waits[len(waits) // 2 :]
+    assert there == sorted(there)
+    assert 15 / 10_000 < there[-1] == back[-1] < 30 / 10_000, "for each entity, both ways"
+    with pytest.raises(InvalidValue, match="pace: expected a number of entities a second"):
+        following.compare(pace=0)
 
 
 def test_writers_wait_while_the_store_is_switched_and_go_on_when_that_is_given_up(following, program):

@@ -84,7 +84,10 @@ def test_other_rules_under_the_old_names_are_a_new_generation(store):
     [
         (field(ONE.text) == "a", "(text == 'a')"),
         (~((field(ONE.n) > 2) & (field(ONE.n) <= 1.5)), "~((n > 2) & (n <= 1.5))"),
-        (field(ONE.text).starts_with("a") | field(ONE.text).contains("b"), "(text.starts_with('a') | text.contains('b'))"),
+        (
+            field(ONE.text).starts_with("a") | field(ONE.text).contains("b"),
+            "(text.starts_with('a') | text.contains('b'))",
+        ),
         (field(ONE.n).one_of(1, 2), "n.one_of(1, 2)"),
     ],
     ids=["equal", "joined", "tested", "one of"],
