@@ -29,7 +29,7 @@ from examples.moving_programs import Answered, Call, Pages, let_go
 from examples.shop.mistakes import Mistake
 from oneread import Database, Model, Schema, connect
 from oneread.copying.moves import Move
-from oneread.errors import OnereadError, UsageError
+from oneread.errors import InvalidUrl, OnereadError, Unsupported, UsageError
 from oneread.plans.clock import wall_clock
 
 HOLD = 5.0
@@ -109,6 +109,8 @@ def control(site: Site) -> None:
             try:
                 if step(moved, site.given):
                     return
+            except (InvalidUrl, Unsupported):  # the same whenever it is tried
+                raise
             except OnereadError as error:
                 print(f"{error!r}", file=sys.stderr, flush=True)
                 sleep(PAUSE)
