@@ -48,6 +48,30 @@ in_child(keys)
 engine.close()
 """
 
+INTERRUPTED = """
+import contextlib, random, signal
+class Interrupted(BaseException): ...
+put(b"a")
+def interrupt(*_):
+    raise Interrupted
+signal.signal(signal.SIGALRM, interrupt)
+chance = random.Random(1)
+def work():
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(60)
+    return keys()
+for _ in range(200):
+    with contextlib.suppress(Interrupted):
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.003))
+        for _ in range(20):
+            keys()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+signal.setitimer(signal.ITIMER_REAL, 0)
+for _ in range(5):
+    in_child(work)
+os._exit(0)  # gRPC may be locked, and wait at the end of the program
+"""
+
 LOOPS = """
 asyncio.run(engine.answer_async(Read("roots", [b"a"])))
 def work():
@@ -65,9 +89,10 @@ engine.close()
     ("work", "said"),
     [
         (THREADS, [b"ab", b"abc", b"abc"]),
+        (INTERRUPTED, [b"a"] * 5),
         (LOOPS, [b"gRPC serves no event loop in the child of a process that had one"]),
     ],
-    ids=["threads", "loops"],
+    ids=["threads", "interrupted", "loops"],
 )
 def test_a_child_of_a_fork(emulator, work, said):
     program = child(PROGRAM + work, emulator.host, f"i{uuid4().hex}", measured=False)

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import grpc
 import grpc.aio
+from grpc._cython.cygrpc import fork_unregister_channel  # no public name of gRPC does this
 
 from oneread.engines.bigtable.calls import Call, Method, Pause, Steps
 from oneread.engines.bigtable.messages import MESSAGES
@@ -248,6 +249,7 @@ class Channels:
                 channel = client.insecure_channel(host, options=(*_OPTIONS, *_WITHOUT_TLS, *options))
             else:
                 channel = client.secure_channel(host, credentials(), options=(*_OPTIONS, *options))
+            fork_unregister_channel(channel)  # in the child of a fork gRPC would wait for calls that were interrupted
             lines.channels[host] = channel
         make = channel.unary_stream if method.streams else channel.unary_unary
         made: Callable[..., Any] = make(
