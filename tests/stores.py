@@ -19,9 +19,9 @@ ON_SERVERS = {
     "docs/test_which_store.py",
     "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",
-    "unit/database/test_doctor.py",
+    "unit/heat/test_doctor.py",
     "unit/database/test_edited_under_load.py",
-    "unit/database/test_heat.py",
+    "unit/heat/test_recorder.py",
     "unit/database/test_launched_views.py",
     "unit/database/test_launches.py",
     "unit/database/test_logged_models.py",
@@ -286,8 +286,8 @@ BY_HAND = {
     **dict.fromkeys(
         (
             "unit/database/test_attempts.py", "unit/database/test_cached_reads.py",
-            "unit/database/test_fresh_reads.py", "unit/database/test_heat.py",
-            "unit/database/test_hot_spots.py", "unit/database/test_one_row_refusals.py",
+            "unit/database/test_fresh_reads.py", "unit/heat/test_recorder.py",
+            "unit/heat/test_hot_spots.py", "unit/database/test_one_row_refusals.py",
             "unit/database/test_purge.py", "unit/database/test_recoverer.py", "unit/database/test_repeated_checks.py",
             "unit/database/test_unfinished_commits.py", "unit/database/test_waiting.py",
             "unit/database/test_watching.py", "unit/feeds/test_cell_crossing.py", "unit/feeds/test_entry_ending.py",

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from oneread.derivations.views import Aggregate, Feed, Index
     from oneread.evolution.schema import Schema
     from oneread.feeds.marks import Marks
+    from oneread.heat.doctor import HeatFinding
+    from oneread.heat.map import HeatCause, HeatMap, HeatRange, HotKey, SlowCall
     from oneread.launches.differences import LaunchDifference
     from oneread.launches.options import LaunchGuard, LaunchOptions
     from oneread.launches.reports import LaunchReport
@@ -99,6 +101,8 @@ _PLACES: Final = {
     "oneread.derivations.views": "Aggregate Feed Index",
     "oneread.evolution.schema": "Schema",
     "oneread.feeds.marks": "Marks",
+    "oneread.heat.doctor": "HeatFinding",
+    "oneread.heat.map": "HeatCause HeatMap HeatRange HotKey SlowCall",
     "oneread.launches.differences": "LaunchDifference",
     "oneread.launches.options": "LaunchGuard LaunchOptions",
     "oneread.launches.reports": "LaunchReport",
@@ -156,6 +160,11 @@ __all__ = [
     "CounterRules",
     "Database",
     "Feed",
+    "HeatCause",
+    "HeatFinding",
+    "HeatMap",
+    "HeatRange",
+    "HotKey",
     "Index",
     "Key",
     "Launch",
@@ -173,6 +182,7 @@ __all__ = [
     "Refusal",
     "RowChange",
     "Schema",
+    "SlowCall",
     "Transaction",
     "TransactionCounter",
     "Unread",

@@ -292,9 +292,10 @@ def _watched(database: D, url: str, heat: float | None, *, keys: bool, telemetry
     """The database, with what records its heat and measures its verbs, if that is wanted."""
     if not heat:
         return _traced(database, url) if telemetry else database
-    from oneread.database.heat_recorder import HeatRecorder
+    from oneread.database.fast_path import through
+    from oneread.heat.recorder import HeatRecorder
 
-    recorder = HeatRecorder(database, heat, keys=keys)
+    recorder = database.operations.heat = HeatRecorder(database, heat, through, keys=keys)
     if telemetry:
         _traced(database, url)
     recorder.start()

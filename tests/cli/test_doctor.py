@@ -8,7 +8,7 @@ import pytest
 from examples.shop.schema import SHOP, Buyer, Customer, Product, Purchase, Sold
 from oneread import connect
 from oneread.cli import doctor
-from oneread.database.doctor import HeatFinding
+from oneread.heat.doctor import HeatFinding
 
 GIVEN = "--schema", "examples.shop.schema:SHOP"
 COUNTRIES = ("NL", "BE", "DE", "FR", "PT", "IE")

@@ -9,8 +9,8 @@ import pytest
 from oneread import connect
 from oneread.cli import heat as heat_command
 from oneread.cli.heat_drawing import ASCII, BLOCKS, draw, lines_by_declaration
-from oneread.database.heat_axis import read_axes
-from oneread.database.heat_map import HeatMap
+from oneread.heat.axis import read_axes
+from oneread.heat.map import HeatMap
 from tests.cli import notes
 from tests.cli.conftest import SCHEMA
 

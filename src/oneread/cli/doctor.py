@@ -14,7 +14,7 @@ import typer
 from oneread.cli.failures import FOUND
 from oneread.cli.heat import LastOption, time_of
 from oneread.cli.options import Invocation, reading, with_shared_options
-from oneread.database.doctor import BUILT_A_SECOND, FindingSeverity, HeatFinding
+from oneread.heat.doctor import BUILT_A_SECOND, FindingSeverity, HeatFinding
 
 SeverityOption = Annotated[
     FindingSeverity | None,

@@ -19,9 +19,9 @@ import typer
 from oneread.cli.heat_drawing import BLOCKS, draw, lines_by_declaration, lines_by_range
 from oneread.cli.options import Invocation, PaceOption, complete_names, reading, with_shared_options, writing
 from oneread.cli.output import Output, counted, shown, write
-from oneread.database.heat_axis import measure_axes
-from oneread.database.heat_map import HeatMap, HeatMeasure, HeatOperation
 from oneread.errors import UsageError
+from oneread.heat.axis import measure_axes
+from oneread.heat.map import HeatMap, HeatMeasure, HeatOperation
 
 _UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _TIME: Final = re.compile(r"([0-9]{1,4})([mhd])").fullmatch

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
-from oneread.database.heat_map import HeatMap
+from oneread.heat.map import HeatMap
 
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 ASCII: Final = " .:-=+*#%@"

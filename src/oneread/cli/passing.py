@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 
 from oneread.cli.options import Invocation, reading, writing
 from oneread.database._sync.database import Database
-from oneread.database.heat_axis import store_axes
-from oneread.database.heat_passes import AxisPass, passing_verbs
-from oneread.database.heat_rows import has_heat
 from oneread.errors import OnereadError
+from oneread.heat.axis import store_axes
+from oneread.heat.passes import AxisPass, passing_verbs
+from oneread.heat.rows import has_heat
 
 
 @contextmanager

@@ -22,8 +22,8 @@ import typer
 from oneread.cli.options import Invocation, refuse_nan, with_shared_options, writing
 from oneread.cli.output import Output, age_of, counted
 from oneread.database._sync.database import Database
-from oneread.database.hot_spots import HotSpots
 from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting
+from oneread.heat.hot_spots import HotSpots
 from oneread.transactions.outbox import BATCH
 from oneread.transactions.tasks import Draining, TaskStepResult
 

@@ -20,14 +20,14 @@ class ChangedCosts:
     """The bounds of a schema as it is, and as it would be with another value of an option."""
 
     def __init__(self, catalog: Catalog, inline: int, span: Span) -> None:
-        self._catalog = catalog
+        self.catalog = catalog
         self._inline = inline
         self._span: Span = span
         self.before = Costs(catalog, inline, span)
 
     def after(self, cls: type, option: ChangedOption, value: int) -> Costs:
         """The bounds with another value of an option of this model or view."""
-        found = self._catalog
+        found = self.catalog
         own = open_catalog(
             compile_schema(Declarations(found.models, tuple(found.views), found.names), found.numbers)
         )  # nothing else has it, so that it may be changed

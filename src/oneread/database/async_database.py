@@ -45,7 +45,6 @@ from oneread.database.explaining import Explainer
 from oneread.database.faces import AsyncFace
 from oneread.database.fast_path import LocalPages, finders
 from oneread.database.freshness import Freshness, fresh_page, read_token
-from oneread.database.hot_spots import HotSpots, hot_spots
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.operations import Children, Operations
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
@@ -61,6 +60,7 @@ from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import View
 from oneread.errors import InvalidQuery, OnereadError, UsageError
 from oneread.evolution.backfill import Backfilled, BackfillOptions
+from oneread.heat.hot_spots import HotSpots, hot_spots
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref

@@ -7,7 +7,7 @@ architecture page.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -36,6 +36,13 @@ Finder: TypeAlias = Callable[[tuple[Any, ...]], Any]
 
 FirstPage: TypeAlias = Callable[[tuple[Any, ...], Any], "Page[Any] | None"]
 """Values of the first key fields and a limit to a first page; None where another way has to answer, or refuse."""
+
+
+class HasFastPath(Protocol):
+    """A database of either face."""
+
+    @property
+    def operations(self) -> Operations: ...
 
 
 class ColumnCost(msgspec.Struct, gc=False):
@@ -219,6 +226,18 @@ class LocalPages:
             return Page(rows, following, None, counted, decoder=decoder)
 
         return read_first
+
+
+def through(database: HasFastPath, wrap: Callable[[LocalReads], LocalReads]) -> dict[str, Any]:
+    """The fast path of a database with its reads through what `wrap` makes, by attribute; empty where it has none."""
+    state = vars(database)
+    if state["_pages"] is None:
+        return {}
+    reads, clock = wrap(state["_driver"].engine), state["_driver"].now
+    return {
+        "_finders": finders(database.operations, reads, clock),
+        "_pages": LocalPages(reads, state["_cipher"], clock),
+    }
 
 
 def _check_budget() -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from oneread import costs
 from oneread.counters.cache_first import CacheFirstPlans
 from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
@@ -54,6 +55,9 @@ from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import Draining, TaskStepResult
 from oneread.transfer.bulk import Batches, BatchOptions
+
+if TYPE_CHECKING:
+    from oneread.costs.changed import ChangedCosts
 
 R = TypeVar("R")
 
@@ -134,6 +138,10 @@ class Operations:
     def spans_rows(self) -> bool:
         """Whether one commit may change several entities."""
         return self.parts.commits_together
+
+    def changed_costs(self) -> ChangedCosts:
+        """The bounds of what the verbs cost, as they are and with another option of a declaration."""
+        return costs.changed.ChangedCosts(self.catalog, self.inline, self.parts.prices)
 
     def commit(
         self,

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from oneread.database.survey import PrefixNames, prefix_of
+from oneread.database.survey import PrefixNames
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import UsageError
@@ -25,6 +25,7 @@ from oneread.store.keys import spread_parts
 from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
 from oneread.transactions.intents import JOURNAL, MARKER_BUCKETS
+from oneread.transactions.prefixes import prefix_of
 
 BATCH: Final = 1_000
 """Rows of a request."""

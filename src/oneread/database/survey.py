@@ -5,9 +5,8 @@ See docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -24,13 +23,12 @@ from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import scan_all
 from oneread.store.cache import CacheUse
 from oneread.store.engine import Statistics
-from oneread.store.keys import KIND_BYTES, PREFIX_BYTES, pointer_part
+from oneread.store.keys import KIND_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import REMOVED, TABLES, RowRange, Table
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, is_group_root
+from oneread.transactions.prefixes import parts_by, prefix_of
 from oneread.transactions.root import BODY
-
-P = TypeVar("P")
 
 BATCH: Final = 2000
 """Rows of one scan."""
@@ -154,17 +152,6 @@ class PrefixNames:
         return self._views.get(prefix, (prefix.hex(), "unknown"))
 
 
-def prefix_of(table: Table, key: bytes) -> bytes:
-    """The bytes of a key that name its model, view or kind of row."""
-    if table == "system":
-        return key.partition(b":")[0]
-    if table == "roots" and is_group_root(key):
-        return key[:1]
-    if table == "views" and pointer_part(key) in (BACK_REFERENCES, HOLDS):
-        return pointer_part(key)
-    return key[: PREFIX_BYTES[table]]
-
-
 class _Count(msgspec.Struct):
     rows: int = 0
     bytes: int = 0
@@ -193,14 +180,3 @@ def _count_rows(table: Table, names: PrefixNames, progress: Reporter, total: int
         name, state = names.of(table, prefix)
         found.append(SurveyPart(table, name, count.rows, count.bytes, count.deleted, state))
     return found
-
-
-def parts_by(rows: list[Found], part_of: Callable[[bytes], P]) -> list[tuple[P, list[Found]]]:
-    """Rows by a part of their keys. They are sorted, so where the first and the last agree, all do."""
-    if not rows:
-        return []
-    first, last = part_of(rows[0][0]), part_of(rows[-1][0])
-    if first == last:
-        return [(first, rows)]
-    middle = len(rows) // 2
-    return parts_by(rows[:middle], part_of) + parts_by(rows[middle:], part_of)

@@ -10,10 +10,10 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from oneread.database.hot_spots import cause_of
 from oneread.database.operations import Operations
-from oneread.database.verbs import COUNTER_VERBS, VERBS, declaration_of
+from oneread.heat.hot_spots import cause_of
 from oneread.plans.telemetry import Telemetry
+from oneread.plans.verbs import COUNTER_VERBS, VERBS, declaration_of
 from oneread.store.rows import Table
 
 if TYPE_CHECKING:

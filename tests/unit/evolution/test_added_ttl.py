@@ -26,13 +26,14 @@ from oneread import (
     shown,
 )
 from oneread.database.expiry_sweep import Swept
-from oneread.database.survey import PrefixNames, prefix_of
+from oneread.database.survey import PrefixNames
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import NotReady, SchemaMismatch
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.testing.clock import START, Clock
+from oneread.transactions.prefixes import prefix_of
 from tests.unit.evolution.stores import drop_formers, end_lease, former_generations
 
 

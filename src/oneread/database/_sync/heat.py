@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from oneread.database.doctor import HeatFinding, check_up, find_all
-from oneread.database.doctor_rules import RULES
-from oneread.database.heat_axis import HeatAxis, read_axes
-from oneread.database.heat_cells import HeatPlace
-from oneread.database.heat_counts import RANGES
-from oneread.database.heat_map import (
+from oneread.database.operations import Operations
+from oneread.heat.axis import HeatAxis, read_axes
+from oneread.heat.cells import HeatPlace
+from oneread.heat.counts import RANGES
+from oneread.heat.doctor import HeatFinding, check_up, find_all
+from oneread.heat.doctor_rules import RULES
+from oneread.heat.map import (
     HeatMap,
     HeatMeasure,
     HeatOperation,
@@ -26,8 +27,7 @@ from oneread.database.heat_map import (
     hot_keys_of,
     slow_calls_of,
 )
-from oneread.database.heat_rows import HeatSpan, read_heat
-from oneread.database.operations import Operations
+from oneread.heat.rows import HeatSpan, read_heat
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
 
@@ -163,7 +163,13 @@ class HeatVerbs:
         """
         driver, operations = self._driver, self.operations
         query = heat_query(driver.now(), HeatOptions(last))
-        plan = check_up(operations, driver.engine.capabilities, driver.hot, (query.since, query.until))
+        plan = check_up(
+            operations.changed_costs(),
+            operations.counters,
+            driver.engine.capabilities,
+            driver.hot,
+            (query.since, query.until),
+        )
         return find_all(self._show(plan), RULES)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from oneread.database.heat_cells import HeatPlace
-from oneread.database.heat_loads import PlaceLoad
-from oneread.database.heat_map import value_text
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
 from oneread.feeds.feed_view import FeedView
+from oneread.heat.cells import HeatPlace
+from oneread.heat.loads import PlaceLoad
+from oneread.heat.map import value_text
 from oneread.plans.plan import Plan
 from oneread.plans.scans import scan_up_to
 from oneread.store.keys import VIEW_BYTES

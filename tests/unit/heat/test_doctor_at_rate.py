@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from oneread.database import doctor_rules
-from oneread.database.doctor import find_all
-from tests.unit.database.doctored import Site, made, towns
+from oneread.heat import doctor_rules
+from oneread.heat.doctor import find_all
+from tests.unit.heat.doctored import Site, made, towns
 
 
 @pytest.mark.parametrize("seed", range(10))

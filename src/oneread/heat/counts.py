@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappush, heappushpop
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from oneread.database.heat_cells import (
+from oneread.heat.cells import (
     CELLS,
     SLOW_CALLS,
     Amounts,
@@ -30,7 +30,7 @@ from oneread.database.heat_cells import (
     place_of,
     scaled,
 )
-from oneread.database.heat_ends import GrowingEnd
+from oneread.heat.ends import GrowingEnd
 from oneread.plans.hot_keys import SpaceSaving
 from oneread.plans.trace import bytes_of
 from oneread.store.engine import Column, FirstUnder, LocalReads

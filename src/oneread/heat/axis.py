@@ -12,15 +12,15 @@ from typing import Final
 
 import msgspec
 
-from oneread.database.heat_cells import HeatPlace, place_of
-from oneread.database.heat_counts import RANGES
-from oneread.database.survey import parts_by
+from oneread.heat.cells import HeatPlace, place_of
+from oneread.heat.counts import RANGES
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import scan_all
 from oneread.store.requests import Found, Mutate
 from oneread.store.rows import TABLES, UNDECODABLE, VALUE, Cell, RowMutation, RowRange, Table
+from oneread.transactions.prefixes import parts_by
 from oneread.transactions.system_rows import AXES
 
 BATCH: Final = 1_000

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from oneread import Aggregate, Index, Key, Model, Schema, by, count
-from oneread.database.heat_axis import read_axes, store_axes
-from oneread.database.heat_cells import HeatPlace
-from oneread.database.heat_map import total
-from oneread.database.heat_passes import AxisPass
-from oneread.database.heat_rows import read_heat
 from oneread.errors import Unavailable
+from oneread.heat.axis import read_axes, store_axes
+from oneread.heat.cells import HeatPlace
+from oneread.heat.map import total
+from oneread.heat.passes import AxisPass
+from oneread.heat.rows import read_heat
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import RowRange
 from tests.unit.database.faces import FACES
@@ -164,7 +164,7 @@ def test_the_axis_is_stored_or_the_result_is_returned_all_the_same(open_db, monk
     def fail(_counted, _by):
         raise Unavailable("the store does not answer")
 
-    monkeypatch.setattr("oneread.database.heat_passes.store_axes", fail)
+    monkeypatch.setattr("oneread.heat.passes.store_axes", fail)
     assert db.verify().clean
     assert [each.message for each in caplog.records] == ["could not store how the rows are spread over their keys"]
 

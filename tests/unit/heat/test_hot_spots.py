@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from oneread import GENERATED, Aggregate, Index, Key, Model, Schema, by, connect, count, newest
-from oneread.database import hot_spots as module
-from oneread.database.hot_spots import HotEnd, HotRow, HotSpots
 from oneread.engines.memory import forget
 from oneread.errors import UsageError
+from oneread.heat import hot_spots as module
+from oneread.heat.hot_spots import HotEnd, HotRow, HotSpots
 from oneread.store.requests import Read
 from tests.unit.database.faces import FACES
 

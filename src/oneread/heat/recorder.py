@@ -25,24 +25,24 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeAlias
 
-from oneread.database.fast_path import LocalPages, finders
-from oneread.database.heat_axis import read_axes
-from oneread.database.heat_cells import HeatSums, encode_sums
-from oneread.database.heat_counts import CallRecord, HeatCounts, RecordingReads, Touched, touched_by
-from oneread.database.heat_passes import passing_verbs
-from oneread.database.heat_rows import MINUTE, HeatFolding, row_of_process
-from oneread.database.operations import Operations
-from oneread.database.verbs import COUNTER_VERBS, VERBS, declaration_of
-from oneread.database.worker import Worker
 from oneread.errors import Closed, OnereadError
+from oneread.heat.axis import read_axes
+from oneread.heat.cells import HeatSums, encode_sums
+from oneread.heat.counts import CallRecord, HeatCounts, RecordingReads, Touched, touched_by
+from oneread.heat.passes import passing_verbs
+from oneread.heat.rows import MINUTE, HeatFolding, row_of_process
 from oneread.plans.performer import elapsed
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
+from oneread.plans.verbs import COUNTER_VERBS, VERBS, declaration_of
+from oneread.store.engine import LocalReads
 from oneread.store.requests import Mutate, Request
 from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.store.uninterrupted import run_uninterrupted
 from oneread.store.woken_thread import WokenThread
+from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.jobs import JobRunner
+from oneread.transactions.leases import LeaseHolder
 
 LONGEST_WINDOW: Final = 0.005
 SHORTEST_WINDOW: Final = 0.0005
@@ -66,13 +66,42 @@ _log = logging.getLogger(__name__)
 VerbTable: TypeAlias = Mapping[str, Callable[..., Any]]
 
 
+FastPath: TypeAlias = Callable[[Any, Callable[[LocalReads], LocalReads]], dict[str, Any]]
+"""The fast path of a database whose reads go through what the function makes of its engine, by attribute."""
+
+
+class HasLeases(Protocol):
+    """The outbox of a database."""
+
+    @property
+    def leases(self) -> LeaseHolder: ...
+
+
+class RecordedOperations(Protocol):
+    """The verbs of a database as plans."""
+
+    @property
+    def committer(self) -> SystemCommitter: ...
+    @property
+    def outbox(self) -> HasLeases: ...
+
+
+class RecordedWorker(Protocol):
+    """The worker of a database."""
+
+    watched: Callable[[str, Request[Any], Any], None] | None
+
+
 class Recordable(Protocol):
     """A database of either face."""
 
-    operations: Operations
     _observers: tuple[Observer, ...]
-    _worker: Worker | None
     _worker_driver: SyncDriver
+
+    @property
+    def operations(self) -> RecordedOperations: ...
+    @property
+    def _worker(self) -> RecordedWorker | None: ...
 
     def run(self, plan: Any) -> Any: ...
 
@@ -108,26 +137,20 @@ def _note_fast(touched: Touched) -> None:
         call.touched.append(touched)
 
 
-def _fast_path(database: Recordable) -> dict[str, Any]:
-    """The fast path of the recorded verbs, where the database has one."""
-    state = vars(database)
-    if state["_pages"] is None:
-        return {}
-    reads, clock = RecordingReads(state["_driver"].engine, _note_fast), state["_driver"].now
-    return {
-        "_finders": finders(database.operations, reads, clock),
-        "_pages": LocalPages(reads, state["_cipher"], clock),
-    }
+def _recording(reads: LocalReads) -> LocalReads:
+    return RecordingReads(reads, _note_fast)
 
 
 class _Verbs:
     """Makes the recording verbs of one database; `hand_in` gets each recorded call."""
 
-    def __init__(self, database: Recordable, hand_in: Callable[[RecordedCall], None]) -> None:
+    def __init__(
+        self, database: Recordable, fast_path: dict[str, Any], hand_in: Callable[[RecordedCall], None]
+    ) -> None:
         self._database = database
         self._kind = type(database)
         self._hand_in = hand_in
-        self._state: dict[str, Any] = vars(database) | _fast_path(database)
+        self._state: dict[str, Any] = vars(database) | fast_path
         self.window = object()
         """The window that is open, or was last."""
 
@@ -243,7 +266,7 @@ class HeatRecorder(WokenThread):
 
     thread_name = "oneread-heat"
 
-    def __init__(self, database: Recordable, share: float, *, keys: bool = True) -> None:
+    def __init__(self, database: Recordable, share: float, fast_path: FastPath, *, keys: bool = True) -> None:
         super().__init__()
         self._database = database
         self._share = share
@@ -251,7 +274,7 @@ class HeatRecorder(WokenThread):
         self._driver = database._worker_driver  # noqa: SLF001
         operations = database.operations
         self._folding = JobRunner(operations.committer, [HeatFolding(operations.committer)], operations.outbox.leases)
-        self._made = _Verbs(database, self._hand_in)
+        self._made = _Verbs(database, fast_path(database, _recording), self._hand_in)
         self._on: dict[str, Callable[..., Any]] = self._made.table()
         self._called: deque[float] = deque(maxlen=MOST_COUNTED)
         self._counting_on = self._made.counting(self._called.append)
@@ -274,7 +297,6 @@ class HeatRecorder(WokenThread):
         worker = database._worker  # noqa: SLF001
         if worker is not None:
             worker.watched = self._note_work
-        operations.heat = self
         _OPEN.add(self)
 
     def _name_process(self) -> None:

@@ -11,9 +11,9 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Final, Protocol, TypeAlias
 
-from oneread.database.heat_axis import AxisPlaces, count_rows, store_axes
-from oneread.database.heat_cells import HeatPlace, place_of
 from oneread.errors import OnereadError
+from oneread.heat.axis import AxisPlaces, count_rows, store_axes
+from oneread.heat.cells import HeatPlace, place_of
 from oneread.plans.trace import Observer
 from oneread.store.requests import Request, Scan
 from oneread.store.rows import RowRange, Table

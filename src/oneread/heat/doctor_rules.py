@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from oneread import costs
 from oneread.counters import rows as counters
-from oneread.database.doctor import Checkup, HeatFinding, HeatRule, declaration_with
-from oneread.database.heat_loads import PlaceLoad
-from oneread.database.heat_map import key_text
-from oneread.database.hot_spots import Cause, cause_of
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.views import Index
+from oneread.heat.doctor import Checkup, HeatFinding, HeatRule, declaration_with
+from oneread.heat.hot_spots import Cause, cause_of
+from oneread.heat.loads import PlaceLoad
+from oneread.heat.map import key_text
 from oneread.models.model import Model
 from oneread.store.limits import DEFAULT_LIMIT
 from oneread.transactions.group_shards import MOST_SHARDS

@@ -14,10 +14,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from oneread.database.survey import prefix_of
 from oneread.store.keys import view_part
 from oneread.store.rows import UNDECODABLE, Table
 from oneread.transactions.outbox import group_of_root, group_root, is_group_root
+from oneread.transactions.prefixes import prefix_of
 
 CELLS: Final = 4_096
 """Cells that a process keeps in memory."""

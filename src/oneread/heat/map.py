@@ -14,8 +14,11 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 import msgspec
 
 from oneread.counters import rows as counters
-from oneread.database.heat_axis import HeatAxis
-from oneread.database.heat_cells import (
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.derivation import Keyspace
+from oneread.errors import Corrupt, UsageError
+from oneread.heat.axis import HeatAxis
+from oneread.heat.cells import (
     Amounts,
     CellKey,
     Cells,
@@ -26,11 +29,8 @@ from oneread.database.heat_cells import (
     merge_hot,
     place_of,
 )
-from oneread.database.heat_counts import RANGES, quantiles
-from oneread.database.heat_rows import LEVELS, MINUTE, HeatSpan
-from oneread.derivations.catalog import Catalog
-from oneread.derivations.derivation import Keyspace
-from oneread.errors import Corrupt, UsageError
+from oneread.heat.counts import RANGES, quantiles
+from oneread.heat.rows import LEVELS, MINUTE, HeatSpan
 from oneread.store.rows import Table
 from oneread.transactions.outbox import group_of_root, is_group_root
 

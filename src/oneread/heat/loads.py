@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from oneread.database.heat_cells import (
+from oneread.derivations.catalog import Catalog
+from oneread.heat.cells import (
     Amounts,
     CellKey,
     Cells,
@@ -17,9 +18,8 @@ from oneread.database.heat_cells import (
     merge_hot,
     place_of,
 )
-from oneread.database.heat_map import declared_at
-from oneread.database.heat_rows import HeatSpan
-from oneread.derivations.catalog import Catalog
+from oneread.heat.map import declared_at
+from oneread.heat.rows import HeatSpan
 
 SECONDS: Final = 60
 """Of a minute, for which rows of heat are."""

@@ -4,8 +4,8 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from oneread import GENERATED, Aggregate, Index, Key, Model, Schema, by, count, newest
-from oneread.database.doctor import check_up
-from oneread.database.heat_rows import MINUTE
+from oneread.heat.doctor import check_up
+from oneread.heat.rows import MINUTE
 from oneread.store.requests import Read
 from tests.unit.database.faces import FACES
 
@@ -66,8 +66,9 @@ class Site:
     def checkup(self):
         """What rules look at."""
         self.db.doctor()
-        driver, minute = getattr(self.db, "db", self.db)._driver, NOW // MINUTE
-        plan = check_up(self.db.operations, driver.engine.capabilities, driver.hot, (minute - 9, minute + 1))
+        driver, operations, minute = getattr(self.db, "db", self.db)._driver, self.db.operations, NOW // MINUTE
+        of_store = operations.changed_costs(), operations.counters, driver.engine.capabilities
+        plan = check_up(*of_store, driver.hot, (minute - 9, minute + 1))
         return self.db.run(plan)
 
     def hottest(self, name):

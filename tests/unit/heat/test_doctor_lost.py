@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from oneread import connect
-from tests.unit.database.doctored import START, Meeting, Site, made, towns
+from tests.unit.heat.doctored import START, Meeting, Site, made, towns
 
 READS = 4
 """A call reads other rows before the one that it compares, and gives up where it loses very often."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from oneread.database.heat_cells import HeatSums, decode_sums, encode_sums, merge
 from oneread.errors import Conflict
+from oneread.heat.cells import HeatSums, decode_sums, encode_sums, merge
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import scan_up_to

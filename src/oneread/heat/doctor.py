@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, ge
 
 import msgspec
 
-from oneread import costs
+from oneread.counters.counters import CounterPlans
 from oneread.counters.rows import SETTINGS, SHARDS, CounterSettings, name_key, name_of_row
-from oneread.database.doctor_feeds import FeedOwner, read_owners
-from oneread.database.heat_axis import HeatAxis, read_axes
-from oneread.database.heat_cells import HeatPlace
-from oneread.database.heat_loads import PlaceLoad, loads_of
-from oneread.database.heat_rows import read_heat
-from oneread.database.hot_spots import HotSpots, hot_spots
-from oneread.database.operations import Operations
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.views import Aggregate, Feed, Index
+from oneread.heat.axis import HeatAxis, read_axes
+from oneread.heat.cells import HeatPlace
+from oneread.heat.doctor_feeds import FeedOwner, read_owners
+from oneread.heat.hot_spots import HotSpots, hot_spots
+from oneread.heat.loads import PlaceLoad, loads_of
+from oneread.heat.rows import read_heat
 from oneread.models.model import Model
 from oneread.plans.hot_keys import HotKeys
 from oneread.plans.plan import Plan
@@ -103,24 +102,25 @@ class Checkup(NamedTuple):
 HeatRule: TypeAlias = Callable[[Checkup], Iterable[HeatFinding]]
 
 
-def check_up(operations: Operations, capabilities: Capabilities, hot: HotKeys, times: tuple[int, int]) -> Plan[Checkup]:
+def check_up(
+    costs: ChangedCosts, counters: CounterPlans, capabilities: Capabilities, hot: HotKeys, times: tuple[int, int]
+) -> Plan[Checkup]:
     """Reads what was recorded from one minute to another.
 
     Costs what `heat` costs, a row for each counter that has lost compare-and-sets, and for each busy feed a scan of the
     memberships of one owner.
     """
-    catalog = operations.catalog
+    catalog = costs.catalog
     spans = yield from read_heat(*times)
     axes = yield from read_axes()
     loads = loads_of(catalog, spans)
     shards: dict[str, int] = {}
     for name in _lossy_counters(loads):
-        declared = CounterSettings(0, operations.counters.rules.shards)
-        shards[name] = (yield from operations.counters.settings(name_key(name), declared)).shards
+        declared = CounterSettings(0, counters.rules.shards)
+        shards[name] = (yield from counters.settings(name_key(name), declared)).shards
     owners = yield from read_owners(catalog, loads)
     return Checkup(
-        catalog, loads, axes, hot_spots(catalog, hot, _SPOTS),
-        costs.changed.ChangedCosts(catalog, operations.inline, operations.parts.prices),
+        catalog, loads, axes, hot_spots(catalog, hot, _SPOTS), costs,
         capabilities.spans_rows, capabilities.local, shards, owners,
     )  # fmt: skip
 

@@ -5,13 +5,13 @@ from datetime import datetime
 import pytest
 
 from oneread import Feed, Index, Key, Model, Schema, by, expires, newest, on
-from oneread.database import doctor_feeds, doctor_rules
-from oneread.database.doctor_feeds import FeedOwner, read_owners
-from oneread.database.doctor_rules import growing_end, hot_owner, hot_reads
-from oneread.database.heat_cells import Amounts, CellKey, HeatPlace
-from oneread.database.heat_loads import READ_VERBS, PlaceLoad
 from oneread.derivations.expiry import ExpiryIndex
-from tests.unit.database.doctored import START, Site, made
+from oneread.heat import doctor_feeds, doctor_rules
+from oneread.heat.cells import Amounts, CellKey, HeatPlace
+from oneread.heat.doctor_feeds import FeedOwner, read_owners
+from oneread.heat.doctor_rules import growing_end, hot_owner, hot_reads
+from oneread.heat.loads import READ_VERBS, PlaceLoad
+from tests.unit.heat.doctored import START, Site, made
 
 MINUTE = 60
 

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from oneread import Feed, Key, Model, Schema, by, newest, on
-from oneread.database import doctor_feeds, doctor_rules
-from oneread.database.doctor import declaration_with, find_all
-from oneread.database.heat_axis import measure_axes
 from oneread.errors import UsageError
+from oneread.heat import doctor_feeds, doctor_rules
+from oneread.heat.axis import measure_axes
+from oneread.heat.doctor import declaration_with, find_all
 from oneread.plans.progress import no_progress
-from tests.unit.database.doctored import START, Site, made, towns
 from tests.unit.database.faces import FACES
+from tests.unit.heat.doctored import START, Site, made, towns
 
 ENOUGH = 40
 """Rows of one minute that are too many for one place, with thresholds of a tenth."""

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneread.database.heat_axis import PLACES, AxisPlaces
-from oneread.database.heat_cells import (
+from oneread.heat.axis import PLACES, AxisPlaces
+from oneread.heat.cells import (
     HOT_KEYS,
     OTHER,
     STORED_CELLS,
@@ -25,7 +25,7 @@ from oneread.database.heat_cells import (
     merge,
     packed,
 )
-from oneread.database.heat_counts import HOT_OF_ALL, RANGES, CallRecord, HeatCounts, RecordingReads, Touched
+from oneread.heat.counts import HOT_OF_ALL, RANGES, CallRecord, HeatCounts, RecordingReads, Touched
 
 AMOUNTS = st.builds(Amounts, *[st.integers(0, 1 << 40)] * 5)
 KEYS = st.builds(

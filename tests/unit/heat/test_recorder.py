@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from oneread import Aggregate, Index, Key, Model, Schema, by, connect, count
-from oneread.database import heat_recorder
-from oneread.database.heat_axis import measure_axes
-from oneread.database.heat_map import total
-from oneread.database.heat_recorder import HeatRecorder, RecordedCall
-from oneread.database.heat_rows import MINUTE, HeatFolding, read_heat
+from oneread.database.fast_path import through
 from oneread.errors import UsageError
+from oneread.heat import recorder as heat_recorder
+from oneread.heat.axis import measure_axes
+from oneread.heat.map import total
+from oneread.heat.recorder import HeatRecorder, RecordedCall
+from oneread.heat.rows import MINUTE, HeatFolding, read_heat
 from oneread.plans.progress import no_progress
 from oneread.plans.trace import Trace
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Scan
@@ -228,7 +229,7 @@ class Stopped:
         self.now, self.seconds = START, 0.0
         self.db = connect(url, SCHEMA, workers=0, clock=lambda: self.now, **options)
         monkeypatch.setattr(heat_recorder, "perf_counter", lambda: self.seconds)
-        self.recorder = HeatRecorder(self.db, share)
+        self.recorder = self.db.operations.heat = HeatRecorder(self.db, share, through)
 
     def fold(self):
         """Adds up all that is old enough; how many rows that made."""
