@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from oneread.database.operations import Operations
 from oneread.errors import Closed, SchemaMismatch, StoreMoved
 from oneread.plans.performer import elapsed
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
-from oneread.store.requests import Request
 from oneread.store.woken_thread import WokenThread
 from oneread.transactions.outbox import BATCH
 
@@ -46,8 +44,8 @@ class Worker(WokenThread):
         self._looked = -RECOVERY_SECONDS
         self._recorded = 0
         self._recorded_at = 0.0
-        self.watched: Callable[[str, Request[Any], Any], None] | None = None
-        """Called with what the worker does, and each request and answer of it."""
+        self.watched: Callable[[str], Observer] | None = None
+        """Makes an observer of the requests that the worker makes for what it does."""
 
     def _work(self) -> None:
         woken = True
@@ -75,7 +73,7 @@ class Worker(WokenThread):
             woken = self._sleep(pause)
 
     def _trace(self, work: str) -> Trace:
-        return Trace(self._observers if self.watched is None else (*self._observers, partial(self.watched, work)))
+        return Trace(self._observers if self.watched is None else (*self._observers, self.watched(work)))
 
     def _look(self) -> bool:
         looks = self._driver.run(self._operations.look(), self._trace("look"))

@@ -1,6 +1,6 @@
-"""The axis of keys that a pass over rows leaves: what it reads whole is counted on the way.
+"""Verbs that last: their requests are recorded one by one, and a pass over rows leaves an axis of keys.
 
-See docs/decisions/0146-the-doctor.md.
+What a pass reads whole is counted on the way. See docs/decisions/0144-heat.md and docs/decisions/0146-the-doctor.md.
 """
 
 from __future__ import annotations
@@ -15,14 +15,22 @@ from oneread.errors import OnereadError
 from oneread.heat.axis import AxisPlaces, count_rows, store_axes
 from oneread.heat.cells import HeatPlace, place_of
 from oneread.plans.trace import Observer
+from oneread.plans.verbs import declaration_of
 from oneread.store.requests import Request, Scan
 from oneread.store.rows import RowRange, Table
 
 PASSES: Final = ("verify", "repair", "backfill", "dump", "dump_csv")
 """Verbs that pass over all rows of models and views."""
+OBSERVED: Final = (
+    "bulk", "cache_counter", "cache_counters", "changes", "changes_cursor", "counter_batch", "drop", "group",
+    "set_aside", "survey", "sweep", "tasks",
+)  # fmt: skip
+"""Other verbs that last, or whose results make requests later."""
 
 _log = logging.getLogger(__name__)
 
+MakeObserver: TypeAlias = Callable[[str, str], Observer]
+"""Makes an observer of the requests of a verb, and of the model or view that it is about."""
 AxesByPlace: TypeAlias = "dict[HeatPlace, AxisPlaces]"
 
 
@@ -63,18 +71,37 @@ class AxisPass:
             self.counted |= places
 
 
-def passing_verbs(database: Passing) -> Mapping[str, Callable[..., Any]]:
+def _twin(database: Passing, *observers: Observer) -> Any:
+    found = object.__new__(type(database))
+    vars(found).update(vars(database), _observers=(*database._observers, *observers))  # noqa: SLF001 - of either face
+    return found
+
+
+def observed_verbs(database: Passing, observer: MakeObserver) -> Mapping[str, Callable[..., Any]]:
+    """The other verbs of this database that last, whose requests are observed, by name."""
+    return {name: _observed(database, name, observer) for name in OBSERVED}
+
+
+def _observed(database: Passing, name: str, observer: MakeObserver) -> Callable[..., Any]:
+    verb = getattr(type(database), name)
+
+    @wraps(verb)
+    def observed(*given: Any, **named: Any) -> Any:
+        return verb(_twin(database, observer(name, declaration_of(given) or "")), *given, **named)
+
+    return observed
+
+
+def passing_verbs(database: Passing, observer: MakeObserver | None = None) -> Mapping[str, Callable[..., Any]]:
     """The verbs of this database that pass over rows, each of which leaves an axis where it succeeds, by name."""
-    return {name: _passing(database, name) for name in PASSES}
+    return {name: _passing(database, name, observer) for name in PASSES}
 
 
-def _passing(database: Passing, name: str) -> Callable[..., Any]:
+def _passing(database: Passing, name: str, observer: MakeObserver | None) -> Callable[..., Any]:
     verb, by = getattr(type(database), name), name.partition("_")[0]
 
     def twin(passed: AxisPass) -> Any:
-        found = object.__new__(type(database))
-        vars(found).update(vars(database), _observers=(*database._observers, passed.note))  # noqa: SLF001 - of either face
-        return found
+        return _twin(database, passed.note, *([] if observer is None else [observer(by, "")]))
 
     if iscoroutinefunction(verb):
 

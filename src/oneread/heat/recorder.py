@@ -29,7 +29,7 @@ from oneread.errors import Closed, OnereadError
 from oneread.heat.axis import read_axes
 from oneread.heat.cells import HeatSums, encode_sums
 from oneread.heat.counts import CallRecord, HeatCounts, RecordingReads, Touched, touched_by
-from oneread.heat.passes import passing_verbs
+from oneread.heat.passes import observed_verbs, passing_verbs
 from oneread.heat.rows import MINUTE, HeatFolding, row_of_process
 from oneread.plans.performer import elapsed
 from oneread.plans.sync_driver import SyncDriver
@@ -89,7 +89,7 @@ class RecordedOperations(Protocol):
 class RecordedWorker(Protocol):
     """The worker of a database."""
 
-    watched: Callable[[str, Request[Any], Any], None] | None
+    watched: Callable[[str], Observer] | None
 
 
 class Recordable(Protocol):
@@ -279,7 +279,7 @@ class HeatRecorder(WokenThread):
         self._called: deque[float] = deque(maxlen=MOST_COUNTED)
         self._counting_on = self._made.counting(self._called.append)
         self._off: dict[str, Callable[..., Any]] = {}
-        self._passing = passing_verbs(database)
+        self._passing = {**passing_verbs(database, self.observer), **observed_verbs(database, self.observer)}
         self._counts = HeatCounts(keys=keys)
         self._inbox: deque[CallRecord] = deque()
         self._counting = threading.Lock()
@@ -296,7 +296,7 @@ class HeatRecorder(WokenThread):
         self._name_process()
         worker = database._worker  # noqa: SLF001
         if worker is not None:
-            worker.watched = self._note_work
+            worker.watched = self.observer
         _OPEN.add(self)
 
     def _name_process(self) -> None:
@@ -370,10 +370,14 @@ class HeatRecorder(WokenThread):
         if len(self._inbox) == WAITING:
             self._wanted.put(None)
 
-    def _note_work(self, work: str, request: Request[Any], answer: Any) -> None:
-        """Observes a request of the worker."""
-        if self._opened is not None and perf_counter() <= self._until:
-            self._inbox.append(CallRecord(work, "", 0, 0.0, [touched_by(request, answer)]))
+    def observer(self, verb: str, declared: str = "") -> Observer:
+        """An observer that records each request by itself, of what is not a call, or lasts longer than windows."""
+
+        def note(request: Request[Any], answer: Any) -> None:
+            if self._opened is not None and perf_counter() <= self._until:
+                self._inbox.append(CallRecord(verb, declared, 0, 0.0, [touched_by(request, answer)]))
+
+        return note
 
     def _work(self) -> None:
         while not self._stopping.is_set():

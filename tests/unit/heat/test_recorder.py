@@ -18,15 +18,13 @@ from oneread.heat.map import total
 from oneread.heat.recorder import HeatRecorder, RecordedCall
 from oneread.heat.rows import MINUTE, HeatFolding, read_heat
 from oneread.plans.progress import no_progress
-from oneread.plans.trace import Trace
-from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Scan
+from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import VALUE, Cell, RowMutation, RowRange
 from tests.stores import KINDS, make_url
 from tests.unit.database.faces import FACES
+from tests.unit.heat.observed import EVER, Observed, sums
 
 START = int(datetime(2026, 11, 29, 12, tzinfo=UTC).timestamp() * 1000)
-OWN = (b"heat:", b"axis:", b"lease:heat")
-EVER = 1 << 31
 
 
 class Vote(Model[int]):
@@ -44,45 +42,6 @@ class ByTown(Index[Vote]):
 
 
 SCHEMA = Schema(Vote, VotesOfTown, ByTown)
-
-
-def keys_of(request):
-    """The keys that a request names."""
-    if isinstance(request, Scan):
-        return [request.range.start]
-    if isinstance(request, Mutate):
-        return [each.key for each in request.rows]
-    if isinstance(request, CheckAndMutate):
-        return [request.mutation.key]
-    return (
-        [request.key]
-        if isinstance(request, Increment)
-        else [*(request.keys if isinstance(request, Read) else request.rows)]
-    )
-
-
-class Observed:
-    """What an observer sees, but for what the recorder itself requests."""
-
-    def __init__(self):
-        self.trace = Trace()
-        self.lost = 0
-
-    def __call__(self, request, answer):
-        if request.table != "system" or not all(key.startswith(OWN) for key in keys_of(request)):
-            self.trace.note(request, answer)
-            self.lost += isinstance(request, CheckAndMutate) and answer is False
-
-    @property
-    def amounts(self):
-        return self.trace.requests, self.trace.rows, self.trace.bytes, self.lost
-
-
-def sums(db):
-    """All that is stored, added up."""
-    found = total(db.run(read_heat(0, EVER))).values()
-    requests, rows, size, _time, lost = (sum(column) for column in zip(*found, strict=True))
-    return requests, rows, size, lost
 
 
 def use(db):
@@ -339,6 +298,29 @@ def test_a_call_that_began_in_a_window_is_recorded_to_its_end(url, monkeypatch):
     at.recorder._count()
     assert {key.verb for key in at.recorder._counts.cells} == {"save"}
     assert sum(each.rows for each in at.recorder._counts.cells.values()) > 3
+    at.db.close()
+
+
+def test_of_verbs_that_last_what_they_request_within_windows_is_recorded(url, monkeypatch):
+    at = Stopped(url, monkeypatch, 0.5)
+    vars(at.db).update(at.recorder._passing)
+    at.recorder._length = 1.0
+    with at.db.bulk() as bulk:
+        bulk.save(Vote(number=1, town="a"))
+        bulk.flush()
+        at.recorder._count()
+        assert not at.recorder._counts.cells
+        at.recorder.open_window()
+        bulk.save(Vote(number=2, town="a"))
+        bulk.flush()
+        at.recorder._count()
+        recorded = at.recorder._counts.cells
+        assert {(key.verb, key.declared) for key in recorded} == {("bulk", "")}
+        at.seconds += 2.0  # the window is over, but the thread has not ended it
+        bulk.save(Vote(number=3, town="a"))
+        bulk.flush()
+        at.recorder._count()
+        assert at.recorder._counts.cells == recorded
     at.db.close()
 
 
