@@ -13,7 +13,7 @@ from oneread.errors import Conflict
 from oneread.heat.cells import HeatSums, decode_sums, encode_sums, merge
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.plans.scans import scan_up_to
+from oneread.plans.scans import scan_all, scan_up_to
 from oneread.store.requests import Found, Mutate, Scan
 from oneread.store.rows import VALUE, RowMutation, RowRange
 from oneread.transactions.commit import SystemCommitter, swap_alone
@@ -94,7 +94,8 @@ class HeatFolding:
 
     def _fold(self, level: HeatLevel, longer: HeatLevel | None, block: int) -> Plan[None]:
         span = (longer or level).minutes
-        rows = yield from Scan("system", RowRange(_key(level, block), _key(level, block + span)), BATCH, families="dm")
+        rows: list[Found] = []
+        yield from scan_all("system", RowRange(_key(level, block), _key(level, block + span)), rows.extend, BATCH)
         if longer is not None:
             yield from self._add_up(rows, longer, _key(longer, block), of_one_time=level is OF_PROCESS)
         gone = [RowMutation(key, deletes={column: cell.stamp for column, cell in row.items()}) for key, row in rows]

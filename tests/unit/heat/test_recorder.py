@@ -13,6 +13,7 @@ from oneread import Aggregate, Index, Key, Model, Schema, by, connect, count
 from oneread.database.fast_path import through
 from oneread.errors import UsageError
 from oneread.heat import recorder as heat_recorder
+from oneread.heat import rows
 from oneread.heat.axis import measure_axes
 from oneread.heat.map import total
 from oneread.heat.recorder import HeatRecorder, RecordedCall
@@ -391,6 +392,25 @@ def test_minutes_are_added_up_kept_and_removed(url, monkeypatch):
     at.now += 14 * 24 * 60 * MINUTE
     at.fold()
     assert at.levels() == ""
+    at.recorder._opened = None
+    at.db.close()
+
+
+def test_a_minute_of_more_processes_than_a_request_reads_is_added_up_whole(url, monkeypatch):
+    at = Stopped(url, monkeypatch)
+    monkeypatch.setattr(rows, "BATCH", 4)
+    at.recorder.open_window()
+    for _ in range(11):
+        at.db.find(Vote, 1)
+        at.recorder.flush()
+        at.recorder._counts.reset()
+        at.recorder._name_process()
+    whole = sums(at.db)
+    assert (at.levels(), whole[0]) == ("m" * 11, 11)
+    at.now += 12 * MINUTE
+    at.fold()
+    assert (at.levels(), sums(at.db)) == ("s", whole)
+    assert at.db.heat().processes == 11
     at.recorder._opened = None
     at.db.close()
 
