@@ -9,6 +9,7 @@ import pytest
 from oneread import connect
 from oneread.cli import heat as heat_command
 from oneread.cli.heat_drawing import ASCII, BLOCKS, draw, lines_by_declaration
+from oneread.heat import rows
 from oneread.heat.axis import read_axes
 from oneread.heat.map import HeatMap
 from tests.cli import notes
@@ -59,6 +60,16 @@ def test_the_whole_map_as_json(run):
     assert all(each.verb == "save" for each in found.parts)
     assert len(found.times) == len(found.cells[0])
     assert run("--lost", "--json").document(HeatMap).ranges == ()
+
+
+def test_for_how_many_days_hours_are_kept_is_written_for_all_programs(run):
+    for days, said in ((3, "hours are kept for 3 days"), (1, "hours are kept for 1 day"), (0, "hours are not kept")):
+        ran = run("--kept", str(days))
+        assert ran.code == 0
+        assert said in ran.err
+        with connect(run.url, notes.NOTES, workers=0) as db:
+            assert db.run(rows._read_days()) == days
+    assert run("--kept", "15").code == 2
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ RAN = [
     ["get", "Person", "1"],
     ["heat"],
     ["heat", "Person", "--measure"],
+    ["heat", "--kept", "7"],
     ["doctor"],
     ["page", "Person"],
     ["shell", "--run", "print(db.get(Person, 1).name)"],

@@ -22,6 +22,7 @@ from oneread.cli.output import Output, counted, shown, write
 from oneread.errors import UsageError
 from oneread.heat.axis import measure_axes
 from oneread.heat.map import HeatMap, HeatMeasure, HeatOperation
+from oneread.heat.rows import DAYS, keep_days
 
 _UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _TIME: Final = re.compile(r"([0-9]{1,4})([mhd])").fullmatch
@@ -49,6 +50,16 @@ MeasureOption = Annotated[
     typer.Option("--measure", help="First count the rows by key, so that ranges have equally many: reads every row."),
 ]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Draw again each 10 seconds, until Ctrl-C.")]
+KeptOption = Annotated[
+    int | None,
+    typer.Option(
+        "--kept",
+        min=0,
+        max=DAYS,
+        metavar="DAYS",
+        help="From now on all programs of the store keep hours for so many days; 0: the last day only.",
+    ),
+]
 WATCH_SECONDS: Final = 10.0
 
 
@@ -66,10 +77,12 @@ def command(  # noqa: PLR0913 - the options of the command
     measure: MeasureOption = False,
     pace: PaceOption = None,
     watch: WatchOption = False,
+    kept: KeptOption = None,
 ) -> None:
     """Shows which keys programs read and write, and when: those that were opened with heat=1.0, or another share.
 
-    Minutes are kept for 6 hours, 10 minutes for a day, hours for 14 days. A read of a few hundred rows.
+    Minutes are kept for 6 hours, 10 minutes for a day, hours for 14 days or for what --kept says. A read of a few
+    hundred rows.
 
     Example: oneread heat --writes --last 6h --schema shop.models:shop --db lmdb:///var/lib/shop
     """
@@ -85,6 +98,10 @@ def command(  # noqa: PLR0913 - the options of the command
         with writing(given.db, given.schema) as database, output.progress() as report:
             rows = database.run(measure_axes(pace, report))
         output.note(f"{counted(rows, 'row')} counted by key")
+    if kept is not None:
+        with writing(given.db, given.schema) as database:
+            database.run(keep_days(kept))
+        output.note(f"hours are kept for {counted(kept, 'day')}" if kept else "hours are not kept, only the last day")
     with reading(given.db, given.schema) as database, suppress(KeyboardInterrupt) if watch else nullcontext():
         while True:
             heat = database.heat(

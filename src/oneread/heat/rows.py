@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from oneread.errors import Conflict
 from oneread.heat.cells import HeatSums, decode_sums, encode_sums, merge
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import scan_all, scan_up_to
-from oneread.store.requests import Found, Mutate, Scan
-from oneread.store.rows import VALUE, RowMutation, RowRange
+from oneread.store.requests import Found, Mutate, Read, Scan
+from oneread.store.rows import UNDECODABLE, VALUE, Cell, RowMutation, RowRange
 from oneread.transactions.commit import SystemCommitter, swap_alone
 from oneread.transactions.system_rows import HEAT, Swap
 
@@ -41,6 +43,14 @@ LEVELS: Final = (
     HeatLevel(b"u", 60, 14 * 24 * 60),
 )
 """Those of each process, of all processes, of ten minutes, and of an hour; each is added up to the next one."""
+DAYS: Final = LEVELS[-1].kept // (24 * 60)
+"""For how long rows of an hour are kept, unless the store says fewer days."""
+KEPT: Final = HEAT.start + b"kept"
+"""The row that says for how many days; `k` is not the letter of a level."""
+
+
+_encode_days = msgspec.msgpack.Encoder().encode
+_decode_days = msgspec.msgpack.Decoder(int).decode
 
 
 class HeatSpan(NamedTuple):
@@ -79,9 +89,10 @@ class HeatFolding:
         self._system = system
 
     def step(self) -> Plan[bool]:
-        """Adds up one row: up to four requests, a few more for what is added up. False when nothing is old enough."""
+        """Adds up one row: up to five requests, a few more for what is added up. False when nothing is old enough."""
         now = (yield from Now()) // MINUTE
-        for level, longer in zip(LEVELS, (*LEVELS[1:], None), strict=True):
+        for each, longer in zip(LEVELS, (*LEVELS[1:], None), strict=True):
+            level = each if longer is not None else each._replace(kept=(yield from _read_days()) * 24 * 60)
             span = (longer or level).minutes
             rows = yield from Scan("system", RowRange(_key(level, 0), _key(level, now - level.kept)), 1)
             if rows:
@@ -136,4 +147,19 @@ def read_heat(since: int, until: int) -> Plan[list[HeatSpan]]:
 
 def has_heat() -> Plan[bool]:
     """Whether any program has recorded within what is kept. Costs a scan of one row."""
-    return bool((yield from Scan("system", HEAT, 1)))
+    return bool((yield from Scan("system", RowRange(_key(OF_PROCESS, 0), HEAT.stop), 1)))
+
+
+def keep_days(days: int) -> Plan[None]:
+    """From now on all programs keep rows of an hour for so many days, 0 to 14. Costs a put."""
+    now = yield from Now()
+    yield from Mutate("system", [RowMutation(KEPT, {VALUE: Cell(_encode_days(days), now)})])
+
+
+def _read_days() -> Plan[int]:
+    """For how many days rows of an hour are kept. One row."""
+    row = (yield from Read("system", [KEPT]))[0]
+    try:
+        return DAYS if row is None else min(DAYS, max(0, _decode_days(row[VALUE].value)))
+    except (*UNDECODABLE, KeyError):
+        return DAYS

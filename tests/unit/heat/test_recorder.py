@@ -17,7 +17,7 @@ from oneread.heat import rows
 from oneread.heat.axis import measure_axes
 from oneread.heat.map import total
 from oneread.heat.recorder import HeatRecorder, RecordedCall
-from oneread.heat.rows import MINUTE, HeatFolding, read_heat
+from oneread.heat.rows import MINUTE, HeatFolding, has_heat, keep_days, read_heat
 from oneread.plans.progress import no_progress
 from oneread.store.requests import CheckAndMutate, Mutate, Read, Scan
 from oneread.store.rows import VALUE, Cell, RowMutation, RowRange
@@ -394,6 +394,34 @@ def test_minutes_are_added_up_kept_and_removed(url, monkeypatch):
     assert at.levels() == ""
     at.recorder._opened = None
     at.db.close()
+
+
+@pytest.mark.parametrize(("days", "left"), [(0, ""), (3, "u" * 3), (14, "u" * 10), (None, "u" * 10)])
+def test_hours_are_kept_for_as_many_days_as_the_store_says(url, monkeypatch, days, left):
+    at = Stopped(url, monkeypatch)
+    if days is not None:
+        at.db.run(keep_days(days))
+        assert not at.db.run(has_heat())
+    for hour in range(0, 5 * 24, 12):
+        at.recorder.open_window()
+        at.now = START + hour * 60 * MINUTE
+        at.recorder._count()
+        at.db.find(Vote, 1)
+        at.recorder.end_window()
+    at.recorder.flush()
+    assert at.db.run(has_heat())
+    at.now = START + (6 * 24 + 1) * 60 * MINUTE
+    at.fold()
+    assert at.levels() == "k" * (days is not None) + left
+    assert at.db.verify().faults == ()
+    at.db.close()
+
+
+@pytest.mark.parametrize("damaged", [b"\xc1", b"\xa1x", b"\xff", b"\x63"])
+def test_a_damaged_number_of_days_is_one_within_bounds(url, damaged):
+    with connect(url, SCHEMA, workers=0) as db:
+        db.run(Mutate("system", [RowMutation(rows.KEPT, {VALUE: Cell(damaged, START)})]).__iter__())
+        assert db.run(rows._read_days()) == (0 if damaged == b"\xff" else 14)
 
 
 def test_a_minute_of_more_processes_than_a_request_reads_is_added_up_whole(url, monkeypatch):
