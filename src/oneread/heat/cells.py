@@ -25,6 +25,8 @@ STORED_CELLS: Final = 1_024
 HOT_KEYS: Final = 64
 """Keys that a stored row of sums has of each operation, at most."""
 SLOW_CALLS: Final = 16
+PAGES: Final = 64
+"""Models and views whose pages with conditions a stored row of sums has: those that passed over most rows."""
 OTHER: Final = "other"
 """The verb of what was too much to be kept apart."""
 
@@ -99,6 +101,15 @@ class EndCount(msgspec.Struct, frozen=True, array_like=True):
     outside: int
 
 
+class PageCount(msgspec.Struct, frozen=True, array_like=True):
+    """Pages of a model or view with a condition: how many, and the rows that they showed and that they passed over."""
+
+    declared: str
+    pages: int
+    shown: int
+    skipped: int
+
+
 class SlowCount(msgspec.Struct, frozen=True, array_like=True):
     """A call that took long; `at` is its end, in milliseconds since 1970."""
 
@@ -111,7 +122,7 @@ class SlowCount(msgspec.Struct, frozen=True, array_like=True):
     rows: int
 
 
-class HeatSums(msgspec.Struct, frozen=True):
+class HeatSums(msgspec.Struct, frozen=True, omit_defaults=True):
     """What processes requested within some time; `sampled` is the least share of its time that one recorded."""
 
     sampled: float
@@ -121,6 +132,7 @@ class HeatSums(msgspec.Struct, frozen=True):
     hot: list[HotCount]
     slow: list[SlowCount]
     ends: list[EndCount]
+    pages: list[PageCount] = []
 
 
 encode_sums = msgspec.msgpack.Encoder().encode
@@ -182,11 +194,12 @@ class HeatDetails(NamedTuple):
     hot: Iterable[HotCount]
     slow: Iterable[SlowCount]
     ends: Iterable[EndCount]
+    pages: Iterable[PageCount] = ()
 
 
 def packed(cells: Cells, details: HeatDetails, *, sampled: float, processes: int) -> HeatSums:
     """The sums as they are stored."""
-    hot, slow, ends = details
+    hot, slow, ends, pages = details
     kept = bounded(cells, STORED_CELLS)
     causes = sorted({(key.verb, key.declared) for key in kept})
     number = {cause: place for place, cause in enumerate(causes)}
@@ -201,6 +214,7 @@ def packed(cells: Cells, details: HeatDetails, *, sampled: float, processes: int
         _hottest(hot),
         nlargest(SLOW_CALLS, slow, key=msgspec.structs.astuple),
         sorted(ends, key=lambda each: (each.table, each.prefix)),
+        sorted(nlargest(PAGES, pages, key=lambda each: (each.skipped, each.declared)), key=lambda each: each.declared),
     )
 
 
@@ -234,6 +248,7 @@ def merge(every: Sequence[HeatSums], *, of_one_time: bool) -> HeatSums:
             merge_hot(each for sums in every for each in sums.hot),
             [each for sums in every for each in sums.slow],
             merge_ends(each for sums in every for each in sums.ends),
+            merge_pages(each for sums in every for each in sums.pages),
         ),
         sampled=min([each.sampled for each in every], default=1.0),
         processes=sum(processes) if of_one_time else max(processes, default=0),
@@ -257,3 +272,12 @@ def merge_ends(counts: Iterable[EndCount]) -> list[EndCount]:
         rows, outside = found.get(HeatPlace(each.table, each.prefix), (0, 0))
         found[HeatPlace(each.table, each.prefix)] = rows + each.rows, outside + each.outside
     return list(starmap(EndCount, [(*place, *counted) for place, counted in found.items()]))
+
+
+def merge_pages(counts: Iterable[PageCount]) -> list[PageCount]:
+    """The counts of several times or processes, one for each model or view."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for each in counts:
+        pages, shown, skipped = found.get(each.declared, (0, 0, 0))
+        found[each.declared] = pages + each.pages, shown + each.shown, skipped + each.skipped
+    return [PageCount(declared, *counted) for declared, counted in found.items()]

@@ -24,6 +24,7 @@ from oneread.heat.cells import (
     HeatSums,
     HotCount,
     HotOperation,
+    PageCount,
     SlowCount,
     bounded,
     packed,
@@ -67,13 +68,17 @@ class Touched(NamedTuple):
 
 
 class CallRecord(NamedTuple):
-    """A call that has ended: `at` in milliseconds since 1970, the time that it took in seconds."""
+    """A call that has ended: `at` in milliseconds since 1970, the time that it took in seconds.
+
+    `page` is how many rows a page with a condition has shown and passed over; None of other calls.
+    """
 
     verb: str
     declared: str
     at: int
     seconds: float
     touched: list[Touched]
+    page: tuple[int, int] | None = None
 
 
 def touched_by(request: Any, answer: Any) -> Touched:
@@ -161,6 +166,7 @@ class HeatCounts:
         for end in self._ends.values():
             end.reset()
         self._slow: list[tuple[float, CallRecord, int]] = []
+        self._pages: dict[str, tuple[int, int, int]] = {}
 
     @property
     def cells(self) -> Cells:
@@ -181,6 +187,9 @@ class HeatCounts:
         each = round(call.seconds * 1_000_000 / max(1, len(call.touched)))
         for touched in call.touched:
             self._take(touched, (call.verb, call.declared), each)
+        if call.page is not None:
+            pages, shown, skipped = self._pages.get(call.declared, (0, 0, 0))
+            self._pages[call.declared] = pages + 1, shown + call.page[0], skipped + call.page[1]
         if len(self._cells) > CELLS:
             self._cells = {key: [*amounts] for key, amounts in bounded(self.cells, CELLS).items()}
         if call.touched and call.seconds:
@@ -283,6 +292,10 @@ class HeatCounts:
                     for seconds, call, _number in self._slow
                 ],
                 self._grown(factor),
+                [
+                    PageCount(declared, *[round(each * factor) for each in counted])
+                    for declared, counted in self._pages.items()
+                ],
             ),
             sampled=sampled,
             processes=1,

@@ -23,7 +23,7 @@ from oneread.heat.axis import HeatAxis, read_axes
 from oneread.heat.cells import HeatPlace
 from oneread.heat.doctor_feeds import FeedOwner, read_owners
 from oneread.heat.hot_spots import HotSpots, hot_spots
-from oneread.heat.loads import PlaceLoad, loads_of
+from oneread.heat.loads import PageLoad, PlaceLoad, loads_of, pages_of
 from oneread.heat.rows import read_heat
 from oneread.models.model import Model
 from oneread.plans.hot_keys import HotKeys
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 FindingSeverity: TypeAlias = Literal["act", "look", "know"]
 """To be done; to be looked at; to be known, as before a move to another store."""
-Remedy: TypeAlias = Literal["spread", "shards", "counter shards", "large_group", "cache", "smaller root"]
+Remedy: TypeAlias = Literal[
+    "spread", "shards", "counter shards", "large_group", "cache", "smaller root", "another index"
+]
 
 BUILT_A_SECOND: Final = 5_000
 """Entities that a backfill visits in a second, about: what LMDB takes beside live traffic."""
@@ -75,7 +77,8 @@ class Checkup(NamedTuple):
     """What rules look at: what was recorded, the rows that were counted, the schema and its costs.
 
     `spots` are those of this process; `spans_rows` and `is_local` are of the store; `shards` are those of the counters
-    that have lost compare-and-sets, by name; `owners` those of busy feeds.
+    that have lost compare-and-sets, by name; `owners` those of busy feeds; `pages` those with conditions, by the
+    name of their model or view.
     """
 
     catalog: Catalog
@@ -87,6 +90,7 @@ class Checkup(NamedTuple):
     is_local: bool
     shards: Mapping[str, int]
     owners: Mapping[type, FeedOwner]
+    pages: Mapping[str, PageLoad]
 
     def rebuilds(self, model: type) -> timedelta | None:
         """How long a backfill of a view of this model takes, where its entities were counted."""
@@ -121,7 +125,7 @@ def check_up(
     owners = yield from read_owners(catalog, loads)
     return Checkup(
         catalog, loads, axes, hot_spots(catalog, hot, _SPOTS), costs,
-        capabilities.spans_rows, capabilities.local, shards, owners,
+        capabilities.spans_rows, capabilities.local, shards, owners, pages_of(spans),
     )  # fmt: skip
 
 

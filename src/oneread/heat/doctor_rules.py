@@ -12,7 +12,7 @@ from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.views import Index
 from oneread.heat.doctor import Checkup, HeatFinding, HeatRule, declaration_with
 from oneread.heat.hot_spots import Cause, cause_of
-from oneread.heat.loads import PlaceLoad
+from oneread.heat.loads import PageLoad, PlaceLoad
 from oneread.heat.map import key_text
 from oneread.models.model import Model
 from oneread.store.limits import DEFAULT_LIMIT
@@ -49,6 +49,10 @@ HOT_READS: Final = 0.2
 """Share of a declaration's reads in one range: evenly, 64 ranges have a sixty-fourth each."""
 READ_RATE: Final = 10.0
 """Reads a second of one range: what is cached for a second saves nine of ten."""
+PASSED_SHARE: Final = 0.5
+"""Of the rows that pages with a condition read: an index without those that are left out is half as large at most."""
+PASSED_RATE: Final = 50.0
+"""Rows a second that are left out: fewer are read by a request that is made anyway."""
 MAX_AGE: Final = 1
 """Seconds that a cached answer is shown."""
 
@@ -306,8 +310,40 @@ def hot_root(checkup: Checkup) -> Iterable[HeatFinding]:
         )
 
 
+def passing_pages(checkup: Checkup) -> Iterable[HeatFinding]:
+    """Pages of a model or index read more rows that their condition leaves out than they show."""
+    for cls in (*checkup.catalog.models, *checkup.catalog.views):
+        load = checkup.pages.get(cls.__name__)
+        if load is None or not issubclass(cls, (Model, Index)):
+            continue
+        rate = load.skipped / load.seconds
+        if rate > PASSED_RATE and load.skipped > PASSED_SHARE * (load.shown + load.skipped):
+            yield _another_index(checkup, cls, load, rate)
+
+
+def _another_index(checkup: Checkup, cls: Any, load: PageLoad, rate: float) -> HeatFinding:
+    view, bounds = checkup.catalog.views.get(cls), checkup.costs.before
+    limit, source = min(DEFAULT_LIMIT, cls.max_limit), cls if view is None else view.cls.type_arguments[0]
+    page = costs.changed.compared(f"a page of {limit}", bounds.page(cls, where=True), bounds.page(cls)) + "; "
+    fields = "the fields that these pages are ordered by, and show" if view is None else f"the fields of {cls.__name__}"
+    return HeatFinding(
+        "look",
+        cls.__name__,
+        "its pages pass over more rows than they show",
+        (f"{load.skipped:,} rows left out by where=, {load.shown:,} shown", _a_second(rate)),
+        "another index",
+        f"class Some{cls.__name__}(Index[{source.__name__}]):\n    where = ...  # the condition of these pages\n"
+        f"    ...  # {fields}",
+        f"{'' if view is None else page}a save writes a row more of each entity for which the condition holds",
+        checkup.rebuilds(cls if view is None else view.model),
+        f"{rate:,.0f} rows a second are not read",
+    )
+
+
 def _child_of(checkup: Checkup, model: type[Model[Any]]) -> type | None:
     return checkup.catalog.kinds[model].child_of
 
 
-RULES: Final[tuple[HeatRule, ...]] = (growing_end, hot_group, hot_counter, hot_owner, hot_reads, hot_root)
+RULES: Final[tuple[HeatRule, ...]] = (
+    growing_end, hot_group, hot_counter, hot_owner, hot_reads, hot_root, passing_pages,
+)  # fmt: skip

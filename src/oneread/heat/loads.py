@@ -16,6 +16,7 @@ from oneread.heat.cells import (
     cells_of,
     merge_ends,
     merge_hot,
+    merge_pages,
     place_of,
 )
 from oneread.heat.map import declared_at
@@ -60,6 +61,27 @@ class PlaceLoad(NamedTuple):
             if not key.writes and key.verb in READ_VERBS:
                 found[key.first] = found.get(key.first, 0) + amounts.requests
         return found
+
+
+class PageLoad(NamedTuple):
+    """Pages with a condition of one model or view; `seconds` are those of the minutes in which there were some."""
+
+    seconds: float
+    shown: int
+    skipped: int
+
+
+def pages_of(spans: Iterable[HeatSpan]) -> dict[str, PageLoad]:
+    """The pages with conditions of each model and view, by its name."""
+    minutes: dict[str, set[int]] = {}
+    spans = list(spans)
+    for span in spans:
+        for each in span.sums.pages:
+            minutes.setdefault(each.declared, set()).update(range(span.minute, span.minute + span.minutes))
+    return {
+        each.declared: PageLoad(SECONDS * len(minutes[each.declared]), each.shown, each.skipped)
+        for each in merge_pages(each for span in spans for each in span.sums.pages)
+    }
 
 
 def loads_of(catalog: Catalog, spans: Iterable[HeatSpan]) -> list[PlaceLoad]:

@@ -109,22 +109,28 @@ class Recordable(Protocol):
 class RecordedCall:
     """A call that is recorded, and what it has touched until now."""
 
-    __slots__ = ("_declared", "_verb", "begun", "touched")
+    __slots__ = ("_declared", "_page", "_verb", "begun", "touched")
 
     def __init__(self, verb: str, declared: str | None) -> None:
         self._verb = verb
         self._declared = declared or ""
         self.begun = perf_counter()
         self.touched: list[Touched] = []
+        self._page: tuple[int, int] | None = None
 
     def note(self, request: Request[Any], answer: Any) -> None:
         """Observes a request."""
         self.touched.append(touched_by(request, answer))
 
+    def note_result(self, found: Any, named: Mapping[str, Any]) -> None:
+        """Notes what a page with a condition has shown, and what it has passed over."""
+        if self._verb == "page" and named.get("where") is not None:
+            self._page = len(found), found.cost.skipped
+
     def end(self, now: int) -> CallRecord:
         """What is recorded. Results keep their trace and with it this call, so nothing stays here."""
         touched, self.touched = self.touched, []
-        return CallRecord(self._verb, self._declared, now, perf_counter() - self.begun, touched)
+        return CallRecord(self._verb, self._declared, now, perf_counter() - self.begun, touched, self._page)
 
 
 _CALL: Final[ContextVar[RecordedCall | None]] = ContextVar("recorded call", default=None)
@@ -203,10 +209,12 @@ class _Verbs:
                 call = RecordedCall(name, about or declaration_of(given))
                 outer = _CALL.set(call)
                 try:
-                    return await bound(self._twin(call))(*given, **named)
+                    found = await bound(self._twin(call))(*given, **named)
+                    call.note_result(found, named)
                 finally:
                     _CALL.reset(outer)
                     self._hand_in(call)
+                return found
 
             return recorded_async
 
@@ -215,10 +223,12 @@ class _Verbs:
             call = RecordedCall(name, about or declaration_of(given))
             outer = _CALL.set(call)
             try:
-                return bound(self._twin(call))(*given, **named)
+                found = bound(self._twin(call))(*given, **named)
+                call.note_result(found, named)
             finally:
                 _CALL.reset(outer)
                 self._hand_in(call)
+            return found
 
         return recorded
 

@@ -11,12 +11,14 @@ from oneread.heat.axis import PLACES, AxisPlaces
 from oneread.heat.cells import (
     HOT_KEYS,
     OTHER,
+    PAGES,
     STORED_CELLS,
     Amounts,
     CellKey,
     EndCount,
     HeatDetails,
     HotCount,
+    PageCount,
     SlowCount,
     bounded,
     cells_of,
@@ -47,7 +49,8 @@ def stored(cells, chance):
     hot = [HotCount("roots", bytes([chance.randrange(9)]), 9, 1, chance.choice(["read", "write", "lost"]))]
     slow = [SlowCount(chance.randrange(1000), 5, "p", "get", "Vote", 1, 1)]
     ends = [EndCount("views", bytes([chance.randrange(2)]), 9, chance.randrange(9))]
-    return packed(cells, HeatDetails(hot, slow, ends), sampled=chance.random(), processes=chance.randrange(5))
+    pages = [PageCount("ab"[chance.randrange(2)], *[chance.randrange(9) for _ in range(3)])]
+    return packed(cells, HeatDetails(hot, slow, ends, pages), sampled=chance.random(), processes=chance.randrange(5))
 
 
 @given(st.lists(CELLS, min_size=1, max_size=4), st.randoms(use_true_random=False), st.booleans())
@@ -101,6 +104,21 @@ def test_the_format_stays():
         "a3686f749195a5726f6f7473c404000115070901a57772697465a4736c6f7791970708a3312d61a473617665a4566f74650102"
         "a4656e64739194a5726f6f7473c40200010605"
     )
+    pages = [PageCount("Vote", 2, 3, 40)]
+    with_pages = encode_sums(packed(cells, HeatDetails(hot, slow, ends, pages), sampled=0.5, processes=1))
+    assert with_pages.hex() == "88" + stored.hex()[2:] + "a570616765739194a4566f7465020328"
+    assert decode_sums(with_pages).pages == pages
+
+
+def test_of_pages_those_are_kept_that_pass_over_most_rows():
+    counts = HeatCounts()
+    for number in range(PAGES + 10):
+        for _ in range(2):
+            counts.take(CallRecord("page", f"View{number:03}", 0, 0.1, [], (1, number)))
+    kept = counts.sums(3.0, 1.0, "p").pages
+    assert kept == [PageCount(f"View{number:03}", 6, 6, 6 * number) for number in range(10, PAGES + 10)]
+    counts.reset()
+    assert counts.sums(3.0, 1.0, "p").pages == []
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\xc1", b"\x80", b"\x91\x01"])

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oneread import Feed, Key, Model, Schema, by, newest, on
+from oneread import Feed, Key, Model, Schema, by, field, newest, on
 from oneread.errors import UsageError
 from oneread.heat import doctor_feeds, doctor_rules
 from oneread.heat.axis import measure_axes
@@ -129,6 +129,31 @@ def test_a_page_that_all_readers_ask_for_is_named(site):
         site.db.page(site.named["NewestVotes"], limit=3)
     (found,) = find_all(site.checkup()._replace(is_local=False), [doctor_rules.hot_reads])
     assert (found.declared, found.what) == ("NewestVotes", "readers ask for the same: its first rows")
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", ["Vote", "NewestVotes"])
+@pytest.mark.parametrize(("shown", "is_found"), [(40, True), (50, False)])
+def test_pages_that_pass_over_more_than_they_show_get_another_index(url, monkeypatch, face, name, shown, is_found):
+    """Of 90 votes a page shows some; a page without a condition passes over none."""
+    monkeypatch.setattr(doctor_rules, "PASSED_RATE", 0.5)
+    site = Site(url, made(), face)
+    site.vote([(place, "a" if place < shown else "b") for place in range(90)])
+    listed = site.named[name]
+    for _ in range(2):
+        condition = field(listed.cast_at) < START + timedelta(seconds=shown)
+        assert len(site.db.page(listed, limit=90, where=condition)) == shown
+        site.db.page(listed, limit=90)
+    found = site.findings("another index")
+    assert len(found) == is_found
+    for each in found:
+        assert (each.declared, each.severity) == (name, "look")
+        assert each.evidence == (f"{2 * (90 - shown)} rows left out by where=, {2 * shown} shown", "1.7 a second")
+        assert each.change.startswith(f"class Some{name}(Index[Vote]):\n    where = ...  # the condition")
+        page = "a page of 50 costs 51 rows in 1 request of 1 round at most, before 151 in 3 of 3; " * (name != "Vote")
+        assert each.costs == f"{page}a save writes a row more of each entity for which the condition holds"
+        assert each.gain == "2 rows a second are not read"
+    site.close()
 
 
 @pytest.mark.parametrize("last", [timedelta(0), timedelta(days=15), 3])

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from oneread import field
 from oneread.heat import doctor_rules
 from oneread.heat.doctor import find_all
 from tests.unit.heat.doctored import Site, made, towns
@@ -14,6 +15,7 @@ def test_nothing_is_found_in_an_even_load(url, monkeypatch, seed):
     """However fast it is, near or far: rates are no reason here."""
     monkeypatch.setattr(doctor_rules, "ROW_RATE", 0.1)
     monkeypatch.setattr(doctor_rules, "READ_RATE", 0.1)
+    monkeypatch.setattr(doctor_rules, "PASSED_RATE", 0.1)
     chance = random.Random(seed)
     site = Site(url, made())
     votes = [(chance.randrange(1 << 30), f"town {chance.randrange(60)}") for _ in range(150)]
@@ -27,7 +29,10 @@ def test_nothing_is_found_in_an_even_load(url, monkeypatch, seed):
         site.db.get(site.named["VotesOfTown"], chance.choice(votes)[1])
         site.db.create(site.named["Comment"](name=chance.choice(threads)))
         site.db.counter(f"votes {chance.randrange(20)}").add(1)
+    for first in range(6):
+        site.db.page(site.named["Vote"], limit=60, where=field(site.named["Vote"].town) >= f"town {first // 2}")
     checkup = site.checkup()
+    assert 10 < checkup.pages["Vote"].skipped < checkup.pages["Vote"].shown
     for remote in (checkup, checkup._replace(is_local=False, spans_rows=False)):
         assert find_all(remote, doctor_rules.RULES) == []
     site.close()

@@ -9,8 +9,8 @@ from oneread.derivations.expiry import ExpiryIndex
 from oneread.heat import doctor_feeds, doctor_rules
 from oneread.heat.cells import Amounts, CellKey, HeatPlace
 from oneread.heat.doctor_feeds import FeedOwner, read_owners
-from oneread.heat.doctor_rules import growing_end, hot_owner, hot_reads
-from oneread.heat.loads import READ_VERBS, PlaceLoad
+from oneread.heat.doctor_rules import growing_end, hot_owner, hot_reads, passing_pages
+from oneread.heat.loads import READ_VERBS, PageLoad, PlaceLoad
 from tests.unit.heat.doctored import START, Site, made
 
 MINUTE = 60
@@ -181,6 +181,25 @@ def test_a_fifth_of_what_is_read_and_ten_reads_a_second_are_not_cached(open_site
 
 def test_no_other_verb_is_there_to_read():
     assert frozenset({"get", "find", "get_many", "page", "together"}) == READ_VERBS
+
+
+@pytest.mark.parametrize("name", ["Note", "Newest"])
+@pytest.mark.parametrize(
+    ("skipped", "shown", "is_found"),
+    [(3_000, 0, False), (3_001, 0, True), (3_001, 3_000, True), (3_001, 3_001, False), (3_001, 9_000, False)],
+)
+def test_half_of_what_is_read_and_fifty_rows_a_second_may_be_passed_over(open_site, name, skipped, shown, is_found):
+    site = open_site(declared())
+    found = found_by(passing_pages, site, pages={name: PageLoad(MINUTE, shown, skipped)})
+    assert [(each.declared, each.change.partition(":")[0]) for each in found] == [
+        (name, f"class Some{name}(Index[Note])")
+    ] * is_found
+
+
+def test_pages_of_feeds_and_of_what_is_not_declared_any_more_are_left(open_site):
+    site = open_site(declared())
+    load = PageLoad(MINUTE, 0, 9_000)
+    assert found_by(passing_pages, site, pages={"Home": load, "Gone": load}) == []
 
 
 def test_only_servers_are_asked_less(open_site, kind_of_store):
