@@ -34,6 +34,7 @@ ON_SERVERS = {
     "unit/derivations/test_selections.py",
     "unit/heat/test_causes.py",
     "unit/heat/test_doctor.py",
+    "unit/heat/test_doctor_copies.py",
     "unit/heat/test_recorder.py",
 }
 """What runs on these as well, but for what is left out on "row": a request takes them a millisecond or more."""

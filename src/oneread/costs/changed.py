@@ -56,3 +56,8 @@ def compared(what: str, before: Bound, after: Bound) -> str:
         f"{what} costs {counted(after.rows, 'row')} in {counted(after.requests, 'request')} of "
         f"{counted(after.rounds, 'round')} at most, before {before.rows:,} in {before.requests:,} of {before.rounds:,}"
     )
+
+
+def stated(what: str, bound: Bound) -> str:
+    """A bound, for people."""
+    return f"{what} costs {counted(bound.rows, 'row')} in {counted(bound.requests, 'request')} at most"

@@ -37,7 +37,14 @@ if TYPE_CHECKING:
 FindingSeverity: TypeAlias = Literal["act", "look", "know"]
 """To be done; to be looked at; to be known, as before a move to another store."""
 Remedy: TypeAlias = Literal[
-    "spread", "shards", "counter shards", "large_group", "cache", "smaller root", "another index"
+    "spread",
+    "shards",
+    "counter shards",
+    "large_group",
+    "cache",
+    "smaller root",
+    "another index",
+    "reference",
 ]
 
 BUILT_A_SECOND: Final = 5_000

@@ -15,6 +15,7 @@ from oneread.heat.hot_spots import Cause, cause_of
 from oneread.heat.loads import PageLoad, PlaceLoad
 from oneread.heat.map import key_text
 from oneread.models.model import Model
+from oneread.models.registry import EntityKind
 from oneread.store.limits import DEFAULT_LIMIT
 from oneread.transactions.group_shards import MOST_SHARDS
 
@@ -53,6 +54,10 @@ PASSED_SHARE: Final = 0.5
 """Of the rows that pages with a condition read: an index without those that are left out is half as large at most."""
 PASSED_RATE: Final = 50.0
 """Rows a second that are left out: fewer are read by a request that is made anyway."""
+COPY_RATE: Final = 1_000 / 60
+"""Rows a second that follow a source, as a hundred for each of ten changes a minute: fewer cost less than reads."""
+COPYING_VERBS: Final = frozenset({"follow", "save", "create", "upsert", "patch"})
+"""Verbs about a source that write its holders for nothing but their copies; a delete may delete them."""
 MAX_AGE: Final = 1
 """Seconds that a cached answer is shown."""
 
@@ -340,10 +345,51 @@ def _another_index(checkup: Checkup, cls: Any, load: PageLoad, rate: float) -> H
     )
 
 
+def busy_copies(checkup: Checkup) -> Iterable[HeatFinding]:
+    """Values of one model that change often are copied into entities of another one, which are then written."""
+    catalog = checkup.catalog
+    for load in checkup.loads:
+        if load.cls not in catalog.kinds or load.place.table != "roots":
+            continue
+        model: Any = load.cls
+        holders = [catalog.entity_types[each] for each in catalog.models if catalog.kinds[each] is catalog.kinds[model]]
+        copies = {each.name: each for holder in holders for each in holder.references if each.copy is not None}
+        totals = [each.number for holder in holders for each in holder.rollups if each.number is not None]
+        counted = [catalog.kinds[catalog.views[each.view].model] for each in totals]
+        for source in {each.kind.prefix: each.kind for each in copies.values()}.values():
+            if source is not catalog.kinds[model] and source not in counted:  # else these rows are not of copies alone
+                fields = sorted(name for name, each in copies.items() if each.kind is source)
+                yield from _busy_copies(checkup, load, source, fields)
+
+
+def _busy_copies(checkup: Checkup, load: PlaceLoad, source: EntityKind, fields: list[str]) -> Iterable[HeatFinding]:
+    names = {each.__name__ for each in checkup.catalog.models if checkup.catalog.kinds[each] is source}
+    rows = load.total(
+        lambda each: each.rows, lambda key: key.writes and key.declared in names and key.verb in COPYING_VERBS
+    )
+    rate = _rate(rows, load)
+    if rate <= COPY_RATE:
+        return
+    model: Any = load.cls
+    name, read = source.cls.__name__, checkup.costs.before.get_many(checkup.saved(source.cls), DEFAULT_LIMIT)
+    yield HeatFinding(
+        "look",
+        load.declared,
+        f"its copies of {name} change often",
+        (f"{rows / load.written:.0%} of {load.written:,} rows that are written of it", _a_second(rate)),
+        "reference",
+        declaration_with(model, "\n    ".join([f"{field}: Ref[{name}]  # in place of a copy" for field in fields])),
+        f"who shows values of {name} reads them; {costs.changed.stated(f'a get_many of {DEFAULT_LIMIT}', read)}",
+        None,
+        f"{rate:,.0f} rows a second are not written",
+    )
+
+
 def _child_of(checkup: Checkup, model: type[Model[Any]]) -> type | None:
     return checkup.catalog.kinds[model].child_of
 
 
 RULES: Final[tuple[HeatRule, ...]] = (
     growing_end, hot_group, hot_counter, hot_owner, hot_reads, hot_root, passing_pages,
+    busy_copies,
 )  # fmt: skip

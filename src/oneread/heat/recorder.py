@@ -25,6 +25,7 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeAlias
 
+from oneread.derivations.catalog import Catalog
 from oneread.errors import Closed, OnereadError
 from oneread.heat.axis import read_axes
 from oneread.heat.cells import HeatSums, encode_sums
@@ -36,6 +37,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
 from oneread.plans.verbs import COUNTER_VERBS, VERBS, declaration_of
 from oneread.store.engine import LocalReads
+from oneread.store.keys import kind_part
 from oneread.store.requests import Mutate, Request
 from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.store.uninterrupted import run_uninterrupted
@@ -43,6 +45,7 @@ from oneread.store.woken_thread import WokenThread
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.jobs import JobRunner
 from oneread.transactions.leases import LeaseHolder
+from oneread.transactions.outbox import FOLLOW
 
 LONGEST_WINDOW: Final = 0.005
 SHORTEST_WINDOW: Final = 0.0005
@@ -70,11 +73,13 @@ FastPath: TypeAlias = Callable[[Any, Callable[[LocalReads], LocalReads]], dict[s
 """The fast path of a database whose reads go through what the function makes of its engine, by attribute."""
 
 
-class HasLeases(Protocol):
+class RecordedOutbox(Protocol):
     """The outbox of a database."""
 
     @property
     def leases(self) -> LeaseHolder: ...
+    @property
+    def source(self) -> bytes: ...
 
 
 class RecordedOperations(Protocol):
@@ -83,7 +88,9 @@ class RecordedOperations(Protocol):
     @property
     def committer(self) -> SystemCommitter: ...
     @property
-    def outbox(self) -> HasLeases: ...
+    def outbox(self) -> RecordedOutbox: ...
+    @property
+    def catalog(self) -> Catalog: ...
 
 
 class RecordedWorker(Protocol):
@@ -306,7 +313,7 @@ class HeatRecorder(WokenThread):
         self._name_process()
         worker = database._worker  # noqa: SLF001
         if worker is not None:
-            worker.watched = self.observer
+            worker.watched = self._observer_of_work
         _OPEN.add(self)
 
     def _name_process(self) -> None:
@@ -379,6 +386,18 @@ class HeatRecorder(WokenThread):
         self._recorded += record.verb in VERBS
         if len(self._inbox) == WAITING:
             self._wanted.put(None)
+
+    def _observer_of_work(self, work: str) -> Observer:
+        """An observer of the worker: of copies that follow, with the model whose values they have."""
+        if work != FOLLOW:
+            return self.observer(work)
+        operations = self._database.operations
+
+        def note(request: Request[Any], answer: Any) -> None:
+            kind = operations.catalog.kinds_by_prefix.get(kind_part(operations.outbox.source))
+            self.observer(work, "" if kind is None else kind.cls.__name__)(request, answer)
+
+        return note
 
     def observer(self, verb: str, declared: str = "") -> Observer:
         """An observer that records each request by itself, of what is not a call, or lasts longer than windows."""

@@ -74,6 +74,8 @@ class FoundTask(NamedTuple):
 class OutboxRunner:
     """The tasks of one open database. `batches` counts what was done, `leases` says what this worker has.
 
+    `source` is that of the task of which a batch is being done, empty meanwhile.
+
     Each step is of another task, so that a large task does not delay small ones. The stores differ in how a batch is
     done, and in what else a worker does.
     """
@@ -90,6 +92,7 @@ class OutboxRunner:
     ) -> None:
         self.leases = LeaseHolder() if leases is None else leases
         self.batches = 0
+        self.source = b""
         self._name_of = name_of
         self._other_feeds = other_feeds
         self._clock = clock
@@ -146,7 +149,11 @@ class OutboxRunner:
                 if self.leases.may_take(done, lease_in(task.row), now):
                     # Set before the batch, so that a task that fails lets the others go first.
                     self._last = _END if has_all and done >= rows[-1][0] else done
-                    yield from self._advance(task, batch, now)
+                    self.source = outbox.source_of(done)
+                    try:
+                        yield from self._advance(task, batch, now)
+                    finally:
+                        self.source = b""
                     return TaskStepResult.DONE
                 held = True
             if unreadable is not None:

@@ -23,6 +23,7 @@ from oneread.heat.map import total
 from oneread.heat.passes import OBSERVED, PASSES
 from oneread.heat.recorder import HeatRecorder
 from oneread.heat.rows import read_heat
+from oneread.plans.trace import Trace
 from oneread.plans.verbs import VERBS
 from tests.unit.database.faces import FACES
 from tests.unit.heat.observed import EVER, Observed
@@ -93,6 +94,13 @@ class Site:
         cells = total(self.face.run(read_heat(0, EVER))).items()
         found = [each for key, each in cells if cause in (None, (key.verb, key.declared))]
         return tuple(sum(getattr(each, name) for each in found) for name in ("requests", "rows", "bytes", "lost"))
+
+
+def written_at(db, table, model):
+    """The cells of writes to the rows of a model."""
+    prefix = db.operations.catalog.kinds[model].prefix
+    found = db._worker_driver.run(read_heat(0, EVER), Trace())
+    return [key for key in total(found) if key.writes and key.table == table and key.first.startswith(prefix)]
 
 
 @pytest.fixture(params=FACES)
@@ -221,7 +229,11 @@ def test_what_a_worker_does_is_counted_exactly(url, face):
     site.face.wait(site.face.tasks(renamed), 60)
     worker.stop()
     assert site.amounts() == site.seen.amounts
-    assert all(site.amounts((work, ""))[0] for work in ("follow", "look"))
+    assert all(site.amounts(cause)[0] for cause in (("follow", ""), ("follow", "Town"), ("look", "")))
+    written = {(key.verb, key.declared) for key in written_at(db, "roots", Vote)}
+    assert ("follow", "Town") in written
+    assert ("follow", "") not in written
+    assert db.operations.outbox.source == b""
     db._worker = None
     site.face.close()
 
