@@ -6,10 +6,12 @@ import re
 
 import msgspec
 
+from oneread import connect
 from oneread.cli import splits
 from oneread.engines.bigtable import wire
 from oneread.engines.hbase import tables as hbase
 from oneread.store.splits import splits_from_url
+from tests.cli import notes
 
 
 class Range(msgspec.Struct, forbid_unknown_fields=True):
@@ -17,6 +19,7 @@ class Range(msgspec.Struct, forbid_unknown_fields=True):
     of: str
     rows: int
     bytes: int
+    requests: int
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -63,3 +66,16 @@ def test_families_are_those_that_the_engines_make():
     assert {table: tuple(each.encode() for each in found) for table, found in splits.HBASE_FAMILIES.items()} == {
         **hbase.FAMILIES
     }
+
+
+def test_by_heat_where_programs_have_recorded_some(oneread, url):
+    refused = oneread("splits", "--by", "heat")
+    assert refused.code == 2
+    assert "heat=1.0" in refused.err
+    with connect(url, notes.NOTES, workers=0, heat=1.0) as db:
+        for number in range(30):
+            db.find(notes.Person, number % 3)
+    ran = oneread("splits", "--by", "heat", "--parts", "3")
+    assert ran.out.splitlines()[0].split()[-1] == "requests"
+    asked = [int(line.split()[-1]) for line in ran.out.splitlines() if line.startswith("roots")]
+    assert asked == [10, 10, 10]

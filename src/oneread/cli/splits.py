@@ -70,7 +70,8 @@ def command(
     """Proposes where to split the tables of a cluster, so that each range has about as much of this store.
 
     Reads every row once, some hundred thousand a second on LMDB; --pace keeps a busy store fast. A model or index that
-    is spread and has no rows yet is split between its ranges.
+    is spread and has no rows yet is split between its ranges. --by heat takes the requests that programs recorded in
+    the last day, which were opened with heat=1.0, or another share.
 
     Example: oneread splits --parts 16 --form hbase --schema shop.models:shop --db lmdb:///var/lib/shop
     """
@@ -84,8 +85,12 @@ def command(
     if form == "url":
         output.text(f"splits={url}")
     elif form == "table":
-        rows = [[each.table, one.start, one.of, one.rows, size(one.bytes)] for each in found for one in each.ranges]
-        output.table(["table", "from key", "of", "rows", "bytes"], rows)
+        rows = [
+            [each.table, one.start, one.of, one.rows, size(one.bytes), *[one.requests] * (by == "heat")]
+            for each in found
+            for one in each.ranges
+        ]
+        output.table(["table", "from key", "of", "rows", "bytes", *["requests"] * (by == "heat")], rows)
         keys = sum(len(each.keys) for each in found)
         output.note(f"{counted(keys, 'split')}; --form url, hbase or bigtable writes them for a cluster")
     else:

@@ -7,8 +7,9 @@ most, and memory does not grow with the store.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -17,6 +18,8 @@ from oneread.database.survey import PrefixNames
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import UsageError
+from oneread.heat.cells import cells_of
+from oneread.heat.rows import MINUTE, read_heat
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
@@ -33,8 +36,14 @@ PLACES: Final = 4_096
 """That are kept of a table, at most."""
 MOST_PARTS: Final = 1_000
 
-SplitBy: TypeAlias = Literal["rows", "bytes"]
+HEAT_MINUTES: Final = 24 * 60
+"""Of what was recorded, by which tables are split."""
 
+SplitBy: TypeAlias = Literal["rows", "bytes", "heat"]
+HeatByKey: TypeAlias = Mapping[bytes, int]
+"""Requests of one table, by the first key of the range of keys that they were counted for."""
+
+_NO_HEAT: Final[HeatByKey] = {}
 
 SplitKey: TypeAlias = bytes
 """What a range begins with: the first bytes of the keys of rows."""
@@ -48,12 +57,14 @@ class SplitRange(msgspec.Struct, frozen=True):
         of: the model or view, or the kind of row of `system`, of its first row.
         rows: in it now.
         bytes: of their keys and values.
+        requests: by heat, those that programs recorded within the last day.
     """
 
     start: str
     of: str
     rows: int
     bytes: int
+    requests: int = 0
 
 
 class TableSplits(msgspec.Struct, frozen=True):
@@ -89,7 +100,7 @@ class _Sample:
     """Places of one table, about equally far apart."""
 
     def __init__(self, by: SplitBy) -> None:
-        self._by_rows = by == "rows"
+        self._by_rows = by != "bytes"
         self.rows = self.bytes = 0
         self.places: list[_Cut] = [_Cut(b"", 0, 0)]
         self.prefixes: dict[bytes, _Cut] = {}
@@ -152,19 +163,45 @@ def propose_splits(
     """Where to split each table into so many ranges. Reads every row once; `pace` is rows a second at most.
 
     Raises:
-        UsageError: a number of parts out of bounds.
+        UsageError: a number of parts out of bounds; or by heat, of which none was recorded.
     """
     if type(parts) is not int or not 2 <= parts <= MOST_PARTS:  # noqa: PLR2004 - said in the message
         raise UsageError("expected a number of ranges from 2 to 1,000", parts=parts)
     names = PrefixNames((yield from stored_schema()))
     tables: tuple[Table, ...] = ("roots", "views", "counts")
+    heat = (yield from _heat_of_last_day()) if by == "heat" else {}
     found = [_of_system(names, parts)]
     for table in tables:
         sample = _Sample(by)
         yield from _read(table, sample, pace, progress)
-        keys = {*sample.cut(parts), *_of_empty(catalog, table, sample, parts)}
-        found.append(_splits(table, sample, sorted(keys), names))
+        cuts = sample.cut(parts) if by != "heat" else cut_by_heat(heat.get(table, {}), parts)
+        keys = {*cuts, *_of_empty(catalog, table, sample, parts)}
+        found.append(_splits(table, sample, sorted(keys), names, heat.get(table, {})))
     return (*found[1:], found[0])
+
+
+def _heat_of_last_day() -> Plan[Mapping[Table, HeatByKey]]:
+    """What programs have recorded of each table. Raises UsageError where that is nothing."""
+    now = (yield from Now()) // MINUTE
+    found: dict[Table, dict[bytes, int]] = {}
+    for span in (yield from read_heat(now - HEAT_MINUTES, now + 1)):
+        for key, amounts in cells_of(span.sums):
+            of_table = found.setdefault(key.table, {})
+            of_table[key.first] = of_table.get(key.first, 0) + amounts.requests
+    if not found:
+        raise UsageError(
+            "no program has recorded heat within the last day; open programs with connect(url, schema, heat=1.0), "
+            "or split by rows or bytes"
+        )
+    return found
+
+
+def cut_by_heat(heat: HeatByKey, parts: int) -> list[bytes]:
+    """The first keys that part the requests into about equal parts, each key as it was counted."""
+    firsts = sorted(heat)
+    below = [0, *accumulate([heat[first] for first in firsts])]
+    places = [bisect_left(below, part * below[-1] / parts) for part in range(1, parts)]
+    return [firsts[place] for place in dict.fromkeys(places) if 0 < place < len(firsts)]
 
 
 def _read(table: Table, sample: _Sample, pace: float | None, progress: Reporter) -> Plan[None]:
@@ -202,8 +239,13 @@ def _of_system(names: PrefixNames, parts: int) -> TableSplits:
     return _splits("system", _Sample("rows"), keys, names)
 
 
-def _splits(table: Table, sample: _Sample, keys: Sequence[bytes], names: PrefixNames) -> TableSplits:
+def _splits(
+    table: Table, sample: _Sample, keys: Sequence[bytes], names: PrefixNames, heat: HeatByKey = _NO_HEAT
+) -> TableSplits:
     places = sample.below((b"", *keys))
+    requests = [0] * (len(keys) + 1)
+    for first, amount in heat.items():
+        requests[bisect_right(keys, first)] += amount
     ends = [*places[1:], _Cut(b"", sample.rows, sample.bytes)]
     ranges = tuple(
         SplitRange(
@@ -211,7 +253,8 @@ def _splits(table: Table, sample: _Sample, keys: Sequence[bytes], names: PrefixN
             names.of(table, prefix_of(table, key))[0] if key else "",
             end.rows - place.rows,
             end.size - place.size,
+            asked,
         )
-        for key, place, end in zip((b"", *keys), places, ends, strict=True)
+        for key, place, end, asked in zip((b"", *keys), places, ends, requests, strict=True)
     )
     return TableSplits(table, sample.rows, sample.bytes, ranges)

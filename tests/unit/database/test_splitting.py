@@ -7,8 +7,10 @@ import pytest
 
 from oneread import Index, Key, Model, Schema, by, connect
 from oneread.database import splitting
-from oneread.database.splitting import between, propose_splits
+from oneread.database.splitting import between, cut_by_heat, propose_splits
 from oneread.errors import UsageError
+from oneread.heat.map import total
+from oneread.heat.rows import read_heat
 from oneread.plans.progress import no_progress
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
@@ -193,3 +195,57 @@ def test_progress_is_reported(url):
         proposed(db, progress=seen.append)
     assert {each.phase for each in seen} == {"reading roots", "reading views", "reading counts"}
     assert RowRange(b"", b"").is_empty is False
+
+
+def test_by_heat_ranges_have_about_equally_many_requests(url):
+    chance = random.Random(5)
+    filled(url).close()
+    with connect(url, SCHEMA, workers=0, heat=1.0) as db:
+        names = [each.name for each in db.page(Note, limit=400).rows]
+        asked = [names[min(399, int(chance.paretovariate(0.5)))] for _ in range(2000)]
+        for name in asked:
+            db.find(Note, name)
+        db.heat()
+        kind = db.operations.catalog.kinds[Note]
+        keys = sorted([kind.prefix + kind.codec.encode((name,)) for name in asked])
+        found, by_rows = proposed(db, by="heat")["roots"], proposed(db)["roots"]
+        recorded = total(db.run(read_heat(0, 1 << 31))).items()
+    requests = [each.requests for each in found.ranges if each.of in ("", "Note")]
+    assert len(requests) == 4
+    assert sum(each.requests for each in found.ranges) == sum(
+        amounts.requests for key, amounts in recorded if key.table == "roots"
+    )
+    assert max(requests) < 1_000
+    assert max(counted(keys, by_rows.keys)) > 1_500
+    assert {each.requests for each in by_rows.ranges} == {0}
+
+
+def test_by_heat_a_table_of_which_none_was_recorded_is_not_split(url):
+    filled(url).close()
+    with connect(url, SCHEMA, workers=0, heat=1.0) as db:
+        for _ in range(9):
+            db.find(Note, "0.5")
+        db.heat()
+        found = proposed(db, by="heat")
+    assert found["counts"].keys == ()
+    assert [each.of for each in found["views"].ranges] == ["", *["Events"] * 3]  # which has no rows yet
+
+
+def test_by_heat_needs_some(url):
+    with filled(url, 1) as db, pytest.raises(UsageError, match="no program has recorded heat"):
+        proposed(db, by="heat")
+
+
+@pytest.mark.parametrize(
+    ("heat", "parts", "cuts"),
+    [
+        ({}, 4, []),
+        ({b"a": 9}, 4, []),
+        ({b"a": 1, b"b": 1, b"c": 1, b"d": 1}, 4, [b"b", b"c", b"d"]),
+        ({b"d": 1, b"a": 97, b"b": 1, b"c": 1}, 2, [b"b"]),
+        ({b"a": 0, b"b": 0}, 3, []),
+        ({b"a": 1, b"b": 1}, 1_000, [b"b"]),
+    ],
+)
+def test_keys_part_requests_about_equally(heat, parts, cuts):
+    assert cut_by_heat(heat, parts) == cuts
