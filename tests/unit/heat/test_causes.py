@@ -219,11 +219,11 @@ def test_a_backfill_is_counted_exactly(url, face):
 @pytest.mark.parametrize("face", FACES)
 def test_what_a_worker_does_is_counted_exactly(url, face):
     site = Site(url, face, heat=None)
-    db = getattr(site.face, "db", site.face)
+    site.fill()
+    site.seen.trace, site.seen.lost, db = Trace(), 0, site.face.db
     worker = db._worker = Worker(db.operations, db._worker_driver, (site.seen,))
     recorder = db.operations.heat = HeatRecorder(db, 1.0, through)
     recorder.start()
-    site.fill()
     renamed = site.face.patch(Town, 1, name="b")
     worker.wake()
     site.face.wait(site.face.tasks(renamed), 60)
