@@ -27,6 +27,7 @@ from oneread.plans.scans import check_ascending
 from oneread.store.requests import ABSENT, CheckAndMutate, Read, Scan
 from oneread.store.rows import REMOVED, VALUE, Cell, Families, Row, RowMutation, later, living
 from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.move_gate import NO_GATE, MoveGate
 
 _NewValue = Callable[[Row | None], bytes | None]
 """From a row, the value that it is to have; None to leave it."""
@@ -46,8 +47,9 @@ class CacheFirstCommitter:
     replaced by a greater number, or by nothing when the counter is deleted.
     """
 
-    def __init__(self, system: SystemCommitter) -> None:
+    def __init__(self, system: SystemCommitter, gate: MoveGate = NO_GATE) -> None:
         self._system = system
+        self._gate = gate
 
     def keep(self, name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
         """Stores a value unless one as great is stored; returns the greatest that is.
@@ -56,43 +58,43 @@ class CacheFirstCommitter:
         of the shards; a compare-and-set of a shard unless a greater value is stored, and one of the settings where the
         counter is new, or this program stores adds with less chance than any before.
         """
-        return self._system.run(partial(_keep, name, value, rules))
+        return self._system.run(partial(_keep, self._gate, name, value, rules))
 
     def delete(self, name: bytes) -> Plan[None]:
         """Removes what is stored of a counter, while none adds to it.
 
         A read of the settings, a scan of the shards, and a compare-and-set of each row.
         """
-        return self._system.run(partial(_delete, name))
+        return self._system.run(partial(_delete, self._gate, name))
 
 
-def _keep(name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
+def _keep(gate: MoveGate, name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
     settings = CHANCES + name
     (row,) = yield from Read("counts", [settings], "dm")
-    yield from _change(settings, row, lambda row: _less(chance_of(row), rules.chance))
+    yield from _change(gate, settings, row, lambda row: _less(chance_of(row), rules.chance))
     rows = yield from scan_greatest(name, "dm")
     greatest = greatest_among(rows)
     if value > greatest:
         shard = greatest_key(name, int((yield from Random()) * rules.shards))
         yield from _change(
-            shard, rows.get(shard), lambda row: encode_greatest(value) if greatest_in(row) < value else None
+            gate, shard, rows.get(shard), lambda row: encode_greatest(value) if greatest_in(row) < value else None
         )
     return max(value, greatest)
 
 
-def _delete(name: bytes) -> Plan[None]:
+def _delete(gate: MoveGate, name: bytes) -> Plan[None]:
     settings = CHANCES + name
     (row,) = yield from Read("counts", [settings], "dm")
     rows = {settings: row, **(yield from scan_greatest(name, "dm"))}
     for key, each in rows.items():
-        yield from _change(key, each, lambda row: None if row is None else REMOVED)
+        yield from _change(gate, key, each, lambda row: None if row is None else REMOVED)
 
 
 def _less(stored: float | None, wanted: float) -> bytes | None:
     return encode_struct(wanted) if stored is None or wanted < stored else None
 
 
-def _change(key: bytes, row: Row | None, new_value: _NewValue) -> Plan[None]:
+def _change(gate: MoveGate, key: bytes, row: Row | None, new_value: _NewValue) -> Plan[None]:
     """Gives a row, which was read, the value that a function says and no other cell; again while others change it."""
     for number in range(ATTEMPTS):
         value = new_value(None if row is None else living(row))
@@ -102,8 +104,10 @@ def _change(key: bytes, row: Row | None, new_value: _NewValue) -> Plan[None]:
         seen = row or {}
         expected = seen[VALUE].value if VALUE in seen else ABSENT
         cells = {**dict.fromkeys(seen, Cell(REMOVED, stamp)), VALUE: Cell(value, stamp)}
+        change = CheckAndMutate("counts", VALUE, expected, RowMutation(key, cells))
+        yield from gate.enter_counter(change)
         try:
-            if (yield from CheckAndMutate("counts", VALUE, expected, RowMutation(key, cells))):
+            if (yield from change):
                 return
         except OutcomeUnknown:
             pass

@@ -43,6 +43,7 @@ from oneread.plans.retry import ATTEMPTS, backoff
 from oneread.store.requests import CheckAndMutate, Increment, Read, Scan
 from oneread.transactions.journal import new_commit
 from oneread.transactions.lost_answers import LOOKS, surely
+from oneread.transactions.move_gate import NO_GATE, MoveGate
 
 T = TypeVar("T")
 
@@ -67,10 +68,11 @@ class _Known(NamedTuple):
 
 
 class ShardCounters(CounterCommitter):
-    """Counters that are changed row by row. `clock` is never set."""
+    """Counters that are changed row by row. `clock` is never set; `gate` is that of the store's commits."""
 
-    def __init__(self, clock: Callable[[], float] = elapsed) -> None:
+    def __init__(self, clock: Callable[[], float] = elapsed, gate: MoveGate = NO_GATE) -> None:
         self.clock = clock
+        self._gate = gate
         self._known: dict[bytes, _Known] = {}
         # Rows of this process that no add of it is changing now, each as its last change left it.
         self._own: dict[bytes, list[ShardRow]] = {}
@@ -97,13 +99,15 @@ class ShardCounters(CounterCommitter):
     def _increment(self, wanted: Add) -> Plan[bool]:
         """Adds to any row by an increment of the store, which is never repeated: one request.
 
-        Not to a counter that entities show: a row has to mark it.
+        Not to a counter that entities show: a row has to mark it. Nor while the store is moved: what is late could not
+        be ended.
 
         Raises:
             OutcomeUnknown: the answer was lost.
         """
         found = yield from self._settings(wanted, 0.0)
-        if found.is_shown:
+        yield from self._gate.hold()
+        if found.is_shown or self._gate.is_moving:
             return False
         shard = int((yield from Random()) * found.placing.shards)
         yield from Increment("counts", shard_key(wanted.name, shard), INCREMENTS, wanted.amount)
@@ -148,6 +152,7 @@ class ShardCounters(CounterCommitter):
     def _swap(self, row: ShardRow, change: ShardChange, commit: bytes, wanted: Add) -> Plan[bool]:
         """Changes a row; whether it was this change that came next. A lost answer is found in the row's history."""
         request = change.request(has_history=True)
+        yield from self._gate.enter_counter(request)
         try:
             return (yield from request)
         except OutcomeUnknown:
@@ -226,6 +231,7 @@ class ShardCounters(CounterCommitter):
         change.add(wanted, found.stored)
         change.note(once.token, found.placing.epoch)
         yield from mark_before(change, shown=found.is_shown)
+        yield from self._gate.enter_counter(change.request())
         # After the last read: a token that was there before may be removed by now, if that was long ago.
         self._check_time(wanted, once, begun)
         return True if (yield from change.request()) else None
@@ -264,7 +270,7 @@ class ShardCounters(CounterCommitter):
             return row if row.fits(wanted.declared, seconds) else row.needed(wanted.declared, seconds)
 
         since = self.clock()
-        found = yield from change_settings(wanted.name, need)
+        found = yield from change_settings(wanted.name, need, self._gate)
         if not found.has_adds:
             return found
         if len(self._known) >= _KNOWN:
@@ -281,7 +287,7 @@ class ShardCounters(CounterCommitter):
         """
         if row.writes is None:
             made = ShardChange(row, (yield from Now()))
-            if not (yield from try_swap(made.request())):
+            if not (yield from self._try(made.request())):
                 return None
             row = made.after
         self._known.pop(wanted.name, None)
@@ -294,7 +300,7 @@ class ShardCounters(CounterCommitter):
 
     def _change_settings(self, name: bytes, change: Callable[[SettingsRow], SettingsRow]) -> Plan[SettingsRow]:
         """A read and a compare-and-set; adds of this process read them again."""
-        found = yield from change_settings(name, change)
+        found = yield from change_settings(name, change, self._gate)
         self._known.pop(name, None)
         self._own.pop(name, None)
         return found
@@ -338,11 +344,15 @@ class ShardCounters(CounterCommitter):
             if wanted.total != row.total or wanted.sums != row.sums:
                 yield from mark_before(made, shown=shown)
             made.set_windows(wanted.windows)
-            if (yield from try_swap(made.request())):
+            if (yield from self._try(made.request())):
                 return made.after
             yield from Sleep(backoff(number, (yield from Random())))
             (row,) = yield from read_rows([row.key])
         raise Conflict("others change this counter all the time; try again", row=row.key)
+
+    def _try(self, change: CheckAndMutate) -> Plan[bool]:
+        yield from self._gate.enter_counter(change)
+        return (yield from try_swap(change))
 
     # Windows.
 
@@ -364,7 +374,9 @@ _RowEdit: TypeAlias = Callable[[ShardRow], Mapping[str, Any]]
 """From a row, its new `sums`, `windows` and `forgotten` increments; what is left out stays."""
 
 
-def change_settings(name: bytes, change: Callable[[SettingsRow], SettingsRow]) -> Plan[SettingsRow]:
+def change_settings(
+    name: bytes, change: Callable[[SettingsRow], SettingsRow], gate: MoveGate = NO_GATE
+) -> Plan[SettingsRow]:
     """Makes the settings what a function makes of them; returns them."""
     for number in range(ATTEMPTS):
         (row,) = yield from surely(Read("counts", [SETTINGS + name], "dm"))
@@ -373,6 +385,7 @@ def change_settings(name: bytes, change: Callable[[SettingsRow], SettingsRow]) -
         if wanted == found:
             return found
         request, made = settings_request(found, wanted, (yield from Now()))
+        yield from gate.enter_counter(request)
         if (yield from try_swap(request)):
             return made
         yield from Sleep(backoff(number, (yield from Random())))

@@ -23,6 +23,7 @@ from oneread.plans.scans import scan_all
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found, Read
 from oneread.store.rows import RowRange
+from oneread.transactions.move_gate import NO_GATE, MoveGate
 
 BATCH: Final = 64
 """Shards of one request: each has all its tokens."""
@@ -30,6 +31,9 @@ BATCH: Final = 64
 
 class ShardTokens:
     """`KeptTokens` of such stores."""
+
+    def __init__(self, gate: MoveGate = NO_GATE) -> None:
+        self._gate = gate
 
     def read(self, take: TakeTokens) -> Plan[None]:
         """A scan of all shards, and a request for each counter with tokens."""
@@ -49,12 +53,28 @@ class ShardTokens:
 
     def keep(self, name: bytes, tokens: Sequence[bytes], seconds: float) -> Plan[None]:
         """A request or two for the settings, and as many for each row that tokens belong to."""
-        found = yield from change_settings(name, lambda row: _keeping(row, seconds))
+        found = yield from change_settings(name, lambda row: _keeping(row, seconds), self._gate)
         slots: dict[int, list[bytes]] = {}
         for each in tokens:
             slots.setdefault(slot_row(each, found.placing.shards), []).append(each)
         for number, several in slots.items():
-            yield from _note(name, number, several, found.placing.epoch)
+            yield from self._note(shard_key(name, number), several, found.placing.epoch)
+
+    def _note(self, key: bytes, tokens: Sequence[bytes], epoch: int) -> Plan[None]:
+        """Notes tokens in a row, unless it has them."""
+        for attempt in range(ATTEMPTS):
+            (row,) = yield from read_rows([key])
+            change = ShardChange(row, (yield from Now()))
+            new = [each for each in tokens if row.token(each) is None]
+            for each in new:
+                change.note(each, epoch)
+            if not new:
+                return
+            yield from self._gate.enter_counter(change.request())
+            if (yield from try_swap(change.request())):
+                return
+            yield from Sleep(backoff(attempt, (yield from Random())))
+        raise Conflict("others change this counter all the time; try again", counter=text_of(key[VIEW_BYTES:-1]))
 
 
 def _give(tokens: dict[bytes, set[bytes]], take: TakeTokens) -> Plan[None]:
@@ -73,15 +93,3 @@ def _keeping(row: SettingsRow, seconds: float) -> SettingsRow:
     return row._replace(placing=placing if placing.shards else placing.spread(1))
 
 
-def _note(name: bytes, number: int, tokens: Sequence[bytes], epoch: int) -> Plan[None]:
-    """Notes tokens in a row, unless it has them."""
-    for attempt in range(ATTEMPTS):
-        (row,) = yield from read_rows([shard_key(name, number)])
-        change = ShardChange(row, (yield from Now()))
-        new = [each for each in tokens if row.token(each) is None]
-        for each in new:
-            change.note(each, epoch)
-        if not new or (yield from try_swap(change.request())):
-            return
-        yield from Sleep(backoff(attempt, (yield from Random())))
-    raise Conflict("others change this counter all the time; try again", counter=text_of(name))

@@ -75,6 +75,7 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
     """The parts; `inline` is the schema's, `grace` how long removed rows stay, in seconds, None for good."""
     cells = LaidCopies(catalog)
     committer, feeds = _new_committer(catalog, fence, inline, cells)
+    gate = committer.journal.gate
     tasks = RowTaskRunner(committer, standing=fence.standing, writes_alone=fence.writes_alone)
     return StoreParts(
         fence=fence,
@@ -84,10 +85,10 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         outbox=tasks,
         new_overlay=partial(GroupOverlay, committer),
         own_writes=feeds,
-        counters=ShardCounters(),
+        counters=ShardCounters(gate=gate),
         counter_sweeper=ShardSweeper(),
-        cache_counters=CacheFirstCommitter(committer),
-        tokens=ShardTokens(),
+        cache_counters=CacheFirstCommitter(committer, gate),
+        tokens=ShardTokens(gate),
         copies=ShardCopier(committer, catalog.counters),
         building=TaskBuilding(committer),
         inspector=Inspector(catalog, by_looks(catalog, cells, committer)),
@@ -111,7 +112,7 @@ def _new_committer(
 ) -> tuple[RowCommitter, RowFeeds]:
     """The committer, and the feeds whose entries follow from its commits."""
     journal = Journal(catalog.name_of, fence.clock)
-    journal.lease = fence
+    journal.lease = journal.gate.lease = fence
 
     def clock() -> float:
         return journal.clock()

@@ -2,7 +2,8 @@
 
 A commit of one row cannot read the fence at the same moment, so a program reads it before, and commits for twenty
 seconds by what it read. A program that raises the fence waits longer than that. Both count by clocks that are never
-set. See rules F1 to F4 of the commit protocol and docs/decisions/0076-the-fence-is-a-lease.md.
+set. While the store is moved the lease is shorter, and is of the row of the move as well. See rules F1 to F4 of the
+commit protocol and docs/decisions/0076-the-fence-is-a-lease.md.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import threading
 from collections.abc import Sequence
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.schema_rows import changes_of, fence_in, read_stored, refuse_overtaken
+from oneread.derivations.schema_rows import changes_of, fence_in, is_moving, read_stored, refuse_overtaken
 from oneread.evolution.fence import Fence
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Row
-from oneread.transactions.journal_recovery import LEASE_SECONDS
+from oneread.transactions.journal_recovery import LEASE_SECONDS, MOVING_LEASE_SECONDS
+from oneread.transactions.moves import MOVE_ROW, MoveRow, move_in, read_move
 from oneread.transactions.system_rows import SCHEMA_ROW
 
 
@@ -31,15 +33,26 @@ class LeasedFence(Fence):
         super().__init__(catalog, version, seen, building)
         self.clock = elapsed
         self._updating = threading.Lock()
-        self._read_at = read_at
+        self.move: MoveRow | None = None
+        self._read_at = float("-inf") if is_moving(seen) else read_at
 
     def renew(self) -> Plan[None]:
-        if self._newer is not None or self.clock() - self._read_at >= LEASE_SECONDS / 2:
+        if self._newer is not None or self.clock() - self._read_at >= self._seconds / 2:
             yield from self.learn()
 
     def hold(self) -> Plan[None]:
-        while self._newer is not None or self.clock() - self._read_at >= LEASE_SECONDS:  # the read may take that long
+        while self._newer is not None or self.clock() - self._read_at >= self._seconds:  # the read may take that long
             yield from self.learn()
+
+    def look(self) -> Plan[MoveRow | None]:
+        """The row of the move as it was half of a lease ago at most. No request as a rule."""
+        if self.clock() - self._read_at >= self._seconds / 2:
+            yield from self.refresh()
+        return self.move
+
+    @property
+    def _seconds(self) -> float:
+        return LEASE_SECONDS if self.move is None else MOVING_LEASE_SECONDS
 
     def learn(self) -> Plan[None]:
         yield from self.refresh()
@@ -51,15 +64,24 @@ class LeasedFence(Fence):
         yield from self.refresh_with([])
 
     def refresh_with(self, keys: Sequence[bytes]) -> Plan[Sequence[Row | None]]:
-        """Refreshes, and returns these rows of `system`, which are read in the same request."""
+        """Refreshes, and returns these rows of `system`, which are read in the same request.
+
+        While the store is moved one row more.
+        """
         # What the answer says was so at some moment since, and for how long is not known.
         read_at = self.clock()
-        row, *others = yield from Read("system", [SCHEMA_ROW, *keys])
+        more = [] if self.move is None else [MOVE_ROW]
+        row, *others = yield from Read("system", [SCHEMA_ROW, *keys, *more])
         found = fence_in(row)
+        move = move_in(others.pop())[0] if more else None
+        if move is None and is_moving(found):  # the row comes before what the fence says, and goes before it
+            move, _stored = yield from read_move()
         if changes_of(found) > changes_of(self._seen):
             with self._updating:
                 if changes_of(found) > changes_of(self._seen):  # another thread may have a newer answer
                     self._update(read_stored(row))
                     self._seen = found
-        self._read_at = max(read_at, self._read_at)
+        with self._updating:
+            if read_at >= self._read_at:
+                self._read_at, self.move = read_at, move
         return others

@@ -21,6 +21,7 @@ from oneread.store.rows import Cell, EntityRow, Row, RowRange, Table
 from oneread.transactions.change_log import NO_LOGS, LoggedAs
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.derived_writes import DerivedWrites, Group
+from oneread.transactions.moves import MoveRow
 from oneread.transactions.root import Root
 from oneread.transactions.root_rows import RowCache
 from oneread.transactions.sequences import NumberSequence, TakenNumber
@@ -244,6 +245,9 @@ class WriteLease(Protocol):
 
     Each raises SchemaMismatch when this program may not write any more. See rules F1 to F4 of the commit protocol.
     """
+
+    move: MoveRow | None
+    """What the store is moved by, or into, when that was read last."""
 
     def renew(self) -> Plan[None]:
         """Before an attempt to commit: reads the fence again when half of the lease is over."""

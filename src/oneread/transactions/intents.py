@@ -161,7 +161,7 @@ class SeenRow(NamedTuple):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_intents = msgspec.msgpack.Decoder(Intents).decode
+decode_intents = msgspec.msgpack.Decoder(Intents).decode
 _decode_history = msgspec.msgpack.Decoder(list[HistoryEntry]).decode
 _decode_used = msgspec.msgpack.Decoder(dict[bytes, int]).decode
 
@@ -173,7 +173,7 @@ def _decode_own(stored: bytes) -> int:
 
 
 OF_COMMITS: Final[Mapping[bytes, Callable[[bytes], Any]]] = {
-    INTENTS: _decode_intents,
+    INTENTS: decode_intents,
     HISTORY: _decode_history,
     USED: _decode_used,
     USED_BY_CELLS: _decode_used,
@@ -245,7 +245,7 @@ def read_root(key: bytes, row: Row | None) -> SeenRow:
         return SeenRow(
             key,
             root,
-            None if intents is None else _decode_intents(intents),
+            None if intents is None else decode_intents(intents),
             [] if history is None else _decode_history(history),
             read_used(row, USED) | read_used(row, USED_BY_CELLS),
             _living(row, GOING) is not None,
@@ -270,7 +270,7 @@ def has_intents(row: Row) -> bool:
     if stored is None:
         return False
     try:
-        _decode_intents(stored)
+        decode_intents(stored)
     except UNDECODABLE:
         return False
     return True

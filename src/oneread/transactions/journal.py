@@ -27,6 +27,7 @@ from oneread.transactions.intents import (
     Intents,
     SeenRow,
     child_cells,
+    decode_intents,
     decode_version,
     encode_version,
     fence_cells,
@@ -36,7 +37,9 @@ from oneread.transactions.intents import (
 )
 from oneread.transactions.log_entries import RowLogs
 from oneread.transactions.lost_answers import LOOKS, pause_for_answer, until_answered
-from oneread.transactions.root import NO_ROOT, VERSION, Root, next_version
+from oneread.transactions.move_gate import MoveGate
+from oneread.transactions.moves import logged_root
+from oneread.transactions.root import EMITTED, NO_ROOT, VERSION, Root, next_version
 
 TOKENS: Final = b"m:t"
 """The column of all tokens of a row of `counts`, in the order in which they were added.
@@ -88,6 +91,7 @@ class Journal:
         self.name_of = name_of
         self.clock = clock
         self.lease: WriteLease | None = None
+        self.gate = MoveGate()
         self.logs = RowLogs()
         self.kept_tokens = KEPT_TOKENS
         self.most_tokens = MOST_TOKENS
@@ -107,6 +111,7 @@ class Journal:
         expected = encode_version(seen.version) if seen.version else ABSENT
         swap = CheckAndMutate("roots", VERSION, expected, RowMutation(seen.key, cells), has_history=True)
         yield from self._hold_lease()
+        yield from self._enter(seen.key, cells)
         try:
             return (yield from swap)
         except OutcomeUnknown:
@@ -120,6 +125,7 @@ class Journal:
                         break
                     return entry.commit == commit
                 yield from self._hold_lease()
+                yield from self._enter(seen.key, cells)
                 if (yield from swap):
                     return True
             except SchemaMismatch:
@@ -138,6 +144,15 @@ class Journal:
         """Directly before a root row is replaced: what was put before it is in the journal then (rule F1)."""
         if self.lease is not None:
             yield from self.lease.hold()
+
+    def _enter(self, key: bytes, cells: Row) -> Plan[None]:
+        """While the store is moved: marks the entities of a group that a commit changes, or waits."""
+        if not self.gate.is_moving or EMITTED not in cells or outbox.is_group_root(key):
+            return
+        stored = cells[INTENTS].value
+        children = [] if stored == REMOVED else [each.key for each in decode_intents(stored).children]
+        logged = [logged_root(each) for each in (key, *children)]
+        yield from self.gate.enter(logged, decode_version(cells[VERSION].value))
 
     def fence(self, seen: SeenRow, stamp: int) -> Plan[bool]:
         """Ends every attempt to commit a row at a version of at most `stamp`; whether the row was as it was seen."""

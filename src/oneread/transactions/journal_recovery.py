@@ -34,8 +34,16 @@ LEASE_SECONDS: Final = 20.0
 CLOCK_DRIFT: Final = 0.01
 """By how much the clocks of two machines that are never set may run faster or slower than time does."""
 
-END_SECONDS: Final = LEASE_SECONDS * (1 + CLOCK_DRIFT) / (1 - CLOCK_DRIFT)
+_SLOWER: Final = (1 + CLOCK_DRIFT) / (1 - CLOCK_DRIFT)
+
+END_SECONDS: Final = LEASE_SECONDS * _SLOWER
 """By one clock, after the fence was raised: by all others every lease is over that was taken before."""
+
+MOVING_LEASE_SECONDS: Final = 2.0
+"""How long a program changes a store that is moved, from the beginning of its last read of what the move asks."""
+
+MOVING_END_SECONDS: Final = MOVING_LEASE_SECONDS * _SLOWER
+"""By one clock, after the row of a move was changed: by all others that is known."""
 
 
 class Recovery:
@@ -51,10 +59,18 @@ class Recovery:
         A compare-and-set that was sent under a lease has its marker there, and a commit without a marker leaves a row
         as current as it was: so however late a request is done, the wait does not depend on it.
         """
-        until = self._journal.clock() + END_SECONDS
+        yield from self._wait(END_SECONDS)
+        yield from self.recover(patience=0.0)
+
+    def end_unaware(self) -> Plan[None]:
+        """As `end_older`, of programs that do not know yet what the row of a move says."""
+        yield from self._wait(MOVING_END_SECONDS)
+        yield from self.recover(patience=0.0)
+
+    def _wait(self, seconds: float) -> Plan[None]:
+        until = self._journal.clock() + seconds
         while (left := until - self._journal.clock()) > 0:
             yield from Sleep(left)
-        yield from self.recover(patience=0.0)
 
     @property
     def waiting_markers(self) -> frozenset[tuple[bytes, int]]:

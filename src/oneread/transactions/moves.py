@@ -1,12 +1,13 @@
 """What a move of a live store asks of each transaction: its changes are logged, wait while it is switched, or refused.
 
-Only stores whose transactions span rows do this: the row of the move is read in the transaction itself, so that what it
-says holds for the commit. See docs/decisions/0145-a-live-store-is-moved.md and "Moves" of docs/formats/rows.md.
+Where transactions span rows the row of the move is read in the transaction itself, so that what it says holds for the
+commit; `move_gate` has the other kind of store. See docs/decisions/0145-a-live-store-is-moved.md and "Moves" of
+docs/formats/rows.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -50,7 +51,6 @@ _COUNTER: Final = b"c"
 FOLLOWER: Final = ContextVar("the follower of a move that runs", default="")
 """Names who may write to the target of a move: another one has taken over where the row of the move names it."""
 
-_HELD: Final = "the store is being switched to another place and has not come to an end; try again"
 _MOVED: Final = "this store was moved: open it at its new place"
 _TAKEN_OVER: Final = "another process follows this move by now, or it has come to an end; run `oneread move status`"
 _MOVED_INTO: Final = "a move into this store is under way; write to the store that it comes from until it is switched"
@@ -88,7 +88,7 @@ class MoveRow(msgspec.Struct, frozen=True, array_like=True):
 
 _KEPT: Final = 50
 _WRITES_OF: Final[dict[MoveRole, frozenset[MoveState]]] = {
-    "source": frozenset({"copying", "following", "closing"}),
+    "source": frozenset({"planned", "copying", "following", "closing"}),
     "target": frozenset({"switched", "closing"}),
 }
 """The states in which a store takes writes; in each of them it logs them, but for `closing`."""
@@ -136,7 +136,7 @@ def atomically(run: Callable[[CountedStore], T]) -> Plan[T]:
             yield Sleep(_PAUSE)
         else:
             return result
-    raise Unavailable(_HELD, waited=HOLD_SECONDS)
+    raise Unavailable(HELD, waited=HOLD_SECONDS)
 
 
 def _note(store: CountedStore, changed: Changed) -> None:
@@ -145,18 +145,31 @@ def _note(store: CountedStore, changed: Changed) -> None:
     if not keys:
         return
     cell = store.rows.read_values("system", [MOVE_ROW])[0]
-    move, follower = None if cell is None else decode_move(cell.value), FOLLOWER.get()
+    asked = asked_by(None if cell is None else decode_move(cell.value))
+    if asked == "wait":
+        raise _StoreHeld
+    if asked == "log":
+        add_to_log(store, keys)
+
+
+Asked: TypeAlias = Literal["nothing", "log", "wait"]
+
+
+def asked_by(move: MoveRow | None) -> Asked:
+    """What the move of a store asks of a change of it. Raises StoreMoved."""
+    follower = FOLLOWER.get()
     if move is None or follower:
         if follower and (move is None or move.takes_writes or move.mover != follower):
             raise StoreMoved(_TAKEN_OVER)
-    elif move.takes_writes:
-        if move.state == "closing":
-            raise _StoreHeld
-        add_to_log(store, keys)
-    elif move.role == "target":
+        return "nothing"
+    if move.takes_writes:
+        return "wait" if move.state == "closing" else "log"
+    if move.role == "target":
         raise StoreMoved(_MOVED_INTO, source=move.other, since=_date(move.at))
-    else:
-        raise _moved(move)
+    raise _moved(move)
+
+
+HELD: Final = "the store is being switched to another place and has not come to an end; try again"
 
 
 def _logged_keys(changed: Changed) -> list[bytes]:
@@ -196,20 +209,35 @@ class LoggedChanges(msgspec.Struct, frozen=True):
     counters: list[bytes]
     oldest: int
     """When the first was written, in milliseconds since 1970."""
+    stamps: dict[bytes, int] = {}
+    """Of marks: each up to which stamp it is over."""
 
 
 def logged_changes(found: Sequence[Found]) -> LoggedChanges:
     """What entries of the log name. Raises Corrupt."""
     keys = dict.fromkeys([each for key, row in found for each in read_entry(key, row)])
-    roots = [each[1:] for each in keys if each[:1] == _ROOT]
-    counters = [each[1:] for each in keys if each[:1] == _COUNTER]
     oldest = found[0][1][VALUE].stamp if found else 0
-    return LoggedChanges([key for key, _row in found], roots, counters, oldest)
+    return LoggedChanges([key for key, _row in found], roots_in(keys), counters_in(keys), oldest)
+
+
+def roots_in(logged: Iterable[bytes]) -> list[bytes]:
+    """The root rows among what a log names."""
+    return [each[1:] for each in logged if each[:1] == _ROOT]
+
+
+def counters_in(logged: Iterable[bytes]) -> list[bytes]:
+    """The rows of counters among what a log names."""
+    return [each[1:] for each in logged if each[:1] == _COUNTER]
 
 
 def logged_root(key: bytes) -> bytes:
     """A root row as the log has it."""
     return _ROOT + key
+
+
+def logged_counter(key: bytes) -> bytes:
+    """A row of a counter as the log has it."""
+    return _COUNTER + key
 
 
 def read_move() -> Plan[tuple[MoveRow | None, bytes | None]]:
