@@ -97,8 +97,9 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
             the store is read-only, it records nothing. One small row a minute is put where something was recorded.
         heat_keys: whether the keys that are asked for most often are stored one by one, for `db.hot_keys()`.
         next: the URL of the store that this one will be moved to, or that and its schema; it is opened when the store
-            has been switched. Verbs look then which of both takes the writes, a read of one row each, and those that
-            waited at the switch go on in the next one. Not with `heat`. See docs/how-to/move-a-live-store.md.
+            has been switched. Verbs look then which of both takes the writes, a read of one row each - on HBase and
+            Bigtable one a second -, and those that waited at the switch go on in the next one. Not with `heat`. See
+            docs/how-to/move-a-live-store.md.
 
     Costs one request; the first time with a new schema, a transaction.
 
@@ -270,14 +271,10 @@ def _place_and_schema(given: str | tuple[str, Schema], schema: Schema) -> tuple[
 
 
 def _following(database: D, engine: Engine, open_next: Callable[[], Any]) -> D:
-    """The database, whose verbs look where they are to go; closed where its store is of no such kind."""
+    """The database, whose verbs look where they are to go."""
     from oneread.database.moving_verbs import MovingVerbs, follow_move
 
-    try:
-        return follow_move(database, MovingVerbs(engine, open_next))
-    except BaseException:
-        engine.close()
-        raise
+    return follow_move(database, MovingVerbs(engine, database, open_next))
 
 
 def _arrived(database: D) -> D:

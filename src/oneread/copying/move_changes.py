@@ -21,6 +21,10 @@ from oneread.transfer.restore import RestoreEntity, RestoreTombstone
 class MovedEntity(RestoreEntity):
     """Stores an entity of the source at its own version."""
 
+    @property
+    def least_version(self) -> int:  # type: ignore[override]
+        return self._version
+
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         if seen.body is not None and not self._copies.fields and not self._numbers and self._is_stored(seen):
             return NO_CHANGE
@@ -39,25 +43,35 @@ class MovedTombstone(RestoreTombstone):
     """Deletes what was deleted in the source, with the last values that it had there."""
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        if seen.body is None:
-            return super().decide(seen, version, sources)
+        if seen.body is None and not (self._version and seen.version):
+            return super().decide(seen, version, sources) if self._version else NO_CHANGE
         kept = self._version if seen.version < self._version else version
         before = self._catalog.state(self.key, seen)
+        if seen.body is None and seen.emitted is not None and before.record.get(LAST_VALUES, {}) == self._last:
+            return super().decide(seen, version, sources)
         self.written.version = kept
         if not self._version:  # purged in the source, with its last values
             found = deletion(self._catalog, self.key, CommitAttempt(seen, before, kept, kept), sources)
-            return msgspec.structs.replace(found, unreferenced=[])
+            return msgspec.structs.replace(found, root=self._root(found.root, seen), unreferenced=[])
         entity_type = self._catalog.any_type_of(self.key)
         record = entity_type.empty_record()
         if self._last:
             record[LAST_VALUES] = dict(self._last)
         return Decision(
-            Root(kept, None, emitted_record.encode_record(record)),
+            self._root(Root(kept, None, emitted_record.encode_record(record)), seen),
             record_diff(self.key, before.record, record, {}),
             entity_type.fans_out(before, record),
             groups=entity_type.touched(before.record, record),
             taken=self._numbers,
         )
+
+    def _root(self, deleted: Root | None, seen: Root) -> Root:
+        """The row, whose removed body is no newer than in the source: the entity may come again with its own version.
+
+        Where one row is changed at a time the newest stamp wins.
+        """
+        assert deleted is not None, "a delete changes the row"
+        return msgspec.structs.replace(deleted, own=max(self._version, seen.own + 1))
 
 
 class MovedReader(DumpReader):

@@ -1,7 +1,7 @@
 """What flows between the two stores of a move: the log of the one that takes the writes, into the other one.
 
-That is the source, until it was switched; then the target, if its transactions span rows, so that the move can be taken
-back. One process follows at a time: it has a lease, and the row of the store that follows names it.
+That is the source, until it was switched; then the target, so that the move can be taken back. One process follows at a
+time: it has a lease, and the row of the store that follows names it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from oneread.database._sync.database import Database
 from oneread.errors import Unavailable
 from oneread.plans.effects import Now
 from oneread.plans.performer import elapsed
-from oneread.store.requests import Scan
 from oneread.transactions.jobs import JobLease
 from oneread.transactions.leases import LeaseHolder
-from oneread.transactions.moves import FOLLOWER, LOG_ENTRIES, MOVE_LOG, logged_changes
+from oneread.transactions.moves import FOLLOWER
 
 PAUSE: Final = 0.05
 """Seconds between two looks at a log that has ended."""
@@ -43,11 +42,6 @@ class MoveFlow:
     def copier(self) -> Follower:
         """Copies all of the source."""
         return self._followers[False]
-
-    @property
-    def can_return(self) -> bool:
-        """Whether the target keeps a log of what is written to it."""
-        return self.states.target.operations.spans_rows
 
     def free(self) -> None:
         """Lets another process follow at once."""
@@ -90,12 +84,15 @@ class MoveFlow:
 
     # The log.
 
-    def follow_some(self, *, back: bool) -> int:
-        """One batch of the log, if this process may follow; how many rows were copied."""
+    def follow_some(self, *, back: bool, ends: bool = False) -> int:
+        """One batch of the log, if this process may follow; how many rows were copied.
+
+        With `ends` no program changes the store any more.
+        """
         if not self._may_follow(back=back):
             return 0
         with self.following():
-            done, refused = self._follower(back=back).step()
+            done, refused = self._follower(back=back).step(ends=ends)
             if done:
                 (self.states.source if back else self.states.target).drain()
         return done - refused
@@ -103,13 +100,11 @@ class MoveFlow:
     def lag(self, *, back: bool) -> tuple[int, float]:
         """How many entries of the log wait, and for how many seconds the oldest does."""
         store = self._writer(back=back)
-        first = store.run(Scan("system", LOG_ENTRIES, 1).__iter__())
-        if not first:
+        many, oldest = store.run(self._follower(back=back).log.waiting())
+        if not many:
             return 0, 0.0
-        last = store.run(Scan("system", LOG_ENTRIES, 1, reverse=True).__iter__())
-        many = _number(last[0][0]) - _number(first[0][0]) + 1
         now: int = store.run(Now().__iter__())
-        return many, max(0.0, (now - logged_changes(first).oldest) / 1000)
+        return many, max(0.0, (now - oldest) / 1000)
 
     def is_near(self, until_lag: float, *, back: bool) -> bool:
         """Whether the oldest change that waits is so old at most; with 0.0, whether none waits."""
@@ -120,12 +115,9 @@ class MoveFlow:
         """Returns when all that was logged before is followed. Raises Unavailable where it is not."""
         back = self.states.writes_back() is not None
         store, until = self._writer(back=back), monotonic() + 2 * self._holder.seconds
-        last = store.run(Scan("system", LOG_ENTRIES, 1, reverse=True).__iter__())
-        wanted = _number(last[0][0]) if last else 0
-        while True:
-            first = store.run(Scan("system", LOG_ENTRIES, 1).__iter__())
-            if not first or _number(first[0][0]) > wanted:
-                return
+        log = self._follower(back=back).log
+        wanted = store.run(log.position())
+        while not store.run(log.has_passed(wanted)):
             if self.follow_some(back=back):
                 until = monotonic() + 2 * self._holder.seconds
             elif monotonic() > until:
@@ -135,8 +127,9 @@ class MoveFlow:
 
     def drain(self, epoch: int, until: float, *, back: bool) -> None:
         """Follows the log to its end while writers are held. Raises Unavailable where it does not end in time."""
+        self.states.end_unaware(back=back)
         while self._is_closed(epoch, back=back):
-            done = self.follow_some(back=back)
+            done = self.follow_some(back=back, ends=True)
             if not self.lag(back=back)[0]:
                 return
             if monotonic() >= until:
@@ -157,8 +150,3 @@ class MoveFlow:
         if back not in self._followers:
             self._followers[back] = Follower(self.states.target, self.states.source)
         return self._followers[back]
-
-
-def _number(key: bytes) -> int:
-    """The number of an entry of the log."""
-    return int.from_bytes(key[len(MOVE_LOG) :], "big")

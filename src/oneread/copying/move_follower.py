@@ -8,13 +8,14 @@ log.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from oneread.copying.move_changes import MovedReader, purged
+from oneread.copying.move_logs import log_of
 from oneread.counters.committer import ANY_COUNTER
 from oneread.counters.dumping import (
     CacheCounterLine,
@@ -32,6 +33,8 @@ from oneread.counters.rows import (
     GENERATIONS_ROW,
     GREATEST,
     MARKS,
+    SETTINGS,
+    SHARDS,
     TOKEN_BYTES,
     TOKENS,
     WINDOWS,
@@ -40,11 +43,13 @@ from oneread.counters.rows import (
     name_of_row,
     text_of,
 )
+from oneread.counters.settings import read_settings_row
+from oneread.counters.shard_counters import read_rows
+from oneread.counters.shard_rows import TOKEN
 from oneread.database._sync.database import Database
 from oneread.errors import AlreadyExists, OnereadError
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
-from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Snapshot
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
@@ -53,10 +58,12 @@ from oneread.store.keys import VIEW_BYTES, kind_part
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.commit import Change
-from oneread.transactions.moves import LOG_ENTRIES, LoggedChanges, add_to_log, logged_changes, logged_root
+from oneread.transactions.moves import LoggedChanges, logged_root
 from oneread.transfer.bulk import Refusal
 from oneread.transfer.checkpoints import key_of, read_checkpoint
 from oneread.transfer.dump import FORMAT, Dump, Head, schema_digest
+
+S = TypeVar("S")
 
 CHECKPOINT: Final = "copy of a live store"
 """The name of the checkpoint of a target."""
@@ -107,6 +114,7 @@ class Follower:
 
     def __init__(self, source: Database, target: Database) -> None:
         self._source, self._target = source, target
+        self.log = log_of(source)
         catalog = target.operations.catalog
         self._dump = Dump(source.operations.catalog, source.operations.parts, (), _no_line, no_progress)
         self._kinds: dict[bytes, EntityKind] = {each.prefix: each for each in self._dump.kinds}
@@ -121,20 +129,18 @@ class Follower:
 
     # The log.
 
-    def step(self) -> tuple[int, int]:
+    def step(self, *, ends: bool = False) -> tuple[int, int]:
         """Copies what some entries of the log name, and removes these; returns how many rows, and how many refused.
 
         A kill between both does no harm: they are copied again. The next step takes half as many where this one was
-        long, and twice as many where it was short.
+        long, and twice as many where it was short. With `ends` no program changes the store any more.
         """
         began = elapsed()
-        state = self._source.run(Snapshot(self._read_log).__iter__())
+        state = self._look(partial(self._read_log, ends=ends))
         if not state.logged.entries:
             return 0, 0
         refused = self._apply(state)
-        self._source.run(
-            self._source.operations.committer.together(partial(_remove, entries=state.logged.entries, again=refused))
-        )
+        self._source.run(self.log.remove(state.logged, refused))
         took = elapsed() - began
         if took > _LONG:
             self._entries = max(1, self._entries // 2)
@@ -142,9 +148,12 @@ class Follower:
             self._entries = min(PAGE, 2 * self._entries)
         return len(state.logged.roots) + len(state.logged.counters), len(refused)
 
-    def _read_log(self) -> Plan[SourceState]:
-        found = yield from Scan("system", LOG_ENTRIES, self._entries)
-        return (yield from self._read_state(logged_changes(found)))
+    def _look(self, read: Callable[[], Plan[S]]) -> S:
+        """Reads one moment of the source; what changes it meanwhile is logged behind that where it has no snapshots."""
+        return self._source.run(Snapshot(read).__iter__() if self._source.operations.spans_rows else read())
+
+    def _read_log(self, *, ends: bool) -> Plan[SourceState]:
+        return (yield from self._read_state((yield from self.log.next(self._entries, ends=ends))))
 
     def _read_state(self, logged: LoggedChanges) -> Plan[SourceState]:
         yield from self._dump.begin()
@@ -155,6 +164,8 @@ class Follower:
         for prefix in sorted(by_kind.keys() & self._kinds.keys(), key=self._places.__getitem__):
             yield from self._read_roots(self._kinds[prefix], by_kind[prefix], state)
         yield from _read_counted(_counted(logged.counters), state)
+        if not self._source.operations.spans_rows:
+            yield from _read_tokens([each for each in logged.counters if each.startswith(SHARDS)], state)
         return state
 
     def _read_roots(self, kind: EntityKind, keys: list[bytes], state: SourceState) -> Plan[None]:
@@ -238,14 +249,14 @@ class Follower:
 
         def note(refusal: Refusal) -> None:
             again = [logged_root(keys[id(each[1])]) for each in refusal.given]
-            self._source.run(self._source.operations.committer.together(partial(add_to_log, keys=again)))
+            self._source.run(self.log.add(again))
 
         with self._target.bulk(checkpoint=CHECKPOINT, on_refused=note, batch=PAGE) as bulk:
             for kind, within in self._rest(bulk.position):
                 rest = within
                 while True:
                     keys.clear()
-                    last, lines = self._source.run(Snapshot(partial(self._read_page, kind, rest)).__iter__())
+                    last, lines = self._look(partial(self._read_page, kind, rest))
                     for key, line in lines:
                         change = self._change(line)
                         keys[id(change)] = key
@@ -272,7 +283,7 @@ class Follower:
 
     def _read_page(self, kind: EntityKind, within: RowRange) -> Plan[tuple[bytes | None, list[tuple[bytes, bytes]]]]:
         yield from self._dump.begin()
-        rows = yield from Scan("roots", within, PAGE, families="dm")
+        rows = yield from self.log.settle((yield from Scan("roots", within, PAGE, families="dm")))
         return (rows[-1][0] if rows else None), (yield from self._dump.lines_of(kind, rows))
 
     def _restore(self, line: CounterLine | CacheCounterLine) -> None:
@@ -282,16 +293,10 @@ class Follower:
 
     def _copy_counters(self) -> None:
         parts, run = self._target.operations.parts, self._target.run
+        self._source.run(self.log.settle_counters())
         self._source.run(dump_counters(self._restore))
         tokens = self._source.operations.parts.tokens
         self._source.run(dump_tokens(tokens, lambda line: run(RestoreTokens(line).plan(parts))))
-
-
-def _remove(store: CountedStore, entries: Sequence[bytes], again: Sequence[bytes]) -> None:
-    """Removes entries of the log, and puts what was refused at its end."""
-    if again:
-        add_to_log(store, again)
-    store.replace("system", dict.fromkeys(entries))
 
 
 def _position(kind: EntityKind, key: bytes) -> str:
@@ -350,6 +355,16 @@ def _read_counted(counted: Counted, state: SourceState) -> Plan[None]:
             kept = [key[-TOKEN_BYTES:] for key, row in zip(keys, rows, strict=True) if row is not None]
             if kept and generations is not None:
                 state.tokens.append(KeptOnce(part, kept, generations.once_for))
+
+
+def _read_tokens(shards: list[bytes], state: SourceState) -> Plan[None]:
+    """Reads the tokens in shards of counters, where they are cells of these."""
+    for row in (yield from read_rows(shards)) if shards else ():
+        if row.tokens:
+            name = row.key[VIEW_BYTES:-1]
+            (settings,) = yield from Read("counts", [SETTINGS + name], "dm")
+            kept = [each.removeprefix(TOKEN) for each in row.tokens]
+            state.tokens.append(KeptOnce(name, kept, read_settings_row(name, settings).placing.once_for))
 
 
 def _no_line(_text: bytes) -> None:

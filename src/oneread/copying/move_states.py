@@ -6,6 +6,7 @@ at once. What decides is the row of the target: see docs/decisions/0145-a-live-s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.inside import run_plan
 from oneread.transactions.commit import swap_alone
+from oneread.transactions.journal_commits import RowCommitter
+from oneread.transactions.journal_recovery import Recovery
 from oneread.transactions.moves import MOVE_ROW, MoveRow, MoveState, encode_move, move_cell, move_in, read_move
 from oneread.transactions.system_rows import Swap
 
@@ -51,6 +54,7 @@ class MoveStates:
             UsageError: one of the two stores is part of another move.
         """
         source, target = self.of_source(), self.of_target()
+        waits = [each for each in (self.source, self.target) if not each.operations.spans_rows]
         if target.row is None and source.row is None:
             row = MoveRow(new_id, "target", "copying", 1, self._places[0], self._now())
             self._change(self.target, target, row)
@@ -60,11 +64,30 @@ class MoveStates:
         if source.row is None:
             if target.row.other != self._places[0]:
                 raise UsageError(_OTHER, source=target.row.other)
-            row = MoveRow(target.row.id, "source", "copying", 1, self._places[1], self._now())
+            first: MoveState = "planned" if waits else "copying"
+            row = MoveRow(target.row.id, "source", first, 1, self._places[1], self._now())
             self._change(self.source, source, row)
             source = self.of_source()
         if source.row is None or source.row.id != target.row.id:
             raise UsageError(_OTHER)
+        if source.row.state == "planned":
+            self._end_older(waits)
+            self._change(self.source, source, source.row.became("copying", self._now()))
+
+    def _end_older(self, stores: Sequence[Database]) -> None:
+        """Lets programs of stores that change one row at a time know of the move: what they send from now on is logged.
+
+        What was sent before is ended, if the journal has it.
+        """
+        for each in stores:
+            self._tell(each, moving=True)
+        stores[0].run(stores[0].operations.committer.end_older())
+        for each in stores[1:]:
+            each.run(_recovery(each).recover(patience=0.0))
+
+    def end_unaware(self, *, back: bool) -> None:
+        """Returns when all programs of the store that was closed know that, and what they sent before is logged."""
+        _end_unaware(self.target if back else self.source)
 
     def copied(self) -> None:
         """The copy is complete: what follows is the log."""
@@ -143,7 +166,10 @@ class MoveStates:
             row = seen.row
             if row is None or row.takes_writes or row.state in ("cancelled", "finished"):
                 return False
-            if row.mover == owner or self._change(store, seen, msgspec.structs.replace(row, mover=owner)):
+            if row.mover == owner:
+                return True
+            if self._change(store, seen, msgspec.structs.replace(row, mover=owner)):
+                _end_unaware(store)  # the follower before this one
                 return True
 
     def _now(self) -> int:
@@ -162,7 +188,14 @@ class MoveStates:
             store.run(swap_alone(committer, Swap(MOVE_ROW, seen.stored, value, lambda: lost)))
         except Conflict:
             return False
+        if wanted is None:
+            self._tell(store, moving=False)
+        store.run(store.operations.refresh())
         return True
+
+    def _tell(self, store: Database, *, moving: bool) -> None:
+        """Makes the schema row of a store say whether there is a row of a move; that comes before, and goes before."""
+        store.run(store.operations.committer.together(partial(_replace_moving, moving=moving)))
 
 
 def _replace(store: CountedStore, seen: bytes | None, wanted: MoveRow | None) -> bool:
@@ -170,12 +203,28 @@ def _replace(store: CountedStore, seen: bytes | None, wanted: MoveRow | None) ->
     _row, stored = move_in(store.read("system", [MOVE_ROW])[0])
     if stored != seen:
         return False
-    now = store.now()
-    store.replace("system", {MOVE_ROW: move_cell(wanted, now)})
-    schema = run_plan(store, stored_schema())
-    if schema.moving != (wanted is not None):
-        replace_schema(store, msgspec.structs.replace(schema, moving=wanted is not None), now)
+    store.replace("system", {MOVE_ROW: move_cell(wanted, store.now())})
+    _replace_moving(store, moving=wanted is not None)
     return True
+
+
+def _replace_moving(store: CountedStore, *, moving: bool) -> None:
+    schema = run_plan(store, stored_schema())
+    if schema.moving != moving:
+        replace_schema(store, msgspec.structs.replace(schema, moving=moving), store.now())
+
+
+def _recovery(store: Database) -> Recovery:
+    """That of a store that changes one row at a time."""
+    committer = store.operations.committer
+    assert isinstance(committer, RowCommitter), "a transaction that spans rows leaves nothing to recover"
+    return committer.recovery
+
+
+def _end_unaware(store: Database) -> None:
+    """Returns when all programs of a store know what the row of the move says. They do where transactions span rows."""
+    if not store.operations.spans_rows:
+        store.run(_recovery(store).end_unaware())
 
 
 def _moving(seen: SeenMove) -> MoveRow:

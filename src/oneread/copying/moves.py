@@ -21,6 +21,7 @@ from oneread.copying.copies import check_models, check_two
 from oneread.copying.move_comparison import MoveComparer
 from oneread.copying.move_flow import PAUSE, MoveFlow
 from oneread.copying.move_follower import CHECKPOINT
+from oneread.copying.move_logs import forget_log
 from oneread.copying.move_results import MoveComparison, MovePlan, MoveProblem, MoveStatus
 from oneread.copying.move_states import MoveStates
 from oneread.copying.pairs import Stores, is_empty
@@ -41,7 +42,6 @@ from oneread.transactions.commit import swap_alone
 from oneread.transactions.leases import SECONDS, LeaseHolder
 from oneread.transactions.moves import (
     COMPARED_ROW,
-    MOVE_LOG,
     MoveRow,
     MoveState,
     read_move,
@@ -57,10 +57,9 @@ SMALL_LAG: Final = 5.0
 FRESH_HOURS: Final = 24
 """How old the comparison may be that a switch asks for."""
 
+_COPYING: Final = ("planned", "copying")
 _A_SECOND: Final = 1000
 """Entities that are copied in a second, about."""
-_ONE_ROW: Final = "a store that changes one row at a time keeps no log of its changes yet"
-_COPY_IT: Final = "stop its writers, and copy it with `oneread copy`"
 
 
 class Move:
@@ -139,7 +138,10 @@ class Move:
         if progress is not None:
             check_function("progress", progress)
         flow = self._opened()
-        if flow.states.carry_out().state != "copying":
+        state = flow.states.carry_out().state
+        if state == "planned":
+            raise UsageError("the move was not begun to its end: run `oneread move start` again")
+        if state != "copying":
             return self.status()
         began, copied = monotonic(), 0
         with flow.turn():
@@ -170,13 +172,13 @@ class Move:
         flow = self._opened()
         while True:
             row = flow.states.carry_out()
-            if row.state == "copying":
+            if row.state in _COPYING:
                 raise UsageError("the copy is not complete: run `oneread move run`")
             returns = flow.states.writes_back()
             if self._is_overdue(row, returns):
                 continue
             back = returns is not None
-            if not (back and flow.can_return) and row.state not in ("following", "closing"):
+            if not back and row.state not in ("following", "closing"):
                 return self.status()
             if stop is not None and stop():
                 return self.status()
@@ -211,11 +213,9 @@ class Move:
         check_pace("entities", pace)
         check_function("progress", progress)
         flow = self._opened()
-        if flow.states.carry_out().state == "copying":
+        if flow.states.carry_out().state in _COPYING:
             raise UsageError("the copy is not complete: run `oneread move run`")
         back = flow.states.writes_back() is not None
-        if back and not flow.can_return:
-            raise UsageError("the target takes the writes, and keeps no log: there is nothing to compare it with")
         both = (flow.states.target, flow.states.source) if back else (flow.states.source, flow.states.target)
         with flow.following():
             found = MoveComparer(both, flow.catch_up, progress, pace).run()
@@ -241,7 +241,7 @@ class Move:
         row = self._opened().states.carry_out()
         if row.state in ("switched", "finished") and self._opened().states.writes_back() is not None:
             return self.status()
-        if row.state == "copying":
+        if row.state in _COPYING:
             raise UsageError("the copy is not complete: run `oneread move run`")
         if row.state == "following":
             self._check_ready(back=False, force=force)
@@ -258,7 +258,6 @@ class Move:
 
         Raises:
             UsageError: the store was not switched; or as `switch`.
-            Unsupported: the target changes one row at a time, and keeps no log.
             Unavailable: going back was given up.
         """
         _check_hold(hold)
@@ -268,8 +267,6 @@ class Move:
             return self.status()
         if row.state != "switched":
             raise UsageError("the store was not switched, or the move was finished", state=row.state)
-        if not flow.can_return:
-            raise Unsupported("a target that changes one row at a time keeps no log yet: there is no way back from it")
         returns = flow.states.writes_back()
         if returns is not None and returns.state == "switched":
             self._check_ready(back=True, force=force)
@@ -335,7 +332,7 @@ class Move:
         state = row.state if target is None or target.epoch <= row.epoch else target.state
         if returns is not None and row.state != "finished":
             state = returns.state
-        flows = state in ("copying", "following", "closing") or (state == "switched" and flow.can_return)
+        flows = state in ("copying", "following", "closing", "switched")
         waiting, lag = flow.lag(back=returns is not None) if flows else (0, 0.0)
         copied, _finished = flow.copier.copied()
         return MoveStatus(
@@ -385,8 +382,6 @@ class Move:
 
     def _problems(self, source: Database) -> tuple[MoveProblem, ...]:
         found: list[MoveProblem] = []
-        if not source.operations.spans_rows:
-            found.append(MoveProblem(self._places[0], _ONE_ROW, _COPY_IT, blocks=True))
         if _changes_one_row(self._urls[1]):
             try:
                 refuse_unsupported(self._schemas[1].unstored())
@@ -432,8 +427,7 @@ class Move:
     def _forget_log(self, store: Database) -> None:
         """Removes the log of a store; of the source the comparison, and of the target where the copy was."""
         system = store.operations.committer
-        while store.run(system.sweep("system", RowRange.under(MOVE_LOG), BATCH)):
-            pass
+        forget_log(store, BATCH)
         for key in (COMPARED_ROW, key_of(CHECKPOINT)):
             store.run(system.sweep("system", RowRange(key, key + b"\0"), 1))
 

@@ -91,5 +91,3 @@ def _keeping(row: SettingsRow, seconds: float) -> SettingsRow:
         return row.changed(row.stored, seconds)
     placing = msgspec.structs.replace(row.placing, once_for=max(seconds, row.placing.once_for))
     return row._replace(placing=placing if placing.shards else placing.spread(1))
-
-

@@ -160,7 +160,10 @@ class AsyncDatabase(
 
     @property
     def moved(self) -> bool:
-        """Whether writes go to the store that `connect_async` was given as `next`; False where it was given none."""
+        """Whether writes go to the store that `connect_async` was given as `next`; False where it was given none.
+
+        Of a store that changes one row at a time as its last verb found: verbs look once a second.
+        """
         return self._moves is not None and self._moves.has_moved
 
     def __repr__(self) -> str:

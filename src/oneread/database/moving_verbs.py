@@ -16,11 +16,11 @@ from threading import Lock
 from time import sleep
 from typing import Any, Final, TypeAlias, TypeVar
 
-from oneread.errors import StoreMoved, Unsupported, UsageError
+from oneread.errors import StoreMoved, UsageError
 from oneread.plans.arguments import check_iterable
 from oneread.store.engine import Engine, LocalReads
 from oneread.store.rows import VALUE
-from oneread.transactions.moves import HOLD_SECONDS, MOVE_ROW, decode_move
+from oneread.transactions.moves import HOLD_SECONDS, MOVE_ROW, MoveRow, decode_move
 
 D = TypeVar("D")
 RoutedVerb: TypeAlias = Callable[..., Any]
@@ -41,10 +41,10 @@ class MovingVerbs:
 
     next: Any = None
 
-    def __init__(self, engine: Engine, open_next: Callable[[], Any]) -> None:
-        if not (engine.capabilities.spans_rows and isinstance(engine, LocalReads)):
-            raise Unsupported("next= is for a store whose transactions span rows: only these are moved live")
-        self._engine: LocalReads | None = engine
+    def __init__(self, engine: Engine, database: Any, open_next: Callable[[], Any]) -> None:
+        self._local = engine if isinstance(engine, LocalReads) else None
+        self._run, self._fence = database.run, database.operations.fence
+        self._has_arrived = False
         self._open_next = open_next
         self._opening = Lock()
 
@@ -52,20 +52,25 @@ class MovingVerbs:
     def arrived(cls, database: Any) -> MovingVerbs:
         """Of a database that was opened when its store had moved for good."""
         moves = object.__new__(cls)
-        moves._engine, moves.next = None, database
+        moves._has_arrived, moves.next = True, database
         return moves
 
     @property
     def has_moved(self) -> bool:
-        """Whether the next store takes the writes. One read of a row in this process."""
-        if self._engine is None:
+        """Whether the next store takes the writes: one read of a row, or what the last verb knew where that is far."""
+        if self._has_arrived:
             return True
-        found = self._engine.point("system", MOVE_ROW, VALUE)
-        move = None if found is None else decode_move(found[0])
+        if self._local is None:
+            move: MoveRow | None = self._fence.move
+        else:
+            found = self._local.point("system", MOVE_ROW, VALUE)
+            move = None if found is None else decode_move(found[0])
         return move is not None and move.role == "source" and move.state in ("switched", "finished")
 
     def current(self) -> Any:
         """The next database while it takes the writes, opened when it first does; None while the first one does."""
+        if self._must_look():
+            self._run(self._fence.look())
         if not self.has_moved:
             return None
         if self.next is None:
@@ -76,6 +81,8 @@ class MovingVerbs:
 
     async def current_async(self) -> Any:
         """`current` of the asynchronous face; of two that come at once the second one closes what it has opened."""
+        if self._must_look():
+            await self._run(self._fence.look())
         if not self.has_moved:
             return None
         if self.next is None:
@@ -87,6 +94,10 @@ class MovingVerbs:
     def current_opened(self) -> Any:
         """`current` of what the asynchronous face does not await: None where the next database is not open yet."""
         return self.next if self.has_moved else None
+
+    def _must_look(self) -> bool:
+        """Whether the row is in another process: asked for once a second while the store is moved."""
+        return not self._has_arrived and self._local is None
 
     def _takes(self, opened: Any) -> bool:
         """Whether a database that was opened is the next one: another task may have come first."""

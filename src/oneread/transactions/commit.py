@@ -76,6 +76,8 @@ class Change(Protocol):
 
     known: KnownCommit | None
     """The id of its commit where that is known, on a store that changes one row at a time."""
+    least_version: int
+    """What the row's version must not be below after it: that of the entity's own fields, if it comes with one."""
 
     def take_number(self, number: int) -> None:
         """Takes the next number of the sequence: the key is complete. After a lost race there may be another."""
@@ -130,6 +132,7 @@ class PlainChange:
     """The part of a `Change` that says nothing in advance: what most changes share."""
 
     known: KnownCommit | None = None
+    least_version = 0
 
     @property
     def likely_derives(self) -> bool:

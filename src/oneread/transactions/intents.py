@@ -302,7 +302,7 @@ def committed_cells(seen: SeenRow, root: Root, intents: Intents, used: Mapping[b
     """The cells of a commit: everything a root row has, and no mark."""
     version = root.version
     cells = fence_cells(seen, version, commit)
-    cells[BODY] = Cell(REMOVED, version) if root.body is None else Cell(root.body, root.own)
+    cells[BODY] = Cell(REMOVED, root.own or version) if root.body is None else Cell(root.body, root.own)
     cells[EMITTED] = Cell(b"" if root.emitted is None else root.emitted, version)
     cells[INTENTS] = Cell(_encode(intents) if intents else REMOVED, version)
     cells |= _used_cells(used, version)

@@ -152,10 +152,10 @@ def _note(store: CountedStore, changed: Changed) -> None:
         add_to_log(store, keys)
 
 
-Asked: TypeAlias = Literal["nothing", "log", "wait"]
+MoveAsks: TypeAlias = Literal["nothing", "log", "wait"]
 
 
-def asked_by(move: MoveRow | None) -> Asked:
+def asked_by(move: MoveRow | None) -> MoveAsks:
     """What the move of a store asks of a change of it. Raises StoreMoved."""
     follower = FOLLOWER.get()
     if move is None or follower:

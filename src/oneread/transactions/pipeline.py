@@ -171,6 +171,7 @@ class Pipeline:
         changes, basis = request.changes, request.basis
         group = self.group(changes[0])
         now = (yield from Now()) if basis is None else basis.now
+        now = max([now, *(each.least_version for each in changes)])
         pointers = [each for change in changes if change.sequence is None for each in change.pointers(None)]
         pointers = [each for each in pointers if not _is_own(each, group)]
         markers = [now] if any(change.likely_derives for change in changes) else []

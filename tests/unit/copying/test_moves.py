@@ -6,20 +6,20 @@ import pytest
 
 from oneread import Key, Model, Schema, connect, move
 from oneread.copying import move_comparison, move_follower
-from oneread.errors import InvalidValue, NotUnique, StoreMoved, Unavailable, Unsupported, UsageError
+from oneread.errors import InvalidValue, NotUnique, StoreMoved, Unavailable, UsageError
 from oneread.plans.effects import Sleep
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import RowRange
 from oneread.testing.clock import Clock
+from oneread.transactions import move_gate
 from oneread.transactions import moves as rules
+from oneread.transactions.move_gate import MoveGate
 from tests.stores import KINDS, forget, make_url
 from tests.unit.transfer import moved
 from tests.unit.transfer.moved import SCHEMA, Account, Author, Board, Home, Member, Membership, Post, Session
 
-SPANNING = ("memory", "lmdb")
 
-
-@pytest.fixture(params=SPANNING)
+@pytest.fixture(params=KINDS)
 def source(request, tmp_path):
     made = make_url(request.param, tmp_path)
     yield made
@@ -68,7 +68,7 @@ def write(db, clock, number=0, *, exchanges=True):
     db.save(Membership(member=3, board="a", of=Member.at(3), to=Board.at("a")))
     first, second = db.get(Account, 0).email, db.get(Account, 2).email
     if exchanges:
-        db.transact(lambda both: (both.patch(Account, 0, email=second), both.patch(Account, 2, email=first)))
+        exchange(db, first, second)
     entries = db.page(Home, 0).rows
     db.mark(Home, 0, read=entries[0], seen=entries[0])
     db.save(Session(number=3, member=Member.at(0), until=clock.now + moved.timedelta(days=1)))
@@ -77,6 +77,15 @@ def write(db, clock, number=0, *, exchanges=True):
     db.counter(f"new {number}").add(1)
     db.cache_counter("views", chance_to_write=1).add(5)
     db.drain()
+
+
+def exchange(db, first, second):
+    """Gives two entities each other's unique value."""
+    if not db.operations.portable:
+        db.transact(lambda both: (both.patch(Account, 0, email=second), both.patch(Account, 2, email=first)))
+        return
+    for number, email in ((0, f"{first}?"), (2, first), (0, second)):  # one commit is of one entity
+        db.patch(Account, number, email=email)
 
 
 def check_equal(program, target, clock):
@@ -121,10 +130,10 @@ def test_what_is_written_meanwhile_is_in_the_target(program, source, target, clo
         assert two.verify().clean
 
 
-@pytest.fixture
-def two(tmp_path):
-    """An LMDB store, where a test is about states and not about kinds."""
-    made = make_url("lmdb", tmp_path)
+@pytest.fixture(params=["lmdb", "row"])
+def two(request, tmp_path):
+    """A target, one of each kind of transaction."""
+    made = make_url(request.param, tmp_path)
     yield made
     forget(made)
 
@@ -206,6 +215,7 @@ def test_a_target_that_is_behind_is_not_switched_to(following, program, clock):
 
 def test_what_differs_is_named_and_not_switched(following, two, clock, monkeypatch):
     monkeypatch.setattr(rules, "_note", lambda *_given: None)  # what writes to the target behind the follower's back
+    monkeypatch.setattr(MoveGate, "enter", lambda *_given: iter(()))
     with opened(two, clock) as other:
         other.patch(Member, 1, name="other")
         other.save(Member(number=9, name="more"))
@@ -257,7 +267,8 @@ def test_writers_that_wait_are_refused_after_the_switch(following, program):
 
 
 def test_writers_do_not_wait_for_ever(following, program, monkeypatch):
-    monkeypatch.setattr(rules, "HOLD_SECONDS", 0.1)
+    for module in (rules, move_gate):
+        monkeypatch.setattr(module, "HOLD_SECONDS", 0.1)
     following._opened().states.close(10)
     with pytest.raises(Unavailable, match="is being switched"):
         program.patch(Member, 0, name="held")
@@ -269,9 +280,7 @@ def test_a_switch_that_does_not_end_in_time_is_given_up(program, source, clock):
         it.start()
         it.copy()
         emails = program.get(Account, 0).email, program.get(Account, 2).email
-        program.transact(
-            lambda both: (both.patch(Account, 0, email=emails[1]), both.patch(Account, 2, email=emails[0]))
-        )
+        exchange(program, *emails)
         with pytest.raises(Unavailable, match="did not end in time") as refused:
             it.switch(hold=0.1, force=True)
         assert isinstance(refused.value.__cause__, NotUnique)
@@ -343,24 +352,12 @@ def test_a_target_in_use_is_refused(program, source, target, clock):
     program.patch(Member, 0, name="goes on")
 
 
-def test_a_store_that_changes_one_row_at_a_time_is_not_moved_live_yet(two, clock):
-    url = make_url("row", None)
-    with opened(url, clock) as db:
-        db.save(Member(number=1, name="here"))
-    with moving(url, two, clock) as it:
-        (problem, *_) = it.plan().problems
-        assert (problem.blocks, "oneread copy" in problem.todo) == (True, True)
-        assert it.plan().blocked
-        with pytest.raises(Unsupported, match="cannot be moved live"):
-            it.start()
-    forget(url)
-
-
 @pytest.mark.usefixtures("program")
 def test_a_plan_counts_and_names_what_to_know(source, target, clock):
     with moving(source, target, clock) as it:
         found = it.plan()
-    assert (found.entities, found.counters, found.blocked) == (21, 5, False)
+    entities = 22 if "span=row" in source else 21  # the root row of what expired stays
+    assert (found.entities, found.counters, found.blocked) == (entities, 5, False)
     assert [each.declared for each in found.problems] == (["unique"] if "span=row" in target else [])
 
 
@@ -404,8 +401,6 @@ def test_an_entity_of_another_variant_takes_the_place_of_a_deleted_one(new_url, 
 
     schema = Schema(Shape, Circle, Square)
     source, target = new_url(), new_url()
-    if "span=row" in source:
-        return
     with connect(source, schema, workers=0, clock=clock) as db:
         db.save(Circle(number=1, radius=2))
         with move(source, target, schema, clock=clock) as it:
@@ -421,16 +416,17 @@ def test_an_entity_of_another_variant_takes_the_place_of_a_deleted_one(new_url, 
         assert other.get(Shape, 1) == Square(number=1, side=3)
 
 
-def test_a_move_is_taken_back_and_nothing_is_lost(following, program, two, clock):
+def test_a_move_is_taken_back_and_nothing_is_lost(following, program, source, two, clock):
+    exchanges = "span=row" not in source
     following.switch(force=True)
     with opened(two, clock) as other:
-        write(other, clock, 3)
+        write(other, clock, 3, exchanges=exchanges)
         assert following.status().waiting > 0
         following.follow(until_lag=0.0)
         with pytest.raises(UsageError, match="not compared within a day"):
             following.back()
         assert following.compare().equal
-        write(other, clock, 4)
+        write(other, clock, 4, exchanges=exchanges)
         assert following.back().state == "following"
         with pytest.raises(StoreMoved, match="a move into this store is under way"):
             other.patch(Member, 0, name="late")
@@ -443,24 +439,6 @@ def test_a_move_is_taken_back_and_nothing_is_lost(following, program, two, clock
     with opened(two, clock) as other:
         assert other.get(Member, 0).name == "again"
         assert not other.run(Scan("system", RowRange.under(b"log:move:"), 1).__iter__())
-
-
-def test_from_a_target_that_changes_one_row_at_a_time_there_is_no_way_back(program, source, clock):
-    target = make_url("row", None)
-    with moving(source, target, clock) as it:
-        it.start()
-        with pytest.raises(UsageError, match="was not switched"):
-            it.back()
-        it.copy()
-        it.switch(force=True)
-        with pytest.raises(Unsupported, match="no way back"):
-            it.back()
-        with pytest.raises(UsageError, match="nothing to compare"):
-            it.compare()
-        assert it.follow().state == "switched"
-        with pytest.raises(StoreMoved):
-            program.patch(Member, 0, name="late")
-    forget(target)
 
 
 def test_a_way_back_whose_controller_has_died_is_given_up(following, two, clock):
