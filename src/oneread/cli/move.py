@@ -94,7 +94,8 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
 def _show_plan(output: Output, found: MovePlan) -> None:
     output.document(found)
     many = f"{counted(found.entities, 'entity', 'entities')}, {counted(found.counters, 'counter')}"
-    output.text(f"{many}; about {found.estimate} for the copy")
+    held = round(found.held.total_seconds())
+    output.text(f"{many}; about {found.estimate} for the copy, writers held about {held} s at the switch")
     for each in found.problems:
         output.text(f"{'in the way' if each.blocks else 'know'}: {each.declared}: {each.what}; {each.todo}")
     if found.blocked:

@@ -66,7 +66,7 @@ class MovedTombstone(RestoreTombstone):
         )
 
     def _root(self, deleted: Root | None, seen: Root) -> Root:
-        """The row, whose removed body is no newer than in the source: the entity may come again with its own version.
+        """The row, whose removed body is as old as in the source: the entity may come again with its own version.
 
         Where one row is changed at a time the newest stamp wins.
         """

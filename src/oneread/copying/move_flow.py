@@ -18,6 +18,7 @@ from oneread.errors import Unavailable
 from oneread.plans.effects import Now
 from oneread.plans.performer import elapsed
 from oneread.transactions.jobs import JobLease
+from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.moves import FOLLOWER
 
@@ -37,6 +38,9 @@ class MoveFlow:
         self._followers = {False: Follower(states.source, states.target)}
         self._lease = JobLease(states.target.operations.committer, holder, _JOB)
         self._renewed = {False: float("-inf"), True: float("-inf")}
+        for each in (states.source, states.target):
+            if isinstance(committer := each.operations.committer, RowCommitter):
+                committer.journal.gate.follower = holder.owner
 
     @property
     def copier(self) -> Follower:

@@ -32,12 +32,14 @@ class MovePlan(msgspec.Struct, frozen=True):
         entities: entities and tombstones of the source.
         counters: its counters of both kinds.
         estimate: how long the copy takes, by a thousand entities a second.
+        held: how long writers wait at the switch, about, where the target is near.
         problems: what is in the way, and what does not go along.
     """
 
     entities: int
     counters: int
     estimate: timedelta
+    held: timedelta
     problems: tuple[MoveProblem, ...]
 
     @property
@@ -91,7 +93,7 @@ class MoveStatus(msgspec.Struct, frozen=True):
         source: the place of the source, without user and password.
         target: that of the target.
         copied: entities and tombstones that the copy has stored.
-        waiting: transactions of the source whose changes are still to follow.
+        waiting: transactions of the source whose changes are still to follow; where it changes one row at a time, rows.
         lag: seconds since the oldest of them; 0.0 for none.
         compared: the last comparison.
         epoch: grows with each decision about a switch.

@@ -91,14 +91,18 @@ class Move:
         )
         counters = _count(source, "counts", RowRange.under(SETTINGS), _has_adds)
         counters += _count(source, "counts", RowRange.under(CHANCES))
-        return MovePlan(entities, counters, timedelta(seconds=entities // _A_SECOND + 1), self._problems(source))
+        estimate = timedelta(seconds=entities // _A_SECOND + 1)
+        held = timedelta(seconds=1 if source.operations.spans_rows else 3)
+        return MovePlan(entities, counters, estimate, held, self._problems(source))
 
     def start(self) -> MoveStatus:
         """Makes the target, and begins the log of the source: from here on its programs pay for one row a write.
 
+        Takes 20 seconds where one of the two changes one row at a time: for so long its programs may not know of it.
+
         Raises:
             UsageError: the target is not empty, has a schema already, or one of the stores is part of another move.
-            Unsupported: the source changes one row at a time, or the target does and cannot keep the schema.
+            Unsupported: the target changes one row at a time, and cannot keep the schema.
             SchemaMismatch: the models of the two schemas differ.
         """
         source = self._opened_source()
@@ -124,7 +128,8 @@ class Move:
     def copy(self, *, pace: float | None = None, progress: Callable[[MoveStatus], None] | None = None) -> MoveStatus:
         """Copies all entities and counters from where an earlier run came.
 
-        Costs of the source a read of each entity, of the target what `bulk` costs.
+        Costs of the source a read of each entity - and where it changes one row at a time a compare-and-set of each -,
+        of the target what `bulk` costs.
 
         Arguments:
             pace: entities a second at most.
@@ -445,7 +450,7 @@ def move(
     Opens a store when a verb needs it. Any process may continue a move, with the same arguments.
 
     Arguments:
-        source: the URL of a store whose transactions span rows: LMDB, or memory.
+        source: the URL of a store, of any kind.
         target: the URL of another store, of any kind, which is made where there is none.
         schema: the schema of the source.
         target_schema: another one for the target, with the same models: with other views, `spread` or `inline`.

@@ -34,6 +34,8 @@ class MoveGate:
 
     def __init__(self) -> None:
         self.lease: WriteLease | None = None
+        self.follower = ""
+        """Names the follower of a move whose database this is: several of its requests may be made in threads."""
 
     @property
     def is_moving(self) -> bool:
@@ -59,7 +61,7 @@ class MoveGate:
         waits = round(HOLD_SECONDS / PAUSE)
         while lease is not None:
             yield from lease.hold()
-            asked = asked_by(lease.move)
+            asked = asked_by(lease.move, self.follower)
             if asked == "nothing" or (asked == "log" and is_marked):
                 return
             if asked == "log":

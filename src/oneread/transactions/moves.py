@@ -145,7 +145,7 @@ def _note(store: CountedStore, changed: Changed) -> None:
     if not keys:
         return
     cell = store.rows.read_values("system", [MOVE_ROW])[0]
-    asked = asked_by(None if cell is None else decode_move(cell.value))
+    asked = asked_by(None if cell is None else decode_move(cell.value), FOLLOWER.get())
     if asked == "wait":
         raise _StoreHeld
     if asked == "log":
@@ -155,9 +155,8 @@ def _note(store: CountedStore, changed: Changed) -> None:
 MoveAsks: TypeAlias = Literal["nothing", "log", "wait"]
 
 
-def asked_by(move: MoveRow | None) -> MoveAsks:
-    """What the move of a store asks of a change of it. Raises StoreMoved."""
-    follower = FOLLOWER.get()
+def asked_by(move: MoveRow | None, follower: str) -> MoveAsks:
+    """What the move of a store asks of a change of it; `follower` names who makes it. Raises StoreMoved."""
     if move is None or follower:
         if follower and (move is None or move.takes_writes or move.mover != follower):
             raise StoreMoved(_TAKEN_OVER)

@@ -1,13 +1,28 @@
-"""A store is moved to a server while it is written: reads are equal, and what was counted counts once."""
+"""A store is moved to a server and from one while it is written: reads are equal, what was counted counts once."""
 
 import pytest
 
 from oneread import connect, move
+from oneread.errors import StoreMoved
+from oneread.evolution import leased_fence
 from oneread.testing.clock import Clock
+from oneread.transactions import journal_recovery
 from tests.stores import SERVERS, forget, make_url, open_rooms
-from tests.unit.copying.test_moves import check_equal, write
+from tests.unit.copying.test_moves import check_equal, opened, write
 from tests.unit.transfer import moved
-from tests.unit.transfer.moved import SCHEMA
+from tests.unit.transfer.moved import SCHEMA, Member
+
+
+@pytest.fixture(autouse=True)
+def leases(monkeypatch):
+    """Long enough for a server's answer."""
+    for module, name, seconds in (
+        (leased_fence, "LEASE_SECONDS", 1.0),
+        (journal_recovery, "END_SECONDS", 1.1),
+        (leased_fence, "MOVING_LEASE_SECONDS", 0.5),
+        (journal_recovery, "MOVING_END_SECONDS", 0.6),
+    ):
+        monkeypatch.setattr(module, name, seconds)
 
 
 @pytest.fixture(params=SERVERS)
@@ -36,4 +51,32 @@ def test_what_is_written_meanwhile_is_in_the_target(target, tmp_path):
             write(program, clock, 2, exchanges=False)
             assert it.switch().state == "switched"
             check_equal(program, target, clock)
+            with opened(target, clock) as there:
+                write(there, clock, 3)
+                it.follow(until_lag=0.0)
+                assert it.compare().equal
+                write(there, clock, 4)
+                assert it.back().state == "following"
+            check_equal(program, target, clock)
+            it.switch(force=True)
+            it.finish()
+
+
+def test_a_server_is_moved_while_it_is_written(target, tmp_path):
+    clock, place = Clock(), make_url("lmdb", tmp_path)
+    with opened(target, clock) as program:
+        moved.fill(program, clock)
+        clock.tick()
+        with move(target, place, SCHEMA, clock=clock) as it:
+            it.start()
+            write(program, clock, 0)
+            it.copy()
+            write(program, clock, 1)
+            it.follow(until_lag=0.0)
+            assert it.compare().equal
+            write(program, clock, 2)
+            assert it.switch().state == "switched"
+            check_equal(program, place, clock)
+            with pytest.raises(StoreMoved):
+                program.patch(Member, 0, name="late")
             it.finish()
