@@ -172,8 +172,6 @@ _LEFT_OUT = {
             test_a_stale_copy_waits_for_a_task_only_if_the_task_is_for_it
     """,
     ("row", PARTS): """
-        cli/test_move.py test_a_store_is_moved_step_by_step test_documents_are_for_programs test_a_move_is_cancelled
-            test_what_differs_is_code_1
         unit/counters/test_copying.py test_two_workers_do_not_copy_twice
         unit/database/test_pages.py test_the_fast_path_of_page_answers_as_the_plan
         unit/database/test_sequences.py test_the_count_outlives_the_root_and_its_purge

@@ -49,7 +49,7 @@ def a_lease_counts_from_the_end_of_the_read(patch):
         patch,
         LeasedFence,
         "refresh_with",
-        ("    self._read_at = max(read_at, self._read_at)", "    self._read_at = self.clock()"),
+        ("self._read_at, self.move = read_at, move", "self._read_at, self.move = self.clock(), move"),
     )
 
 

@@ -86,6 +86,10 @@ class MoveFlow:
         self._renewed[back] = elapsed()
         return True
 
+    def prepare(self, *, back: bool) -> None:
+        """Takes the right to follow if it is free, which takes seconds where one row is changed at a time."""
+        self._may_follow(back=back)
+
     # The log.
 
     def follow_some(self, *, back: bool, ends: bool = False) -> int:

@@ -279,8 +279,9 @@ class Move:
 
     def _switch(self, hold: float, *, back: bool) -> MoveStatus:
         """Holds the writers of one store until the other one has followed, and decides that they go there."""
-        flow, began = self._opened(), monotonic()
-        states = flow.states
+        flow = self._opened()
+        flow.prepare(back=back)
+        states, began = flow.states, monotonic()
         outcome: MoveState = "following" if back else "switched"
         epoch = states.close(hold, back=back)
         try:
