@@ -7,8 +7,9 @@ import pytest
 from oneread import Key, Model, Schema, connect, move
 from oneread.copying import move_comparison, move_follower
 from oneread.errors import InvalidValue, NotUnique, StoreMoved, Unavailable, UsageError
+from oneread.evolution import leased_fence
 from oneread.plans.effects import Sleep
-from oneread.store.requests import Read, Scan
+from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import RowRange
 from oneread.testing.clock import Clock
 from oneread.transactions import move_gate
@@ -450,3 +451,44 @@ def test_a_way_back_whose_controller_has_died_is_given_up(following, two, clock)
     assert (following.status().state, following.status().epoch) == ("switched", 3)
     with opened(two, clock) as other:
         other.patch(Member, 0, name="goes on")
+
+
+def test_a_change_of_a_moved_store_of_one_row_costs_a_mark_more(clock, two, monkeypatch):
+    """Within a lease; elsewhere the log is not counted."""
+    source, asked = make_url("row", None), []
+    verbs = (
+        lambda db: db.patch(Member, 1, name=f"at {clock.tick()}"),
+        lambda db: db.counter("visits", shards=1).add(1),
+        lambda db: db.counter("votes", shards=1).add(1, once=f"at {clock.tick()}"),
+    )
+
+    def requests(db):
+        counts = []
+        for verb in verbs:
+            asked.clear()
+            verb(db)
+            counts.append(len(asked))
+        return counts
+
+    for lease in ("LEASE_SECONDS", "MOVING_LEASE_SECONDS"):
+        monkeypatch.setattr(leased_fence, lease, 1000.0)
+    observers = (lambda request, _answer: asked.append(request),)
+    with connect(source, SCHEMA, workers=0, clock=clock, observers=observers) as db:
+        db.save(Member(number=1, name="first"))
+        requests(db)
+        at_rest = requests(db)
+        with moving(source, two, clock) as it:
+            it.start()
+            db.run(db.operations.fence.refresh())
+            assert requests(db) == [each + 1 for each in at_rest]
+            asked.clear()
+            db.patch(Member, 1, name="once more")
+            marks = [
+                row.key
+                for each in asked
+                if isinstance(each, Mutate)
+                for row in each.rows
+                if row.key.startswith(b"log:move:")
+            ]
+            assert len(marks) == 1
+    forget(source)
