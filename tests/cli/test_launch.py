@@ -7,6 +7,7 @@ import pytest
 
 from oneread import LaunchOptions, connect
 from oneread.cli.program import COMMANDS
+from oneread.evolution import writing_shares
 from oneread.launches.reports import LaunchReport
 from tests.cli import notes
 from tests.unit.database import test_launched_views as views
@@ -40,8 +41,8 @@ def test_launches_are_listed(launched):
     ran = launched("launch")
     assert ran.code == 0, ran.err
     header, _line, row = ran.out.splitlines()
-    assert header.split() == ["name", "phase", "shadow", "reads", "check", "compared", "differ"]
-    assert row.split() == ["top", "shadow", "100", "%", "0", "%", "0", "%", "10", "1"]
+    assert header.split() == ["name", "phase", "writes", "shadow", "reads", "check", "compared", "differ"]
+    assert row.split() == ["top", "shadow", "100", "%", "100", "%", "0", "%", "0", "%", "10", "1"]
     (report,) = launched("launch", "--json").document(list[LaunchReport])
     assert (report.name, report.compared) == ("top", 10)
 
@@ -54,7 +55,7 @@ def test_a_store_without_launches(oneread):
 def test_one_launch_is_shown(launched):
     ran = launched("launch", "show", "top")
     assert ran.code == 0, ran.err
-    assert "top: shadow, shadow 100 %, reads 0 %, check 0 %" in ran.out
+    assert "top: shadow, writes 100 %, shadow 100 %, reads 0 %, check 0 %" in ran.out
     assert "compared 10; differences: other value 1; settled 0" in ran.out
     assert launched("launch", "show", "top", "--json").document(LaunchReport).name == "top"
 
@@ -103,10 +104,31 @@ def test_whole_lists_of_a_view_are_compared(bare, new_url):
     assert ran.out.strip() == "SumsOfGroups: reads 0 % -> 5 %; every program follows within 5 seconds", ran.err
 
 
+def test_a_view_is_written_for_a_share_and_stopped(bare, new_url, monkeypatch):
+    monkeypatch.setattr(writing_shares, "LOOK_SECONDS", 0.0)
+    url = new_url()
+    connect(url, views.SCHEMA, workers=0).close()
+    given = ["--schema", "tests.unit.database.test_launched_views:SCHEMA", "--db", url]
+    ran = bare("launch", "set", "HomeByScore", "--writes", "12.5", *given)
+    assert ran.out.strip() == "HomeByScore: writes 100 % -> 12.5 %; every program follows within 20 seconds", ran.err
+    ran = bare("launch", "set", "HomeByScore", "--reads", "1", *given)
+    assert (ran.code, "set writes to 100, and run `oneread backfill`" in ran.err) == (2, True)
+    ran = bare("launch", "stop", "HomeByScore", *given)
+    assert ran.out.strip() == "HomeByScore: writes 12.5 % -> 0 %; every program follows within 20 seconds", ran.err
+    assert bare("launch", *given).out.splitlines()[2].split()[:4] == ["HomeByScore", "stopped", "0", "%"]
+    ran = bare("launch", "set", "HomeByScore", "--writes", "100", *given)
+    assert "rows that are missing are added by `oneread backfill`" in ran.err
+    assert bare("launch", "show", "HomeByScore", "--json", *given).document(LaunchReport).phase == "building"
+    assert bare("backfill", "--fence", *given).code == 0
+    assert bare("launch", "show", "HomeByScore", "--json", *given).document(LaunchReport).phase == "shadow"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["stop", "top"], "no such action"),
+        (["pause", "top"], "no such action"),
+        (["stop", "top"], "is of the launch of a view"),
+        (["set", "top", "--writes", "50"], "is of the launch of a view"),
         (["show"], "name the launch"),
         (["show", "other"], "no such launch"),
         (["set", "top", "--reads", "101"], "expected a percentage"),

@@ -19,12 +19,16 @@ from oneread.errors import UsageError
 from oneread.launches.differences import DifferenceKind, LaunchDifference
 from oneread.launches.reports import ComparedLists, LaunchReport, SideReport
 
-LaunchAction: TypeAlias = Literal["list", "show", "set", "diffs", "compare", "back", "finish"]
+LaunchAction: TypeAlias = Literal["list", "show", "set", "diffs", "compare", "back", "stop", "finish"]
 
 ActionArgument = Annotated[
-    str, typer.Argument(metavar="ACTION", help="list, show, set, diffs, compare, back or finish; list unless given.")
+    str,
+    typer.Argument(metavar="ACTION", help="list, show, set, diffs, compare, back, stop or finish; list unless given."),
 ]
 LaunchArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The launch; for all but list.")]
+WritesOption = Annotated[
+    float | None, typer.Option(metavar="PERCENT", help="Of the entities, those for which the new view is written.")
+]
 ShadowOption = Annotated[
     float | None, typer.Option(metavar="PERCENT", help="Of the old side's answers, those that are compared.")
 ]
@@ -41,6 +45,9 @@ PaceOfListsOption = Annotated[float | None, typer.Option("--pace", help="Of comp
 WhyOption = Annotated[str, typer.Option(help="Of back: why, for the history.")]
 
 _SHARES: Final = (0.5, 0.95, 0.99)
+_READS_FOLLOW: Final = 5
+_WRITES_FOLLOW: Final = 20
+"""A program commits for so long by what it knows, where a store changes one row at a time."""
 
 
 @with_shared_options
@@ -49,6 +56,7 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
     action: ActionArgument = "list",
     name: LaunchArgument = None,
     *,
+    writes: WritesOption = None,
     shadow: ShadowOption = None,
     reads: ReadsOption = None,
     check: CheckOption = None,
@@ -60,8 +68,8 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
     """Lists dark launches, shows one, lists what its sides answer differently, and changes it while programs run.
 
     set changes percentages; every program follows within 5 seconds. compare reads all lists of a view and of the one
-    that replaces it; where any differ, the exit code is 1. back gives all reads to the old side again. finish ends a
-    launch whose new side answers all, and there is no way back.
+    that replaces it; where any differ, the exit code is 1. back gives all reads to the old side again. stop ends the
+    writing of a view as well. finish ends a launch whose new side answers all, and there is no way back.
 
     Example: oneread launch set top-of-month --shadow 5 --schema shop.models:shop --db lmdb://shop
     """
@@ -87,8 +95,11 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
     else:
         by = getpass.getuser()
         changes: dict[str, Callable[[Database], LaunchReport]] = {
-            "set": lambda database: database.launches.set(name, shadow=shadow, reads=reads, check=check, by=by),
+            "set": lambda database: database.launches.set(
+                name, writes=writes, shadow=shadow, reads=reads, check=check, by=by
+            ),
             "back": lambda database: database.launches.back(name, why=why, by=by),
+            "stop": lambda database: database.launches.stop(name, by=by),
             "finish": lambda database: database.launches.finish(name, by=by),
         }
         with writing(given.db, given.schema, evolve=False) as database:
@@ -123,19 +134,19 @@ def _list(output: Output, database: Database) -> None:
         [each.name, each.phase, *_percents(each), f"{each.compared:,}", f"{sum(each.differ.values()):,}"]
         for each in found
     ]
-    output.table(["name", "phase", "shadow", "reads", "check", "compared", "differ"], rows)
+    output.table(["name", "phase", "writes", "shadow", "reads", "check", "compared", "differ"], rows)
     if not found:
         output.note("no program has called a launch")
 
 
 def _percents(report: LaunchReport) -> list[str]:
-    return [f"{percent:g} %" for percent in (report.shadow, report.reads, report.check)]
+    return [f"{percent:g} %" for percent in (report.writes, report.shadow, report.reads, report.check)]
 
 
 def _show(output: Output, report: LaunchReport) -> None:
     output.document(report)
-    shadow, reads, check = _percents(report)
-    output.text(f"{report.name}: {report.phase}, shadow {shadow}, reads {reads}, check {check}")
+    writes, shadow, reads, check = _percents(report)
+    output.text(f"{report.name}: {report.phase}, writes {writes}, shadow {shadow}, reads {reads}, check {check}")
     if report.taken_back:
         output.text(f"the guard has taken reads back: {report.taken_back}")
     differ = ", ".join(f"{kind} {count:,}" for kind, count in report.differ.items()) or "none"
@@ -178,10 +189,15 @@ def _change(output: Output, database: Database, name: str, change: Callable[[Dat
     output.document(after)
     changed = [
         f"{what} {old} -> {new}"
-        for what, old, new in zip(("shadow", "reads", "check"), _percents(before), _percents(after), strict=True)
+        for what, old, new in zip(
+            ("writes", "shadow", "reads", "check"), _percents(before), _percents(after), strict=True
+        )
         if old != new
     ]
     if after.phase != before.phase and after.phase == "finished":
         changed.append("finished; put the new function in place of the launch")
-    follow = "; every program follows within 5 seconds" if changed else "nothing changed"
+    seconds = _READS_FOLLOW if after.writes == before.writes else _WRITES_FOLLOW
+    follow = f"; every program follows within {seconds} seconds" if changed else "nothing changed"
     output.text(f"{name}: {', '.join(changed)}{follow}")
+    if after.writes > before.writes:
+        output.note("rows that are missing are added by `oneread backfill`")

@@ -288,8 +288,9 @@ class AsyncDatabase(
     async def _list(self, view: type, query: Query | None = None) -> Listed:
         """What a model or view is paged by, after a look whether it may be read; of a query, by which side answers."""
         if query is not None and view in self.operations.sides:
-            if self.operations.sides.is_waiting(view):
-                at_once = is_continued(self.operations, view, query, self._cipher)
+            if self.operations.sides.may_change(view):
+                waits = self.operations.sides.is_waiting(view)
+                at_once = waits and is_continued(self.operations, view, query, self._cipher)
                 await self.run(self.operations.sides.look(view, at_once=at_once))
             of = answering_list(self.operations, view, query, self._cipher)
             if query.cursor is None and self.operations.sides.is_settled(view):

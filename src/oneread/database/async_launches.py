@@ -22,6 +22,7 @@ import msgspec
 from oneread.database.async_list_comparison import AsyncListComparison, AsyncListReads, AsyncPages
 from oneread.database.launched_pages import result_forms
 from oneread.database.operations import Operations
+from oneread.database.view_writes import ViewWrites
 from oneread.errors import (
     BudgetExceeded,
     NotReady,
@@ -50,7 +51,6 @@ from oneread.launches.sides import STICKY, UNSET
 from oneread.launches.state import LaunchState, LaunchWanted, check_launch_name
 from oneread.launches.tallies import BOUNDS, SideTally, latency_bucket
 from oneread.launches.tracks import LaunchTrack
-from oneread.models.model import stored_name
 from oneread.plans.allowance import CURRENT, Allowance, leave
 from oneread.plans.arguments import check_called, check_function, check_pace  # async only
 
@@ -384,7 +384,7 @@ class AsyncLaunches:
         self._page = page
         self._observers = observers
         self._operations = operations
-        self._views = {stored_name(pair.new.cls): pair for pair in operations.sides.launched.values()}
+        self._writes = ViewWrites(operations)
         self._stored = operations.launches
         self._ended = False
         self.forms = result_forms(operations.catalog)
@@ -413,17 +413,19 @@ class AsyncLaunches:
         """
         await self._flush()
         is_known = check_launch_name(name) in self.keeper.tracks
-        return await self._run(self._stored.report(name, since, is_known=is_known))
+        found = await self._run(self._stored.report(name, since, is_known=is_known))
+        return (await self._run(self._writes.reported([found])))[0]
 
     async def all(self) -> Sequence[LaunchReport]:
         """The reports of all launches, by name. A scan, and for each what `report` costs."""
         await self._flush()
-        return await self._run(self._stored.reports())
+        return await self._run(self._writes.reported(await self._run(self._stored.reports())))
 
     async def set(
         self,
         name: str,
         *,
+        writes: float | None = None,
         shadow: float | None = None,
         reads: float | None = None,
         check: float | None = None,
@@ -432,8 +434,14 @@ class AsyncLaunches:
     ) -> LaunchReport:
         """Changes a launch; every program follows within five seconds. A read, a compare-and-set, and a report.
 
+        `writes` is of a view that replaces another one. Below 100 the view cannot be read; after 100 again, a backfill
+        adds what is missing. A change of the schema row, at which a view that was readable is not read any more first,
+        for two seconds. Programs follow with their next commit, within twenty seconds on a store that changes one row
+        at a time.
+
         Arguments:
             name: of the launch.
+            writes: percentage of the entities for which the new view is written.
             shadow: percentage of the old side's answers for which the new side is read as well, and compared.
             reads: percentage of the keys that the new side answers.
             check: percentage of the new side's answers that are compared with the old side's.
@@ -442,7 +450,8 @@ class AsyncLaunches:
 
         Raises:
             InvalidValue: a percentage is not from 0 to 100.
-            UsageError: neither this program nor another has made such a launch, or it is finished.
+            UsageError: neither this program nor another has made such a launch, or it is finished; or `writes` is
+                below 100 for a view that is read, compared, or needed by others.
             NotReady: it is the launch of a view that is still being built.
             Conflict: another program has changed it meanwhile; look again.
 
@@ -451,9 +460,12 @@ class AsyncLaunches:
             await db.launches.set("top-of-month", shadow=5)
             ```
         """
-        pair = self._views.get(check_launch_name(name))
-        if pair is not None and (reads or shadow):
-            await self._run(self._operations.fence.check_readable(pair.new.cls))
+        check_launch_name(name)
+        is_read = bool(reads or shadow)
+        if writes is not None:
+            await self._run(self._writes.change(name, writes, by, is_read=is_read))
+        if is_read:
+            await self._run(self._writes.check_readable(name))
         wanted, is_known = LaunchWanted(shadow, reads, check, options), name in self.keeper.tracks
         return await self._changed(name, self._stored.set(name, wanted, by, is_known=is_known))
 
@@ -465,6 +477,20 @@ class AsyncLaunches:
             Conflict: another program has changed it meanwhile; look again.
         """
         return await self._changed(name, self._stored.back(name, why, by))
+
+    async def stop(self, name: str, *, by: str = "") -> LaunchReport:
+        """Ends the writing of a launched view, and all reads of it: the brake when its rows weigh too much.
+
+        Rows that it has stay until their entities are committed again, or a backfill. `set(name, writes=100)` and a
+        backfill bring it back. Costs what `set` costs, twice.
+
+        Raises:
+            UsageError: it is not the launch of a view of this schema, or others need the view.
+            Conflict: another program has changed it meanwhile; look again.
+        """
+        self._writes.check_share(check_launch_name(name))
+        await self.set(name, shadow=0, reads=0, by=by)
+        return await self.set(name, writes=0, by=by)
 
     async def finish(self, name: str, *, by: str = "") -> LaunchReport:
         """Ends a launch whose new side answers all: nothing is compared, and the old function is not called any more.
@@ -519,13 +545,10 @@ class AsyncLaunches:
             print(found.lists, found.differ, found.keys)
             ```
         """
-        pair = self._views.get(check_launch_name(name))
-        if pair is None:
-            raise UsageError(
-                "whole lists are compared of a view that another replaces", launch=name, known=sorted(self._views)
-            )
+        what = "whole lists are compared of a view that another replaces"
+        pair = self._writes.pair(check_launch_name(name), what)
         check_pace("lists", pace)
-        await self._run(self._operations.fence.check_readable(pair.new.cls))
+        await self._run(self._writes.check_readable(name))
         (state,) = await self._run(self._stored.states([name]))
         settle = (LaunchOptions() if state is None else state.options).settle
         tally = self.keeper.track(name).tally

@@ -43,14 +43,20 @@ class Sides:
 
     def is_settled(self, asked: type) -> bool:
         """Whether a view answers its own first pages from now on: it is the new one, and built."""
-        return asked is self._replaced[asked].new.cls and not self.is_waiting(asked)
+        pair = self._replaced[asked]
+        return asked is pair.new.cls and not pair.is_launched and not self.is_waiting(asked)
+
+    def may_change(self, asked: type) -> bool:
+        """Whether another view may answer at the next look: what is built may be readable, what is launched not any more."""
+        pair = self._replaced[asked]
+        return self.is_waiting(asked) or (pair.is_launched and self.answering(asked) is pair.new)
 
     def look(self, asked: type, *, at_once: bool = False) -> Plan[None]:
-        """Finds out whether a view that was being built may be read. One request and row.
+        """Finds out whether a view that was being built may be read, or a launched one still. One request and row.
 
         None within 2 seconds, unless `at_once`.
         """
-        if not self.is_waiting(asked):
+        if not self.may_change(asked):
             return
         now = yield from Now()
         if at_once or not 0 <= now - self._looked < LOOK_SECONDS * 1000:

@@ -14,6 +14,7 @@ from oneread.derivations.compiled_schema import CompiledSchema, unknown_kind
 from oneread.derivations.copies import NO_SOURCE, Source
 from oneread.derivations.entity_state import NOTHING_STORED, EntityState
 from oneread.derivations.entity_type import EntityType
+from oneread.derivations.written_shares import WrittenShares
 from oneread.errors import SchemaMismatch
 from oneread.models.layout import Layouts
 from oneread.models.model import stored_name
@@ -28,11 +29,19 @@ _UNKNOWN: Final = (
 )
 
 
+class Learned:
+    """What an open store has learned last of its schema row, in place of what it learned before."""
+
+    def __init__(self) -> None:
+        self.shares = WrittenShares()
+
+
 class Catalog(CompiledSchema, frozen=True, eq=False):
     """A compiled schema with the layouts of one open store. Made by `open_catalog`."""
 
     layouts: Mapping[bytes, Layouts]
     """The layouts of each kind of entities, by prefix."""
+    learned: Learned
 
     def layouts_at(self, key: bytes) -> Layouts:
         """The layouts of the kind of a root row."""
@@ -42,10 +51,11 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
             raise unknown_kind(key) from None
 
     def learn(self, stored: StoredSchema) -> None:
-        """Learns the layouts that newer programs use, of which this one knows every field but those that they added.
+        """Learns which entities views are written for, and the layouts that newer programs use.
 
-        Only a program that may still write has such newer layouts.
+        This one knows every field of these but those that they added; only a program that may still write has them.
         """
+        self.learned.shares = self.learned.shares.learn(stored, self)
         for cls, entity_type in self.entity_types.items():
             known = stored.layouts_of(stored_name(cls)) if stored_name(cls) in stored.layouts else ()
             numbers = [each.number for each in known]
@@ -61,6 +71,10 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
                 known = {field.name for field in entity_type.layout.fields}
                 unknown = [each.name for each in newest.fields if "." not in each.name and each.name not in known]
                 raise SchemaMismatch(_UNKNOWN, model=cls, unknown=unknown, newest=stored.version)
+
+    def left_out(self, key: bytes) -> frozenset[int]:
+        """The tokens of launched views that are not written for the entity of a root row."""
+        return self.learned.shares.left_out(key)
 
     def state(self, key: bytes, root: Root) -> EntityState:
         """The state that a root row holds."""
@@ -95,17 +109,21 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
         return Source(entity, used, existed=True)
 
     def is_current(self, key: bytes, root: Root) -> bool:
-        """Whether a root row has the current layout and a record of all declared views (commit protocol, rule 17)."""
+        """Whether a root row has the current layout and a record of all views that are written for it.
+
+        See rule 17 of the commit protocol.
+        """
         record = emitted_record.decode_record(root.emitted)
         if root.body is None:
             return self.any_type_of(key).tokens.cover_views(record, alive=False)
         entity_type = self.entity_types[self.layouts_at(key).class_of(root.body)]
         layout = entity_type.layout
+        left_out = self.left_out(key)
         if not root.body.startswith((layout.prefix, layout.wide_prefix)) or not entity_type.tokens.cover_views(
-            record, alive=True
+            record, alive=True, left_out=left_out
         ):
             return False
-        return not entity_type.needs_state or entity_type.is_current(self.state(key, root))
+        return not entity_type.needs_state or entity_type.is_current(self.state(key, root), left_out)
 
     def may_lack(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack values of its sources: hidden copies, or fields that older layouts of copies lack."""
@@ -141,4 +159,5 @@ def open_catalog(compiled: CompiledSchema) -> Catalog:
         own.add(entity_type.layout)
         for older in compiled.older[cls]:
             own.add_older(older)
-    return Catalog(**{name: getattr(compiled, name) for name in CompiledSchema.__struct_fields__}, layouts=layouts)
+    known = {name: getattr(compiled, name) for name in CompiledSchema.__struct_fields__}
+    return Catalog(**known, layouts=layouts, learned=Learned())

@@ -46,8 +46,6 @@ _OTHER_VARIANT: Final = (
     "an entity of another variant has this key; to change the variant, delete it and save the new one in a transaction"
 )
 
-_NO_TOKENS: Final[frozenset[int]] = frozenset()
-
 
 class ChangeResult(msgspec.Struct):
     """The result of a change: the entity with its copies, None for an absent one, and its own version.
@@ -183,7 +181,8 @@ class _Writing(PlainChange):
         if entity_type.rollups:
             entity = entity_type.with_totals(self.key, entity, before.entity or attempt.replaced, rows.groups)
         differing = self._differing(before.entity, entity)
-        inputs = FillInputs(before, self._known_sources(rows), (), _NO_TOKENS, rows.now, differing)
+        left_out = self._catalog.left_out(self.key)
+        inputs = FillInputs(before, self._known_sources(rows), (), left_out, rows.now, differing)
         try:
             filled = entity_type.fill(self.key, entity, refs, inputs)
         except MissingReference:
@@ -581,11 +580,12 @@ class Reemit(_Writing):
         entity = entity_type.with_totals(self.key, before.entity, before.entity, sources.groups)
         known = SourceCache(self._catalog, sources)
         attempt = CommitAttempt(seen, before, version, seen.own)
-        plain = reemission(entity_type, self.key, attempt, refs, known)
+        left_out = self._catalog.left_out(self.key)
+        plain = None if left_out else reemission(entity_type, self.key, attempt, refs, known)
         if plain is not None:
             return plain
         readable = [key for key in keys_of(refs) if known[key].entity is not None or not known[key].existed]
-        inputs = FillInputs(before, known, readable, now=sources.now, trusts_record=True)
+        inputs = FillInputs(before, known, readable, left_out, sources.now, trusts_record=True)
         filled = entity_type.fill(self.key, entity, refs, inputs)
         found = decision(self._catalog, entity_type, self.key, filled, attempt)
         return NO_CHANGE if is_same(found, seen) else found

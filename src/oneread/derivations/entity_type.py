@@ -133,7 +133,7 @@ class EntityType:
             if before.keep is not None:
                 body = before.keep(body)
         used = self.hidden.used(refs, inputs) if self.hidden else {}
-        if inputs.trusts_record:
+        if inputs.trusts_record and not inputs.skipped:
             kept = self._recorded_tokens(before, body)
         else:
             kept = NO_TOKENS if inputs.differing is None else self._kept_tokens(inputs)
@@ -157,7 +157,7 @@ class EntityType:
         The record must be of the same declarations, and of the current layout: others may have had other values.
         """
         differing = inputs.differing
-        if differing is None or self.has_expiring_rows or inputs.before.body is None:
+        if differing is None or inputs.skipped or self.has_expiring_rows or inputs.before.body is None:
             return NO_TOKENS
         kept = self.emitters.tokens_without(differing)
         return kept if self.tokens.cover_views(inputs.before.record, alive=True) else NO_TOKENS
@@ -303,13 +303,13 @@ class EntityType:
         used = self.hidden.used(refs, inputs) if self.hidden else before.used
         return msgspec.structs.replace(before, entity=entity, used=used)
 
-    def is_current(self, before: EntityState) -> bool:
+    def is_current(self, before: EntityState, left_out: AbstractSet[int] = NO_TOKENS) -> bool:
         """Whether a record is what the current declarations would make, as far as tokens, holds and copied values show.
 
-        A program with other declarations may have written it.
+        A program with other declarations may have written it, or one that left out other views.
         """
         record, entity = before.record, before.entity
-        if not self.tokens.cover_views(record, alive=entity is not None):
+        if not self.tokens.cover_views(record, alive=entity is not None, left_out=left_out):
             return False
         if entity is None:
             return True

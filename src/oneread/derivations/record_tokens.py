@@ -5,7 +5,7 @@ See rule 17 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES, Record
 from oneread.derivations.hidden_copies import HiddenCopies
@@ -24,9 +24,9 @@ class RecordTokens:
         """Tokens of views that are not in a record, which has an entry even for a view without contributions."""
         return self.views.difference(record)
 
-    def cover_views(self, record: Record, *, alive: bool) -> bool:
-        """Whether a record has the tokens of all declared views, and no others."""
+    def cover_views(self, record: Record, *, alive: bool, left_out: Set[int] = frozenset()) -> bool:
+        """Whether a record has the tokens of all declared views but those that are left out, and no others."""
         if not alive:
             return frozenset(record) - {LAST_VALUES} == self.empty
-        hidden = self._hidden
-        return record.keys() == self._living and (not hidden or record[HIDDEN].keys() == hidden.types.keys())
+        hidden, living = self._hidden, self._living - left_out if left_out else self._living
+        return record.keys() == living and (not hidden or record[HIDDEN].keys() == hidden.types.keys())

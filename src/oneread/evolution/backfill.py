@@ -197,8 +197,8 @@ class Backfill:
         (row,) = yield from Read("system", [BACKFILL_ROW])
         self._row, found = read_position(row)
         closed = stored.writers >= self._version
-        if found is None or found.version != self._version:
-            found = BackfillPosition(self._version)
+        if found is None or (found.version, found.shared) != (self._version, stored.shared):
+            found = BackfillPosition(self._version, shared=stored.shared)
         if closed and found.phase == "open":
             yield from self._committer.end_older()
             found = found.next_pass("closed") if found.looked else msgspec.structs.replace(found, phase="closed")

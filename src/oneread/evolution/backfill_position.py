@@ -33,7 +33,7 @@ class BackfillPosition(msgspec.Struct, frozen=True):
     `refused` rows of this one could not be written. `recommitted` counts rows written by all passes. `old_place` and
     `old_version` are the row of this pass that older code committed last, and its version. In the phase "ending",
     `place` is the last group whose index rows were built, `membership` the last one of a feed whose entries were built,
-    and `refused` counts groups.
+    and `refused` counts groups. `shared` is that of the schema under which the passes began.
     """
 
     version: int
@@ -48,9 +48,12 @@ class BackfillPosition(msgspec.Struct, frozen=True):
     old_place: bytes = b""
     old_version: int = 0
     membership: bytes = b""
+    shared: int = 0
 
     def next_pass(self, phase: Phase) -> BackfillPosition:
-        return BackfillPosition(self.version, phase, self.passes + 1, total=self.looked, recommitted=self.recommitted)
+        return BackfillPosition(
+            self.version, phase, self.passes + 1, total=self.looked, recommitted=self.recommitted, shared=self.shared
+        )
 
     def refusing(self, refusal: BackfillRefusal) -> BackfillPosition:
         kept = (*self.refusals, refusal)[:SHOWN_REFUSALS]

@@ -32,9 +32,15 @@ class LeasedFence(Fence):
     def __init__(self, catalog: Catalog, version: int, seen: bytes, building: frozenset[type], read_at: float) -> None:
         super().__init__(catalog, version, seen, building)
         self.clock = elapsed
+        self._catalog = catalog
+        self._has_shares = any(each.is_launched for each in catalog.replaced.values())
         self._updating = threading.Lock()
         self.move: MoveRow | None = None
         self._read_at = float("-inf") if is_moving(seen) else read_at
+
+    @property
+    def shares(self) -> object:
+        return self._catalog.learned.shares if self._has_shares else None
 
     def renew(self) -> Plan[None]:
         if self._newer is not None or self.clock() - self._read_at >= self._seconds / 2:

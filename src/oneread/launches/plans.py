@@ -36,6 +36,7 @@ from oneread.launches.state import (
     decode_state,
     encode_state,
     finish_state,
+    note_change,
     take_back,
 )
 from oneread.launches.tallies import LaunchTally
@@ -92,6 +93,10 @@ class StoredLaunches:
     def finish(self, name: str, by: str) -> Plan[LaunchState]:
         """Ends a launch whose new side answers all: a read and a swap."""
         return self._change(name, partial(finish_state, name), by)
+
+    def note(self, name: str, what: str, by: str) -> Plan[LaunchState]:
+        """Adds a change to the history of a launch that is stored elsewhere: a read and a swap."""
+        return self._change(name, partial(note_change, what=what), by, is_known=True)
 
     def _change(
         self, name: str, following: NextState, by: str, why: str = "", *, is_known: bool = False

@@ -11,6 +11,7 @@ from oneread.launches.differences import DifferenceKind
 from oneread.launches.sides import LaunchSide
 from oneread.launches.state import LaunchPhase, LaunchState
 from oneread.launches.tallies import LaunchTally, SideTally, latency_of
+from oneread.models.versions import ALL
 
 
 class SideReport(msgspec.Struct, frozen=True):
@@ -43,7 +44,8 @@ class LaunchReport(msgspec.Struct, frozen=True):
 
     Arguments:
         name: of the launch.
-        phase: shadow, live or finished.
+        phase: shadow, live or finished; of a view that cannot be read yet building, or stopped where it is not written.
+        writes: the percentage of entities for which a launched view is written; 100 for functions.
         shadow: the percentage of the old side's answers for which the new side is read and compared.
         reads: the percentage of keys that the new side answers.
         check: the percentage of the new side's answers that are compared with the old side's.
@@ -58,6 +60,7 @@ class LaunchReport(msgspec.Struct, frozen=True):
 
     name: str
     phase: LaunchPhase
+    writes: float
     shadow: float
     reads: float
     check: float
@@ -76,6 +79,7 @@ def report_of(name: str, state: LaunchState, tally: LaunchTally) -> LaunchReport
     return LaunchReport(
         name,
         state.phase,
+        ALL,
         state.shadow,
         state.reads,
         state.check,

@@ -12,15 +12,17 @@ import msgspec
 from oneread.errors import Corrupt, InvalidValue, UsageError
 from oneread.launches.options import LaunchOptions
 from oneread.launches.sides import check_percent
+from oneread.models.versions import ALL
 from oneread.store.rows import UNDECODABLE
 
-LaunchPhase: TypeAlias = Literal["shadow", "live", "finished"]
-"""Old answers alone; the new side answers some; the new side answers all, and the old one is not called any more."""
+LaunchPhase: TypeAlias = Literal["building", "stopped", "shadow", "live", "finished"]
+"""Old answers alone; the new side answers some; the new side answers all, and the old one is not called any more.
 
+Of a view before: it is not built yet, or not written any more, which is not in the row of a launch.
+"""
 _CHANGES: Final = 50
 _NAME_BYTES: Final = 200
 _REMARK_BYTES: Final = 500
-_ALL: Final = 100.0
 
 
 class LaunchChange(msgspec.Struct, frozen=True):
@@ -106,7 +108,10 @@ def change_state(name: str, state: LaunchState, wanted: LaunchWanted, change: La
         given = getattr(wanted, percent)
         if given is not None and (rounded := check_percent(percent, given)) != getattr(state, percent):
             new[percent] = rounded
-    what = [f"{percent} {_shown(getattr(state, percent))} -> {_shown(after)}" for percent, after in new.items()]
+    what = [
+        f"{percent} {shown_percent(getattr(state, percent))} -> {shown_percent(after)}"
+        for percent, after in new.items()
+    ]
     if wanted.options is not None and wanted.options != state.options:
         new["options"] = wanted.options
         what.append("options")
@@ -123,7 +128,12 @@ def take_back(state: LaunchState, change: LaunchChange, *, guarded: bool) -> Lau
     if not state.reads or state.phase == "finished":
         return state
     new = {"phase": "shadow", "reads": 0.0, "taken_back": change.why if guarded else ""}
-    return _changed(state, msgspec.structs.replace(change, what=f"reads {_shown(state.reads)} -> 0 %"), new)
+    return _changed(state, msgspec.structs.replace(change, what=f"reads {shown_percent(state.reads)} -> 0 %"), new)
+
+
+def note_change(state: LaunchState, change: LaunchChange, what: str) -> LaunchState:
+    """The state with a change in its history that is stored elsewhere."""
+    return _changed(state, msgspec.structs.replace(change, what=what), {})
 
 
 def finish_state(name: str, state: LaunchState, change: LaunchChange) -> LaunchState:
@@ -134,7 +144,7 @@ def finish_state(name: str, state: LaunchState, change: LaunchChange) -> LaunchS
     """
     if state.phase == "finished":
         return state
-    if state.reads != _ALL:
+    if state.reads != ALL:
         raise UsageError("finish a launch when its new side answers all: set reads to 100", launch=name)
     new = {"phase": "finished", "shadow": 0.0, "check": 0.0}
     return _changed(state, msgspec.structs.replace(change, what="finished"), new)
@@ -145,5 +155,6 @@ def _changed(state: LaunchState, change: LaunchChange, new: dict[str, Any]) -> L
     return msgspec.structs.replace(state, version=state.version + 1, changes=changes, **new)
 
 
-def _shown(percent: float) -> str:
+def shown_percent(percent: float) -> str:
+    """A percentage for people."""
     return f"{percent:g} %"

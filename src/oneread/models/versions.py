@@ -30,6 +30,9 @@ ViewState: TypeAlias = Literal["readable", "building"]
 Description: TypeAlias = "tuple[tuple[str, str], ...]"
 """What was declared, as (name, text) pairs in order."""
 
+ALL: Final = 100.0
+"""Per cent."""
+
 TypeValue: TypeAlias = "str | int | float | bool | None"
 """A member of an Enum or Literal, or a limit."""
 
@@ -222,7 +225,8 @@ class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `watched` is the version of the schema since which its changes are logged; 0 if they are not. `rules` are absent
     where they cannot be stored, or were stored by a release that did not. `former_of` is the view whose former
-    generation this is.
+    generation this is. `writes` is the percentage of entities for which a launched view is written; below 100 it is
+    building.
     """
 
     number: int
@@ -234,6 +238,7 @@ class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
     watched: int = 0
     rules: StoredRules | None = None
     former_of: str = ""
+    writes: float = ALL
 
     @property
     def prefix(self) -> bytes:
@@ -276,7 +281,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
     they are. `cursor_key` encrypts the cursors of a store that was copied from another one, whose key it is; empty for
     a store that has its own. `moving` says that the store is moved or moved into: every transaction reads the row of
     the move then. `raised` is the version that is to come next, while older programs are waited
-    for to end; 0 otherwise.
+    for to end; 0 otherwise. `shared` is which change of this row was the last of `writes` of a view; 0 for none.
     """
 
     format: int = FORMAT
@@ -296,6 +301,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
     logged: dict[str, int] = {}
     cursor_key: bytes = b""
     moving: bool = False
+    shared: int = 0
 
     @property
     def oldest_writer(self) -> int:
@@ -312,14 +318,15 @@ class StoredSchema(msgspec.Struct, frozen=True):
         return bool(self.older or self.retired) or any(view.state == "building" for view in self.views.values())
 
 
-_OMITTED: Final = ("dropped", "raised", "logged", "cursor_key", "moving")
+_OMITTED: Final = ("dropped", "raised", "logged", "cursor_key", "moving", "shared")
 """Fields that the schema row has only where they say something."""
 
 _WITH_LOGS: Final = 6
 """The format of a schema row with `logged`, which earlier releases do not know: they would write without a log."""
 _NEWEST: Final = 7
-"""The format with former generations of views, which earlier releases would not write, and while the store is moved or
-moved into: they would neither log nor wait."""
+"""The format with former generations of views, which earlier releases would not write; with views that are written for
+some entities, which they would call complete; and while the store is moved or moved into: they would neither log nor
+wait."""
 
 
 class _Head(msgspec.Struct):
@@ -355,7 +362,7 @@ def decode(data: bytes) -> StoredSchema:
 def encode(stored: StoredSchema) -> bytes:
     """The schema row's bytes."""
     fields = {name: getattr(stored, name) for name in stored.__struct_fields__}
-    is_newest = stored.moving or any(view.former_of for view in stored.views.values())
+    is_newest = stored.moving or any(view.former_of or view.writes < ALL for view in stored.views.values())
     fields["format"] = _NEWEST if is_newest else _WITH_LOGS if stored.logged else FORMAT
     return msgspec.msgpack.encode({name: each for name, each in fields.items() if each or name not in _OMITTED})
 
@@ -366,8 +373,11 @@ def lowered(stored: StoredSchema) -> StoredSchema:
 
 
 def mark_built(stored: StoredSchema) -> StoredSchema:
-    """The schema after a finished backfill: every view is readable, and only its own version writes."""
-    views = {name: msgspec.structs.replace(view, state="readable") for name, view in stored.views.items()}
+    """The schema after a finished backfill: only its own version writes, and every view that is written is readable."""
+    views = {
+        name: msgspec.structs.replace(view, state="readable") if view.writes == ALL else view
+        for name, view in stored.views.items()
+    }
     former = {
         name: (*stored.former.get(name, ()), *stored.older.get(name, ())) for name in {**stored.former, **stored.older}
     }

@@ -246,11 +246,16 @@ class WriteFence(Protocol):
 class WriteLease(Protocol):
     """The fence of a store that changes one row at a time: read before, and known for as long as a lease.
 
-    Each raises SchemaMismatch when this program may not write any more. See rules F1 to F4 of the commit protocol.
+    Each raises SchemaMismatch when this program may not write any more. See rules F1 to F5 of the commit protocol.
     """
 
     move: MoveRow | None
     """What the store is moved by, or into, when that was read last."""
+
+    @property
+    def shares(self) -> object:
+        """What says which views are written for an entity, another object once that changed; None if nothing does."""
+        ...
 
     def renew(self) -> Plan[None]:
         """Before an attempt to commit: reads the fence again when half of the lease is over."""

@@ -140,7 +140,8 @@ class SeenRow(NamedTuple):
     """One root row as it was read.
 
     `used` are the versions of the sources that its copies were taken from, by source and selection; `is_going` says
-    that its delete has begun, `is_damaged` that no commit can compare its version.
+    that its delete has begun, `is_damaged` that no commit can compare its version. `shares` are those of the lease when
+    it was read, None where a commit does not depend on them.
     """
 
     key: bytes
@@ -150,6 +151,7 @@ class SeenRow(NamedTuple):
     used: Mapping[bytes, int] = {}
     is_going: bool = False
     is_damaged: bool = False
+    shares: object = None
 
     @property
     def version(self) -> int:

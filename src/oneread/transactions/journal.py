@@ -100,6 +100,8 @@ class Journal:
     def swap_root(self, seen: SeenRow, cells: Row, commit: bytes) -> Plan[bool]:
         """The commit point: whether it was this commit that replaced the row. A lost answer is found in the history.
 
+        Nothing is sent where the entity was decided on by other shares than those that count now (rule F5).
+
         Raises:
             Corrupt: the row's version is damaged, so that no comparison could ever hold.
             OutcomeUnknown: so many commits came since that the history does not reach back.
@@ -110,8 +112,8 @@ class Journal:
             )
         expected = encode_version(seen.version) if seen.version else ABSENT
         swap = CheckAndMutate("roots", VERSION, expected, RowMutation(seen.key, cells), has_history=True)
-        yield from self._hold_lease()
-        yield from self._enter(seen.key, cells)
+        if not (yield from self._may_send(seen, cells)):
+            return False
         try:
             return (yield from swap)
         except OutcomeUnknown:
@@ -124,8 +126,8 @@ class Journal:
                     if entry is None:
                         break
                     return entry.commit == commit
-                yield from self._hold_lease()
-                yield from self._enter(seen.key, cells)
+                if not (yield from self._may_send(seen, cells)):  # what was sent before may still come
+                    break
                 if (yield from swap):
                     return True
             except SchemaMismatch:
@@ -145,6 +147,12 @@ class Journal:
         if self.lease is not None:
             yield from self.lease.hold()
 
+    def _may_send(self, seen: SeenRow, cells: Row) -> Plan[bool]:
+        """Holds the lease, and notes the change where the store is moved; False where other shares count by then."""
+        yield from self._hold_lease()
+        yield from self._enter(seen.key, cells)
+        return self._has_shares_of(seen)
+
     def _enter(self, key: bytes, cells: Row) -> Plan[None]:
         """While the store is moved: marks the entities of a group that a commit changes, or waits."""
         if not self.gate.is_moving or EMITTED not in cells or outbox.is_group_root(key):
@@ -153,6 +161,14 @@ class Journal:
         children = [] if stored == REMOVED else [each.key for each in decode_intents(stored).children]
         logged = [logged_root(each) for each in (key, *children)]
         yield from self.gate.enter(logged, decode_version(cells[VERSION].value))
+
+    def leased(self, seen: SeenRow) -> SeenRow:
+        """A row on which is decided from now on, by the shares that the lease knows."""
+        shares = None if self.lease is None else self.lease.shares
+        return seen if shares is None else seen._replace(shares=shares)
+
+    def _has_shares_of(self, seen: SeenRow) -> bool:
+        return seen.shares is None or self.lease is None or seen.shares is self.lease.shares
 
     def fence(self, seen: SeenRow, stamp: int) -> Plan[bool]:
         """Ends every attempt to commit a row at a version of at most `stamp`; whether the row was as it was seen."""

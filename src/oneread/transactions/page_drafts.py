@@ -46,7 +46,7 @@ def draft_of(pipeline: Pipeline, change: Change, stored: Row | None, now: int) -
     """
     key = change.key
     row = pipeline.laid(key, stored)
-    seen = read_root(key, row)
+    seen = pipeline.journal.leased(read_root(key, row))
     wanted = dict.fromkeys([*change.hints(), *change.links(seen.root)])
     wanted.pop(key, None)
     if seen.intents is not None or any(pipeline.recorded.group(each) != each for each in (key, *wanted)):

@@ -194,7 +194,7 @@ class Pipeline:
     def _without_intents(self, key: bytes, found: Row | None) -> Plan[tuple[SeenRow, Row | None]]:
         """A root row that was read. Raises Finished where it had intents, which are applied then."""
         row = self.laid(key, found)
-        seen = read_root(key, row)
+        seen = self.journal.leased(read_root(key, row))
         if seen.intents is not None:
             yield from self.journal.finish(seen)
             raise Finished

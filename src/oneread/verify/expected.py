@@ -412,10 +412,11 @@ def load_sources(
 
 def emit_again(keyspaces: StoreKeyspaces, key: bytes, given: StoredEntity, record: Cell | None) -> Emission:
     """What an entity emits, but for index rows that have expired and that its record does not list any more."""
-    emission = given.type.emission(given.entity, given.hidden, key, given.refs)
+    left_out = keyspaces.catalog.left_out(key)
+    emission = given.type.emission(given.entity, given.hidden, key, given.refs, EmissionOptions(left_out))
     if given.type.has_expiring_rows:
         living = given.type.emission(
-            given.entity, given.hidden, key, given.refs, EmissionOptions(now=keyspaces.expired_until)
+            given.entity, given.hidden, key, given.refs, EmissionOptions(left_out, keyspaces.expired_until)
         )
         leave_out_expired(emission, living, recorded_in(record))
     return emission

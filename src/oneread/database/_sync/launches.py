@@ -22,6 +22,7 @@ import msgspec
 from oneread.database._sync.list_comparison import ListComparison, ListReads, Pages
 from oneread.database.launched_pages import result_forms
 from oneread.database.operations import Operations
+from oneread.database.view_writes import ViewWrites
 from oneread.errors import (
     BudgetExceeded,
     NotReady,
@@ -48,7 +49,6 @@ from oneread.launches.sides import STICKY, UNSET
 from oneread.launches.state import LaunchState, LaunchWanted, check_launch_name
 from oneread.launches.tallies import BOUNDS, SideTally, latency_bucket
 from oneread.launches.tracks import LaunchTrack
-from oneread.models.model import stored_name
 from oneread.plans.allowance import CURRENT, Allowance, leave
 from oneread.plans.arguments import check_function, check_pace
 from oneread.plans.effects import Sleep
@@ -376,7 +376,7 @@ class Launches:
         self._page = page
         self._observers = observers
         self._operations = operations
-        self._views = {stored_name(pair.new.cls): pair for pair in operations.sides.launched.values()}
+        self._writes = ViewWrites(operations)
         self._stored = operations.launches
         self._ended = False
         self.forms = result_forms(operations.catalog)
@@ -404,17 +404,19 @@ class Launches:
         """
         self._flush()
         is_known = check_launch_name(name) in self.keeper.tracks
-        return self._run(self._stored.report(name, since, is_known=is_known))
+        found = self._run(self._stored.report(name, since, is_known=is_known))
+        return (self._run(self._writes.reported([found])))[0]
 
     def all(self) -> Sequence[LaunchReport]:
         """The reports of all launches, by name. A scan, and for each what `report` costs."""
         self._flush()
-        return self._run(self._stored.reports())
+        return self._run(self._writes.reported(self._run(self._stored.reports())))
 
     def set(
         self,
         name: str,
         *,
+        writes: float | None = None,
         shadow: float | None = None,
         reads: float | None = None,
         check: float | None = None,
@@ -423,8 +425,14 @@ class Launches:
     ) -> LaunchReport:
         """Changes a launch; every program follows within five seconds. A read, a compare-and-set, and a report.
 
+        `writes` is of a view that replaces another one. Below 100 the view cannot be read; after 100 again, a backfill
+        adds what is missing. A change of the schema row, at which a view that was readable is not read any more first,
+        for two seconds. Programs follow with their next commit, within twenty seconds on a store that changes one row
+        at a time.
+
         Arguments:
             name: of the launch.
+            writes: percentage of the entities for which the new view is written.
             shadow: percentage of the old side's answers for which the new side is read as well, and compared.
             reads: percentage of the keys that the new side answers.
             check: percentage of the new side's answers that are compared with the old side's.
@@ -433,7 +441,8 @@ class Launches:
 
         Raises:
             InvalidValue: a percentage is not from 0 to 100.
-            UsageError: neither this program nor another has made such a launch, or it is finished.
+            UsageError: neither this program nor another has made such a launch, or it is finished; or `writes` is
+                below 100 for a view that is read, compared, or needed by others.
             NotReady: it is the launch of a view that is still being built.
             Conflict: another program has changed it meanwhile; look again.
 
@@ -442,9 +451,12 @@ class Launches:
             db.launches.set("top-of-month", shadow=5)
             ```
         """
-        pair = self._views.get(check_launch_name(name))
-        if pair is not None and (reads or shadow):
-            self._run(self._operations.fence.check_readable(pair.new.cls))
+        check_launch_name(name)
+        is_read = bool(reads or shadow)
+        if writes is not None:
+            self._run(self._writes.change(name, writes, by, is_read=is_read))
+        if is_read:
+            self._run(self._writes.check_readable(name))
         wanted, is_known = LaunchWanted(shadow, reads, check, options), name in self.keeper.tracks
         return self._changed(name, self._stored.set(name, wanted, by, is_known=is_known))
 
@@ -456,6 +468,20 @@ class Launches:
             Conflict: another program has changed it meanwhile; look again.
         """
         return self._changed(name, self._stored.back(name, why, by))
+
+    def stop(self, name: str, *, by: str = "") -> LaunchReport:
+        """Ends the writing of a launched view, and all reads of it: the brake when its rows weigh too much.
+
+        Rows that it has stay until their entities are committed again, or a backfill. `set(name, writes=100)` and a
+        backfill bring it back. Costs what `set` costs, twice.
+
+        Raises:
+            UsageError: it is not the launch of a view of this schema, or others need the view.
+            Conflict: another program has changed it meanwhile; look again.
+        """
+        self._writes.check_share(check_launch_name(name))
+        self.set(name, shadow=0, reads=0, by=by)
+        return self.set(name, writes=0, by=by)
 
     def finish(self, name: str, *, by: str = "") -> LaunchReport:
         """Ends a launch whose new side answers all: nothing is compared, and the old function is not called any more.
@@ -510,13 +536,10 @@ class Launches:
             print(found.lists, found.differ, found.keys)
             ```
         """
-        pair = self._views.get(check_launch_name(name))
-        if pair is None:
-            raise UsageError(
-                "whole lists are compared of a view that another replaces", launch=name, known=sorted(self._views)
-            )
+        what = "whole lists are compared of a view that another replaces"
+        pair = self._writes.pair(check_launch_name(name), what)
         check_pace("lists", pace)
-        self._run(self._operations.fence.check_readable(pair.new.cls))
+        self._run(self._writes.check_readable(name))
         (state,) = self._run(self._stored.states([name]))
         settle = (LaunchOptions() if state is None else state.options).settle
         tally = self.keeper.track(name).tally
