@@ -28,6 +28,7 @@ ON_SERVERS = {
     "unit/database/test_set_aside.py",
     "unit/database/test_task_turns.py",
     "unit/database/test_variants.py",
+    "unit/database/test_writes_by_percent.py",
     "unit/derivations/test_holds.py",
     "unit/derivations/test_last_values.py",
     "unit/derivations/test_rollups.py",

@@ -26,7 +26,7 @@ ActionArgument = Annotated[
     typer.Argument(metavar="ACTION", help="list, show, set, diffs, compare, back, stop or finish; list unless given."),
 ]
 LaunchArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The launch; for all but list.")]
-WritesOption = Annotated[
+WrittenOption = Annotated[
     float | None, typer.Option(metavar="PERCENT", help="Of the entities, those for which the new view is written.")
 ]
 ShadowOption = Annotated[
@@ -56,7 +56,7 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
     action: ActionArgument = "list",
     name: LaunchArgument = None,
     *,
-    writes: WritesOption = None,
+    writes: WrittenOption = None,
     shadow: ShadowOption = None,
     reads: ReadsOption = None,
     check: CheckOption = None,

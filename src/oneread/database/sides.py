@@ -47,7 +47,7 @@ class Sides:
         return asked is pair.new.cls and not pair.is_launched and not self.is_waiting(asked)
 
     def may_change(self, asked: type) -> bool:
-        """Whether another view may answer at the next look: what is built may be readable, what is launched not any more."""
+        """Whether another view may answer after a look: one is built, or a launched one not written any more."""
         pair = self._replaced[asked]
         return self.is_waiting(asked) or (pair.is_launched and self.answering(asked) is pair.new)
 

@@ -6,6 +6,7 @@ to other stores that share the compiled schema.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -30,10 +31,18 @@ _UNKNOWN: Final = (
 
 
 class Learned:
-    """What an open store has learned last of its schema row, in place of what it learned before."""
+    """What an open store knows of its schema row, as of the newest one that any of its threads has read."""
 
     def __init__(self) -> None:
         self.shares = WrittenShares()
+        self._changes = 0
+        self._learning = threading.Lock()
+
+    def learn(self, stored: StoredSchema, compiled: CompiledSchema) -> None:
+        """Learns a schema row, unless it is older than what is known."""
+        with self._learning:
+            if stored.changes >= self._changes:
+                self.shares, self._changes = self.shares.learn(stored, compiled), stored.changes
 
 
 class Catalog(CompiledSchema, frozen=True, eq=False):
@@ -55,7 +64,7 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
 
         This one knows every field of these but those that they added; only a program that may still write has them.
         """
-        self.learned.shares = self.learned.shares.learn(stored, self)
+        self.learned.learn(stored, self)
         for cls, entity_type in self.entity_types.items():
             known = stored.layouts_of(stored_name(cls)) if stored_name(cls) in stored.layouts else ()
             numbers = [each.number for each in known]

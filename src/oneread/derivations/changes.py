@@ -578,9 +578,8 @@ class Reemit(_Writing):
             return self._of_deleted(seen, before, version)
         entity_type = self._catalog.type_of(before.entity)
         entity = entity_type.with_totals(self.key, before.entity, before.entity, sources.groups)
-        known = SourceCache(self._catalog, sources)
+        known, left_out = SourceCache(self._catalog, sources), self._catalog.left_out(self.key)
         attempt = CommitAttempt(seen, before, version, seen.own)
-        left_out = self._catalog.left_out(self.key)
         plain = None if left_out else reemission(entity_type, self.key, attempt, refs, known)
         if plain is not None:
             return plain

@@ -5,7 +5,8 @@ See rule 17 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES, Record
 from oneread.derivations.hidden_copies import HiddenCopies
@@ -24,7 +25,7 @@ class RecordTokens:
         """Tokens of views that are not in a record, which has an entry even for a view without contributions."""
         return self.views.difference(record)
 
-    def cover_views(self, record: Record, *, alive: bool, left_out: Set[int] = frozenset()) -> bool:
+    def cover_views(self, record: Record, *, alive: bool, left_out: AbstractSet[int] = frozenset()) -> bool:
         """Whether a record has the tokens of all declared views but those that are left out, and no others."""
         if not alive:
             return frozenset(record) - {LAST_VALUES} == self.empty

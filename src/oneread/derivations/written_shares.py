@@ -40,8 +40,8 @@ class WrittenShares:
 
     def percent(self, view: CompiledView) -> float:
         """For how many of the entities a view is written."""
-        shares = [each for several in self._by_kind.values() for each in several if each.tokens == set(view.tokens)]
-        return shares[0].buckets / 100 if shares else ALL
+        shares = (each for several in self._by_kind.values() for each in several)
+        return next((each.buckets / 100 for each in shares if each.tokens.issuperset(view.tokens)), ALL)
 
     def learn(self, stored: StoredSchema, compiled: CompiledSchema) -> WrittenShares:
         """Those of a schema row; this object where they are the same."""

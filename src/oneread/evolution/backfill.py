@@ -175,6 +175,7 @@ class Backfill:
                 version=self._version,
                 store=stored.version,
             )
+        self._catalog.learn(stored)
         if not stored.unfinished:
             return Backfilled(done=True) if self._row is None else self._result(done=True)
         self._unfollowed = frozenset(

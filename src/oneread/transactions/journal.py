@@ -106,12 +106,7 @@ class Journal:
             Corrupt: the row's version is damaged, so that no comparison could ever hold.
             OutcomeUnknown: so many commits came since that the history does not reach back.
         """
-        if seen.is_damaged:
-            raise Corrupt(
-                "the version of this root row cannot be read; run `oneread repair`", key=self.name_of(seen.key)
-            )
-        expected = encode_version(seen.version) if seen.version else ABSENT
-        swap = CheckAndMutate("roots", VERSION, expected, RowMutation(seen.key, cells), has_history=True)
+        swap = self._swap_of(seen, cells)
         if not (yield from self._may_send(seen, cells)):
             return False
         try:
@@ -126,9 +121,7 @@ class Journal:
                     if entry is None:
                         break
                     return entry.commit == commit
-                if not (yield from self._may_send(seen, cells)):  # what was sent before may still come
-                    break
-                if (yield from swap):
+                if (yield from self._may_send(seen, cells)) and (yield from swap):
                     return True
             except SchemaMismatch:
                 break
@@ -137,21 +130,30 @@ class Journal:
                     break
         raise OutcomeUnknown("the answer to a commit was lost; read before writing again", key=self.name_of(seen.key))
 
+    def _swap_of(self, seen: SeenRow, cells: Row) -> CheckAndMutate:
+        if seen.is_damaged:
+            raise Corrupt(
+                "the version of this root row cannot be read; run `oneread repair`", key=self.name_of(seen.key)
+            )
+        expected = encode_version(seen.version) if seen.version else ABSENT
+        return CheckAndMutate("roots", VERSION, expected, RowMutation(seen.key, cells), has_history=True)
+
     def renew_lease(self) -> Plan[None]:
         """Before anything is written for others to see; raises SchemaMismatch when this program may not write."""
         if self.lease is not None:
             yield from self.lease.renew()
 
-    def _hold_lease(self) -> Plan[None]:
-        """Directly before a root row is replaced: what was put before it is in the journal then (rule F1)."""
-        if self.lease is not None:
-            yield from self.lease.hold()
-
     def _may_send(self, seen: SeenRow, cells: Row) -> Plan[bool]:
-        """Holds the lease, and notes the change where the store is moved; False where other shares count by then."""
-        yield from self._hold_lease()
+        """Directly before a root row is replaced: what was put before it is in the journal then (rule F1).
+
+        While the store is moved the change is marked. Whether the shares by which was decided are those that the lease
+        knows then (rule F5).
+        """
+        if self.lease is None:
+            return True
+        yield from self.lease.hold()
         yield from self._enter(seen.key, cells)
-        return self._has_shares_of(seen)
+        return seen.shares is None or seen.shares is self.lease.shares
 
     def _enter(self, key: bytes, cells: Row) -> Plan[None]:
         """While the store is moved: marks the entities of a group that a commit changes, or waits."""
@@ -166,9 +168,6 @@ class Journal:
         """A row on which is decided from now on, by the shares that the lease knows."""
         shares = None if self.lease is None else self.lease.shares
         return seen if shares is None else seen._replace(shares=shares)
-
-    def _has_shares_of(self, seen: SeenRow) -> bool:
-        return seen.shares is None or self.lease is None or seen.shares is self.lease.shares
 
     def fence(self, seen: SeenRow, stamp: int) -> Plan[bool]:
         """Ends every attempt to commit a row at a version of at most `stamp`; whether the row was as it was seen."""

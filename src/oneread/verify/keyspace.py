@@ -46,6 +46,7 @@ class StoreKeyspaces:
         """Records may lack what is declared, or hold what is not."""
         _check_wanted(catalog, wanted)
         self._refuse_newer(catalog, stored)
+        catalog.learn(stored)
         self.indexed = {each.aggregate.prefix: each for each in indexed_groups(catalog.views.values()).values()}
         """The aggregates whose groups indexes list, by the prefix of the groups."""
         self.indexed_of: dict[EntityKind, list[IndexedGroups]] = {}
