@@ -45,8 +45,7 @@ class StoreKeyspaces:
         self.backfill_running = stored.unfinished
         """Records may lack what is declared, or hold what is not."""
         _check_wanted(catalog, wanted)
-        self._refuse_newer(catalog, stored)
-        catalog.learn(stored)
+        self._learn(catalog, stored)
         self.indexed = {each.aggregate.prefix: each for each in indexed_groups(catalog.views.values()).values()}
         """The aggregates whose groups indexes list, by the prefix of the groups."""
         self.indexed_of: dict[EntityKind, list[IndexedGroups]] = {}
@@ -94,9 +93,13 @@ class StoreKeyspaces:
         self.expired_until = now + AHEAD_MILLISECONDS
         """A program whose clock is ahead may have removed the rows that expire until then."""
 
-    def _refuse_newer(self, catalog: Catalog, stored: StoredSchema) -> None:
-        """Rows of declarations that came after this program's cannot be judged by its own."""
+    def _learn(self, catalog: Catalog, stored: StoredSchema) -> None:
+        """Learns which entities views are written for.
+
+        Raises SchemaMismatch for declarations that came after this program's: rows cannot be judged by its own.
+        """
         catalog.refuse_older(stored)
+        catalog.learn(stored)
         for cls in catalog.entity_types:
             if stored_name(cls) not in stored.layouts:
                 raise SchemaMismatch(_CHANGED, model=cls)

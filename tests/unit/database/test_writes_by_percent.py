@@ -24,6 +24,7 @@ class Event(Model[int]):
     number: Key[int]
     group: str
     score: int = 0
+    note: str = ""
 
 
 class Home(Index[Event]):
@@ -79,6 +80,7 @@ def build(site):
     site.face.drain()
     found = site.face.backfill(fence=True, quiet=0, wait=0)
     assert found.done, found
+    return found
 
 
 def save_all(site, numbers=NUMBERS, score=None):
@@ -160,6 +162,22 @@ def test_raising_the_share_and_a_backfill_add_what_is_missing(unbuilt):
     expect_all(unbuilt)
 
 
+def test_the_bucket_of_a_key_is_below_the_share(unbuilt):
+    bucket = bucket_of(key_of(unbuilt, 7), seed_of("HomeByScore"))
+    for buckets, is_written in ((bucket, False), (bucket + 1, True)):
+        unbuilt.launches("set", "HomeByScore", writes=buckets / 100)
+        unbuilt.read("save", event(7))
+        assert (7 in listed(unbuilt)) == is_written
+
+
+def test_a_backfill_adds_other_views_to_what_is_beyond_a_share(unbuilt):
+    unbuilt.launches("set", "HomeByScore", writes=0)
+    assert build(unbuilt).recommitted == len(NUMBERS)
+    assert listed(unbuilt) == recorded(unbuilt) == set()
+    assert unbuilt.read("get", OtherSums, "g0").events == 10
+    assert unbuilt.face.verify().clean
+
+
 def test_a_backfill_of_a_share_commits_nothing_twice(unbuilt):
     set_writes(unbuilt, 30)
     build(unbuilt)
@@ -172,8 +190,10 @@ def test_what_is_beyond_a_lower_share_stays_until_it_is_committed_again(site):
     save_all(site, range(15))
     left = within(site, 30) | set(range(15, 30))
     assert recorded(site) == listed(site) == left
-    site.read("patch", Event, 20, score=3)
-    assert listed(site) == left - ({20} - within(site, 30))
+    first, second, *_others = sorted(left - within(site, 30))
+    site.read("patch", Event, first, score=3)
+    site.read("patch", Event, second, note="no view shows it")
+    assert recorded(site) == listed(site) == left - {first, second}
     build(site)
     assert recorded(site) == listed(site) == within(site, 30)
 
@@ -225,6 +245,16 @@ def test_another_program_reads_the_former_view_again(site, url, monkeypatch):
         site.launches("stop", "HomeByScore")
         monkeypatch.setattr("oneread.database.sides.LOOK_SECONDS", 0.0)
         assert [row.score for row in other.page(HomeByScore, "g0", limit=2)] == [0, 3]
+
+
+def test_another_program_verifies_what_is_written_since(site, url):
+    set_writes(site, 30)
+    with connect(url, SCHEMA, workers=0) as other:
+        save_all(site)
+        set_writes(site, 100)
+        build(site)
+        found = other.verify()
+        assert (found.clean, found.building) == (True, ())
 
 
 def test_one_of_several_writes_of_any_verb_is_left_out(unbuilt):

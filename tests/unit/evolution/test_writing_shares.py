@@ -2,14 +2,17 @@
 
 import pytest
 
-from oneread import Index, Key, Model, Schema, by, descending
+from oneread import Index, Key, Model, Schema, by, connect, descending
 from oneread.derivations.emitted_record import decode_record
 from oneread.derivations.schema_rows import stored_schema
+from oneread.evolution import backfill
 from oneread.evolution.writing_shares import change_share
 from oneread.store.requests import Mutate, Read
+from oneread.store.rows import Cell
 from oneread.transactions.journal_recovery import LEASE_SECONDS
-from oneread.transactions.root import parse_root
+from oneread.transactions.root import EMITTED, parse_root
 from tests.unit.evolution.test_leased_fence import Store
+from tests.unit.verify.hands import put, stored_rows
 
 
 class Event(Model[int]):
@@ -73,6 +76,55 @@ def test_what_was_decided_by_a_former_share_is_decided_again(store, learns, toge
         for each in events:
             db.save(each)
     assert [names_view(db, number) for number in (1, 2)] == [True, True]
+
+
+def test_an_older_schema_row_that_is_read_late_changes_nothing(store):
+    db = store.program(SCHEMA)
+    older = store.run(stored_schema())
+    share(db, 0)
+    db.operations.catalog.learn(older)
+    db.save(Event(number=1, group="a"))
+    assert not names_view(db, 1)
+
+
+def test_a_repaired_record_names_what_is_written(url):
+    with connect(url, SCHEMA, workers=0) as db:
+        share(db, 0)
+        db.save(Event(number=1, group="a"))
+        key = db.operations.catalog.kinds[Event].key((1,))
+        ((_key, row),) = stored_rows(db, "roots", key)
+        put(db, "roots", key, {**row, EMITTED: Cell(b"\xc1", row[EMITTED].stamp)})
+        db.repair()
+        assert not names_view(db, 1)
+        share(db, 100)
+        assert db.backfill(fence=True, quiet=0, wait=0).done
+        assert db.verify().clean
+        assert [row.group for row in db.page(HomeByScore, "a")] == ["a"]
+
+
+def test_passes_of_a_backfill_begin_again_when_a_share_was_changed(url, monkeypatch):
+    with connect(url, Schema(Event, Home), workers=0) as older:
+        for number in range(20):
+            older.save(Event(number=number, group="a"))
+    monkeypatch.setattr(backfill, "BATCH", 5)
+    monkeypatch.setattr(backfill, "_UNSAVED", 1)
+    with connect(url, SCHEMA, workers=0) as db:
+        assert not db.backfill(quiet=1000, wait=0).done
+        closed = iter([False, True])
+
+        def stop(progress):
+            if progress.phase == "checking once more, older programs are fenced off" and next(closed):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            db.backfill(fence=True, progress=stop)
+        share(db, 0)
+        db.save(Event(number=1, group="b"))
+        share(db, 100)
+        assert not names_view(db, 1)
+        assert db.backfill(fence=True, quiet=0, wait=0).done
+        assert names_view(db, 1)
+        assert db.verify().clean
 
 
 def test_a_program_follows_when_half_of_its_lease_is_over(store):
