@@ -105,7 +105,7 @@ def test_whole_lists_of_a_view_are_compared(bare, new_url):
 
 
 def test_a_view_is_written_for_a_share_and_stopped(bare, new_url, monkeypatch):
-    monkeypatch.setattr(writing_shares, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(writing_shares, "UNREAD_SECONDS", 0.0)
     url = new_url()
     connect(url, views.SCHEMA, workers=0).close()
     given = ["--schema", "tests.unit.database.test_launched_views:SCHEMA", "--db", url]

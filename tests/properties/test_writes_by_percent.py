@@ -22,7 +22,7 @@ from oneread import (
     within,
 )
 from oneread.errors import UsageError
-from oneread.evolution import backfill, writing_shares
+from oneread.evolution import writing_shares
 from oneread.testing.clock import Clock
 from tests.unit.evolution.stores import end_leases
 
@@ -200,8 +200,7 @@ class History:
 
 
 def test_after_all_is_written_and_built_the_views_are_those_of_all_entities(new_url, monkeypatch):
-    for module in (writing_shares, backfill):
-        monkeypatch.setattr(module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(writing_shares, "UNREAD_SECONDS", 0.0)
 
     @settings(max_examples=60, deadline=None, phases=[Phase.generate])
     @given(STEPS)

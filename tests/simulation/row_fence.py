@@ -208,12 +208,13 @@ class RowFence:
         program.operations = self.drive(program, plan)
 
     def begin(self, program):
-        steps = [SaveStep(OLD.Maker(number=number, name=f"m{number}", land="no")) for number in (1, 2)]
-        steps += [SaveStep(OLD.Item(number=n, maker=OLD.MadeBy.of(1 + n % 2), size=n)) for n in range(1, 5)]
+        old = self.old_shop
+        steps = [SaveStep(old.Maker(number=number, name=f"m{number}", land="no")) for number in (1, 2)]
+        steps += [SaveStep(old.Item(number=n, maker=old.MadeBy.of(1 + n % 2), size=n)) for n in range(1, 5)]
         if self.chance.random() < 0.6:
-            steps += [SaveStep(OLD.Note(number=number, size=3 * number)) for number in (1, 2)]
+            steps += [SaveStep(old.Note(number=number, size=3 * number)) for number in (1, 2)]
         if self.chance.random() < 0.5:
-            steps.append(DeleteStep(OLD.Maker, (2,)))
+            steps.append(DeleteStep(old.Maker, (2,)))
         for step in steps:
             self.drive(program, step.plan(program.operations))
 

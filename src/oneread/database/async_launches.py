@@ -436,7 +436,7 @@ class AsyncLaunches:
 
         `writes` is of a view that replaces another one. Below 100 the view cannot be read; after 100 again, a backfill
         adds what is missing. A change of the schema row, at which a view that was readable is not read any more first,
-        for two seconds. Programs follow with their next commit, within twenty seconds on a store that changes one row
+        for five seconds. Programs follow with their next commit, within twenty seconds on a store that changes one row
         at a time.
 
         Arguments:

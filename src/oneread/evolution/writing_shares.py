@@ -7,6 +7,7 @@ docs/decisions/0149-writes-by-percent.md.
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -14,12 +15,14 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, is_emitted
 from oneread.errors import UsageError
 from oneread.evolution.changing import change_schema
-from oneread.evolution.fence import LOOK_SECONDS
 from oneread.models.versions import ALL, StoredSchema
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
 from oneread.transactions.commit import SystemCommitter
+
+UNREAD_SECONDS: Final = 5.0
+"""How long a view is written after it was not to be read any more: two until programs look, three for a read since."""
 
 
 def refuse_share(catalog: Catalog, view: CompiledView) -> None:
@@ -51,7 +54,7 @@ def change_share(committer: SystemCommitter, name: str, percent: float) -> Plan[
         stored = yield from change_schema(committer, partial(_with_share, name=name, percent=percent))
         if stored.views[name].writes == percent:
             return stored
-        yield from Sleep(LOOK_SECONDS)
+        yield from Sleep(UNREAD_SECONDS)
 
 
 def _with_share(_store: CountedStore, stored: StoredSchema, name: str, percent: float) -> StoredSchema:

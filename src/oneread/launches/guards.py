@@ -1,6 +1,7 @@
 """The guard: whether the new side fails, takes too long or differs too often to answer on.
 
-It looks at what one process counted within the guard's time. Only answers are timed: what is read to be compared runs
+It looks at what its process counted within the guard's time, and now and then at what all processes did, whose rows are
+of whole minutes: each may have too few calls to say anything. Only answers are timed: what is read to be compared runs
 beside the application's own threads, and waits for them.
 """
 

@@ -21,6 +21,7 @@ import msgspec
 
 from oneread.errors import Conflict, OnereadError
 from oneread.launches.differences import LaunchDifference, bounded
+from oneread.launches.guards import reason_to_go_back
 from oneread.launches.plans import StoredLaunches
 from oneread.launches.rows import MINUTE, minute_key
 from oneread.launches.sweeping import trim_differences
@@ -40,6 +41,8 @@ _REMEMBERED: Final = 1_000
 """Differences of which this process knows the rows, to raise their counts."""
 _TRIMMED: Final = 100
 """Differences after which those that are too many are removed."""
+_TOGETHER_SECONDS: Final = 10.0
+"""Between two looks of the guard at what all processes count."""
 _AWAKE_SECONDS: Final = 5.0
 """How long the thread looks on after there was something to do."""
 
@@ -174,6 +177,10 @@ class LaunchKeeper(WokenThread):
             why = track.window.look(state.options.guard, now, track.tally.copy())
             if not why and self._dark.is_stuck and state.options.guard.slower is not None:
                 why = "slower: all dark reads are stuck"
+            if not why and now - track.looked_at >= _TOGETHER_SECONDS:
+                track.looked_at = now
+                counted = self._ask(self._launches.counted(track.name, state, state.options.guard.within))
+                why = reason_to_go_back(state.options.guard, counted)
             if why:
                 self._take_back(track, why)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -149,6 +149,19 @@ class StoredLaunches:
         tallies = [each.tally for each in read]
         tallies += [read_minute(key, row) for key, row in minutes if key not in folded]
         return report_of(name, state, sum_of(tallies))
+
+    def counted(self, name: str, state: LaunchState, within: timedelta) -> Plan[LaunchTally]:
+        """What all processes have counted in the last while: in whole minutes, since the launch was changed.
+
+        One scan, of the newest 500 rows; none before a minute is over.
+        """
+        now = (yield from Now()) // MINUTE
+        changed = state.changes[-1].at // MINUTE if state.changes else 0
+        first = max(now - within // timedelta(minutes=1), changed + 1)
+        if first > now:
+            return LaunchTally()
+        rows = yield from scan_up_to("system", minutes_between(name, first, now + 1), BATCH, BATCH)
+        return sum_of([read_minute(key, row) for key, row in rows])
 
     def differences(self, name: str, kind: DifferenceKind | None, limit: int) -> Plan[list[LaunchDifference]]:
         """Stored differences, the newest first. One scan for each 500."""

@@ -27,7 +27,8 @@ class LaunchTrack:
     `buckets` is how many of 10,000 the new side answers, `shadow` and `check` the shares of answers that are compared.
     `is_plain` says that the old side answers all, and nothing is compared. `due` is when the state is to be read again,
     `read_at` when it was, `gave_up_at` when a call waited for it in vain. `refused` is why the new side cannot answer
-    in this process. `written` is what was counted up to the `minute` that counts now.
+    in this process. `looked_at` is when the guard looked at what all processes count. `written` is what was counted up
+    to the `minute` that counts now.
     """
 
     def __init__(self, name: str) -> None:
@@ -49,6 +50,7 @@ class LaunchTrack:
         self.written = self.tally.copy()
         self.minute = 0
         self.window = GuardWindow()
+        self.looked_at = _NEVER
 
     def adopt(self, state: LaunchState, now: float) -> None:
         """Takes a state that was read, unless a newer one was: versions decide, not clocks."""
@@ -59,6 +61,7 @@ class LaunchTrack:
         if before is None or state.version > before.version:
             self.state, self.refused = state, ""
             self.window.begin(now, self.tally.copy())
+            self.looked_at = now
         self._follow(self.state or state)
 
     def _follow(self, state: LaunchState) -> None:

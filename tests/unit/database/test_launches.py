@@ -7,16 +7,19 @@ import os
 import threading
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
+from time import perf_counter
 
 import pytest
 
 from oneread import Index, Key, Model, Schema, by, shown
 from oneread.errors import Conflict, InvalidValue, NotFound, NotReady, Unavailable, UsageError
+from oneread.launches import keeper
 from oneread.launches.differences import LaunchDifference
 from oneread.launches.options import LaunchGuard, LaunchOptions
 from oneread.launches.sides import bucket_of, buckets_below, seed_of, sticky
 from oneread.launches.state import LaunchState, LaunchWanted
 from oneread.launches.tracks import LaunchTrack
+from oneread.testing.clock import Clock
 from tests.stores import KINDS, forget, make_url
 from tests.unit.database.faces import FACES
 
@@ -440,6 +443,40 @@ def test_the_guard_takes_reads_back(launch, caplog):
     assert launched(1) == "old"
     assert "reads go back to the old side" in caplog.text
     assert launched.set(reads=1).taken_back == ""
+
+
+def test_the_guard_looks_at_what_all_programs_count(url, monkeypatch):
+    monkeypatch.setattr(keeper, "_TOGETHER_SECONDS", 0.0)
+    clock = Clock()
+    programs = [FACES["sync"](url, SCHEMA, workers=0, clock=clock) for _ in range(3)]
+    launched = [Launched(each, "old", broken) for each in programs]
+    tracks = [each.db._launches.keeper.track("top") for each in programs]
+    try:
+        guard = LaunchGuard(fewest=10, failed=0.5, slower=None, differ=None)
+        launched[0].set(reads=100, options=LaunchOptions(guard=guard))
+        fails(launched[0], 4)  # before the minute of the change is over, which is not looked at
+        programs[0].db._launches.keeper.wake()
+        clock.tick(60)
+        until(lambda: tracks[0].minute in (0, clock() // 60_000))
+        for each, track in zip(launched, tracks, strict=True):
+            track.adopt(tracks[0].state, perf_counter())
+            assert each.report().taken_back == ""
+            fails(each, 4)
+            each.report()
+        until(lambda: launched[0].report().taken_back)
+        assert launched[2].report().taken_back == "failed: 12 of 12"
+    finally:
+        for each in programs:
+            each.db.close()
+
+
+def broken(_given):
+    raise ValueError
+
+
+def fails(launched, number):
+    for _ in range(number):
+        assert launched(1) == "old"
 
 
 def test_states_of_other_programs_are_followed(url):

@@ -57,7 +57,7 @@ NAMES = ("HomeByScore", "OtherSums")
 @pytest.fixture(params=FACES.values(), ids=FACES)
 def unbuilt(request, url, monkeypatch):
     """A store of a program that knows no new view, opened by one that does."""
-    monkeypatch.setattr(writing_shares, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(writing_shares, "UNREAD_SECONDS", 0.0)
     with connect(url, BEFORE, workers=0) as before:
         for number in NUMBERS:
             before.save(event(number))

@@ -149,7 +149,7 @@ def test_a_view_that_was_readable_is_not_read_before_it_is_not_written(store):
     store.asleep = look
     store.slept.clear()
     share(db, 10)
-    assert (store.slept, seen) == ([2.0], [("building", 100.0)])
+    assert (store.slept, seen) == ([5.0], [("building", 100.0)])
     store.slept.clear()
     share(db, 20)
     share(db, 100)
