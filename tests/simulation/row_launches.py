@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, descending, total
 from oneread.database.sides import Sides
-from oneread.derivations.catalog import Learned
 from oneread.errors import Unavailable
 from oneread.evolution import writing_shares
 from oneread.evolution.backfill import Backfill, BackfillOptions
@@ -122,14 +121,14 @@ class RowLaunches(RowFence):
 
     def act(self, release):
         chance = self.chance
-        if chance.random() < 0.75:
+        if chance.random() < 0.6:
             return super().act(release)
         made = (
             lambda: PatchStep(release.Maker, (chance.randint(1, 3),), {"name": f"n{chance.randint(1, 9)}"}),
             lambda: self.launch_step(chance.choice(("set", "set", "back"))),
             lambda: LaunchStep("look", self.look_at_launch),
         )
-        return chance.choice(made)()
+        return chance.choices(made, (2, 2, 3))[0]()
 
     def launch_step(self, verb):
         if verb == "back":
@@ -219,6 +218,8 @@ class RowLaunches(RowFence):
         self.note(program, f"killed, begins again: {failure}")
         program.plan = None
         self.open_now(program, self.new_shop)
+        if len(self.closer_acts) > 1 and program.doing == "build" and self.chance.random() < 0.7:
+            self.closer_acts.pop(0)  # this backfill is left where it is
         self.at(5, self.next_act)
 
     def backfill(self):
@@ -288,10 +289,6 @@ def who_reads_a_launched_view_does_not_look_again(patch):
     edit(patch, Sides, "may_change", ("return self.is_waiting(asked) or", "return self.is_waiting(asked) or False and"))
 
 
-def an_older_schema_row_counts(patch):
-    edit(patch, Learned, "learn", ("if stored.changes >= self._changes:", "if True:"))
-
-
 def a_launch_is_changed_without_comparing(patch):
     def swap(self, name, _seen, wanted):
         return self._put(state_key(name), encode_state(wanted))
@@ -310,15 +307,14 @@ def an_older_state_of_a_launch_counts(patch):
 
 
 BY_SEED = {
-    what_was_decided_by_other_shares_is_committed: 33,
-    programs_with_former_shares_are_not_waited_for: 22,
-    a_raised_share_ends_a_backfill_where_it_was: 0,
-    a_backfill_goes_by_shares_that_it_knew: 7,
-    a_backfill_makes_a_share_readable: 1,
-    a_view_that_is_read_is_left_out_at_once: 1,
-    a_view_is_left_out_before_programs_look: 0,
-    who_reads_a_launched_view_does_not_look_again: 1,
-    an_older_schema_row_counts: 0,
-    a_launch_is_changed_without_comparing: 80,
-    an_older_state_of_a_launch_counts: 0,
+    what_was_decided_by_other_shares_is_committed: 52,
+    programs_with_former_shares_are_not_waited_for: 14,
+    a_raised_share_ends_a_backfill_where_it_was: 33,
+    a_backfill_goes_by_shares_that_it_knew: 0,
+    a_backfill_makes_a_share_readable: 0,
+    a_view_that_is_read_is_left_out_at_once: 0,
+    a_view_is_left_out_before_programs_look: 33,
+    who_reads_a_launched_view_does_not_look_again: 7,
+    a_launch_is_changed_without_comparing: 87,
+    an_older_state_of_a_launch_counts: 356,
 }

@@ -1,10 +1,14 @@
 """The share of a launched view on a store of single rows: what was decided by a former one is not committed."""
 
+from contextlib import suppress
+from itertools import count as counting
+
 import pytest
 
 from oneread import Index, Key, Model, Schema, by, connect, descending
 from oneread.derivations.emitted_record import decode_record
 from oneread.derivations.schema_rows import stored_schema
+from oneread.errors import Unavailable
 from oneread.evolution import backfill
 from oneread.evolution.writing_shares import change_share
 from oneread.store.requests import Mutate, Read
@@ -125,6 +129,33 @@ def test_passes_of_a_backfill_begin_again_when_a_share_was_changed(url, monkeypa
         assert db.backfill(fence=True, quiet=0, wait=0).done
         assert names_view(db, 1)
         assert db.verify().clean
+
+
+def test_a_change_that_ends_at_any_request_is_made_again():
+    for place in counting():
+        store = Store()
+        db, left = store.program(SCHEMA), iter([None] * place)
+        db.save(Event(number=1, group="a"))
+
+        def die(_request, left=left):
+            if next(left, "over") == "over":
+                raise Unavailable("killed")
+
+        store.before = die
+        with suppress(Unavailable):
+            db.run(change_share(db.operations.committer, "HomeByScore", 0))
+        store.before = lambda _request: None
+        view = store.run(stored_schema()).views["HomeByScore"]
+        assert (view.state, view.writes) in [("readable", 100), ("building", 100), ("building", 0)]
+        share(db, 0)
+        db.save(Event(number=1, group="b"))
+        assert not names_view(db, 1)
+        share(db, 100)
+        assert db.backfill(fence=True).done
+        store.audited(db)
+        if next(left, "over") != "over":
+            assert place > 5
+            return
 
 
 def test_a_program_follows_when_half_of_its_lease_is_over(store):
