@@ -60,6 +60,8 @@ def launched(db: Database) -> None:
         top("rock")
     options = LaunchOptions(settle=1.0, guard=LaunchGuard(within=timedelta(minutes=5)))
     assert_type(db.launches.set("top", reads=5, check=1.5, options=options), LaunchReport)
+    assert_type(db.launches.set("Songs", writes=12.5), LaunchReport)
+    assert_type(db.launches.stop("Songs", by="ada").writes, float)
     assert_type(db.launches.all(), Sequence[LaunchReport])
     assert_type(db.launches.differences("top", kind="missing"), Sequence[LaunchDifference])
     assert_type(db.launches.back("top", why="slow"), LaunchReport)

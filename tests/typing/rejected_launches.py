@@ -18,3 +18,4 @@ def launched(db: Database) -> None:
     db.launch("top", old=old, new=other, key=lambda genre: genre)  # rejected
     db.launch("top", old=old, new=old)  # rejected
     db.launches.set("top", reads="5")  # rejected
+    db.launches.set("Songs", writes="5")  # rejected

@@ -644,7 +644,7 @@ class AsyncDatabase(
             progress: called after each batch.
 
         Raises:
-            NotReady: a `ttl` was added or changed, and its backfill has not ended.
+            NotReady: a `ttl` was added, or that of a model changed, and its backfill has not ended.
 
         Examples:
             ```python

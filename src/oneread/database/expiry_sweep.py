@@ -15,7 +15,7 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Expire
 from oneread.derivations.derivation import CompiledView, owner_offset
-from oneread.derivations.expiry import ExpiryIndex, expiry_of
+from oneread.derivations.expiry import expiry_lists, expiry_of
 from oneread.encoding.ranges import KeyBounds
 from oneread.errors import OnereadError, UsageError
 from oneread.evolution.fence import Fence
@@ -72,9 +72,7 @@ class ExpirySweep:
         self._catalog = catalog
         self._fence = fence
         self._commit = commit
-        self._waiting = [(view, part) for view in catalog.expiry_indexes() for part in spread_parts(view.key.spread)][
-            ::-1
-        ]
+        self._waiting: list[tuple[CompiledView, bytes]] = []
         self._until: int | None = None
         self._rest: RowRange | None = None
         self.is_together = True
@@ -92,14 +90,13 @@ class ExpirySweep:
 
         Costs a scan; with rows a transaction, and one for each entity of a batch in which one cannot be deleted.
         """
-        if self._until is None:
-            self._until = yield from Now()
+        until = (yield from self._begin()) if self._until is None else self._until
         batch = self._batch if self._limit is None else min(self._batch, self._limit - self.done)
         while self._waiting and batch:
             view, part = self._waiting[-1]
             if self._rest is None:
                 yield from self._fence.check_readable(view.cls)
-                self._rest = expired_rows(view, self._until, part)
+                self._rest = expired_rows(view, until, part)
             rows = [] if self._rest is None else (yield from Scan(view.table, self._rest, batch))
             self._rest = self._rest.behind(rows[-1][0]) if self._rest is not None and len(rows) == batch else None
             if self._rest is None:
@@ -109,6 +106,15 @@ class ExpirySweep:
                 yield from self._expire([root_of(key[offset(key) :]) for key, _row in rows])
                 return True
         return False
+
+    def _begin(self) -> Plan[int]:
+        """Finds out what is to be swept, after a look whether indexes are built that were not; returns until when."""
+        self._until = now = yield from Now()
+        if not all(self._fence.is_readable(view.cls) for view in self._catalog.expiry_indexes()):
+            yield from self._fence.refresh()
+        found = swept_indexes(self._catalog, self._fence)
+        self._waiting = [(view, part) for view in found for part in spread_parts(view.key.spread)][::-1]
+        return now
 
     def _expire(self, keys: Sequence[bytes]) -> Plan[None]:
         """Expires entities in one commit, or one by one where one of them is refused."""
@@ -139,6 +145,16 @@ class ExpirySweep:
             deleted=swept.deleted + sum(each.has_deleted for each in changes),
             removed=swept.removed + sum(each.has_removed for each in changes),
         )
+
+
+def swept_indexes(catalog: Catalog, fence: Fence) -> list[CompiledView]:
+    """The expiry indexes that a sweep reads: not one that is built while its view has a former generation.
+
+    What the former index has is what expires meanwhile: an entity that it names loses the rows of both.
+    """
+    every = catalog.expiry_indexes()
+    answered = {getattr(expiry_lists(view.cls), "former_of", None) for view in every}
+    return [view for view in every if fence.is_readable(view.cls) or expiry_lists(view.cls) not in answered]
 
 
 class SweepSteps(Protocol):
@@ -208,11 +224,10 @@ def sweep_lags(catalog: Catalog) -> Plan[dict[str, float]]:
     now = yield from Now()
     lags: dict[str, float] = {}
     for view in catalog.expiry_indexes():
-        assert issubclass(view.cls, ExpiryIndex), "an expiry index is declared as one"
         ranges = [expired_rows(view, now, part) for part in spread_parts(view.key.spread)]
         found = yield from Together([Scan(view.table, within, 1).__iter__() for within in ranges if within is not None])
         waiting = yield from view.show([row for rows in found for row in rows])
         if waiting:
             since = min(each.since for each in waiting)
-            lags[view.cls.lists.__name__] = max(0, now - expiry_of(view.cls).end(since)) / 1000
+            lags[expiry_lists(view.cls).__name__] = max(0, now - expiry_of(view.cls).end(since)) / 1000
     return lags

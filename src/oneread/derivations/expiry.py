@@ -154,9 +154,13 @@ def expiry_options(view: type[View[Any]], model: type[Any]) -> Description:
 
 def expiry_of(view: type[View[Any]]) -> ExpiryRule:
     """When what an expiry index lists expires."""
+    return rule_of(expiry_lists(view).ttl)
+
+
+def expiry_lists(view: type[View[Any]]) -> Any:
+    """The model or view of which an expiry index lists what expires."""
     assert issubclass(view, ExpiryIndex), "asked only of expiry indexes"
-    lists: Any = view.lists
-    return rule_of(lists.ttl)
+    return view.lists
 
 
 def expiry_indexes(

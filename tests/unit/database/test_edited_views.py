@@ -512,6 +512,29 @@ def test_rows_of_a_former_generation_expire_by_its_own_ttl(site):
     assert after.verify().clean
 
 
+@pytest.mark.parametrize("verb", ["sweep", "in the background"])
+def test_what_expires_while_another_ttl_is_built_is_swept_by_the_former_one(site, verb):
+    old, new = EDITS["another ttl"]
+    of = site(old, new)
+    of.fill()
+    after = of.open(1)
+    after.save(event(3))
+    prefixes = {view.cls.__name__: view.prefix for view in after.operations.catalog.views.values()}
+    of.clock.set(START + timedelta(days=60))
+    assert after.sweep().removed == 12 if verb == "sweep" else _sweep_in_background(after) is None
+    left = [after.run(Scan("views", RowRange.under(each), 100, families="d").__iter__()) for each in prefixes.values()]
+    assert left == [[]] * 4
+    built(after)
+    assert after.sweep().removed == 0
+    assert after.verify().clean
+
+
+def _sweep_in_background(db):
+    sweep = db.operations._begin_background_sweep()
+    while db.run(sweep.step()):
+        pass
+
+
 def test_a_view_that_another_one_replaces_has_no_former_generation(site):
     old, new = EDITS["a condition"]
     of = site(*((view, index(BY_TIME, stored_as="Other", replaces=at_once(view))) for view in (old, new)))
