@@ -289,6 +289,10 @@ def who_reads_a_launched_view_does_not_look_again(patch):
     edit(patch, Sides, "may_change", ("return self.is_waiting(asked) or", "return self.is_waiting(asked) or False and"))
 
 
+def a_look_that_failed_counts(patch):
+    edit(patch, Sides, "look", ("            self._looked = before\n", "            pass\n"))
+
+
 def a_launch_is_changed_without_comparing(patch):
     def swap(self, name, _seen, wanted):
         return self._put(state_key(name), encode_state(wanted))
@@ -315,6 +319,7 @@ BY_SEED = {
     a_view_that_is_read_is_left_out_at_once: 0,
     a_view_is_left_out_before_programs_look: 33,
     who_reads_a_launched_view_does_not_look_again: 7,
-    a_launch_is_changed_without_comparing: 87,
+    a_look_that_failed_counts: 4477,
+    a_launch_is_changed_without_comparing: 112,
     an_older_state_of_a_launch_counts: 356,
 }

@@ -60,8 +60,12 @@ class Sides:
             return
         now = yield from Now()
         if at_once or not 0 <= now - self._looked < LOOK_SECONDS * 1000:
-            self._looked = now
-            yield from self._fence.refresh()
+            before, self._looked = self._looked, now
+            try:
+                yield from self._fence.refresh()
+            except BaseException:
+                self._looked = before
+                raise
 
     def answering(self, asked: type) -> CompiledView:
         """The view whose rows answer a read, as of the last look. No request."""
