@@ -7,10 +7,12 @@ and docs/decisions/0016-the-fence.md.
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Final
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import (
+    changes_of,
     fence_in_cell,
     fence_of,
     is_moving,
@@ -51,6 +53,7 @@ class Fence:
         self.version = version
         self.is_stale = False
         self._seen = seen
+        self._updating = threading.Lock()
         self._rests = not is_moving(seen)
         self._prefixes: dict[type, bytes] = {view: each.prefix for view, each in catalog.views.items()}
         self._building = catalog.unready(building)
@@ -69,11 +72,11 @@ class Fence:
         """
         if self._newer is not None:
             refuse_overtaken(self._newer, self.version)
-        if fence_in_cell(fence) != self._seen:
+        if self.is_stale or fence_in_cell(fence) != self._seen:
             stored = run_plan(store, stored_schema())
             refuse_overtaken(stored, self.version)
             self.is_stale = True
-            self._catalog.learn(stored)
+            self._catalog.learn(stored, anew=True)
         elif self._rests:
             store.changed = None  # nothing has to know what this transaction changes
 
@@ -82,8 +85,10 @@ class Fence:
         (row,) = yield from Read("system", [FENCE_ROW])
         if self.is_stale or fence_of(row) != self._seen:
             stored, seen = yield from schema_and_fence()
-            self._update(stored)
-            self._seen, self._rests = seen, not is_moving(seen)
+            with self._updating:
+                if changes_of(seen) >= changes_of(self._seen):  # another thread may have a newer answer
+                    self._update(stored)
+                    self._seen, self._rests = seen, not is_moving(seen)
         self.is_stale = False
 
     def standing(self, prefix: bytes) -> Plan[ViewStanding]:
@@ -105,7 +110,7 @@ class Fence:
             self._newer = stored
         else:
             self._newer = None
-            self._catalog.learn(stored)
+            self._catalog.learn(stored, anew=True)
         building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
         self._building = self._catalog.unready(building)
         self.retired = frozenset(view for view, place in self._prefixes.items() if place not in states)

@@ -8,7 +8,6 @@ commit protocol and docs/decisions/0076-the-fence-is-a-lease.md.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from oneread.derivations.catalog import Catalog
@@ -34,7 +33,6 @@ class LeasedFence(Fence):
         self.clock = elapsed
         self._catalog = catalog
         self._has_shares = any(each.is_launched for each in catalog.replaced.values())
-        self._updating = threading.Lock()
         self.move: MoveRow | None = None
         self._read_at = float("-inf") if is_moving(seen) else read_at
 

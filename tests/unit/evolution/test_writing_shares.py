@@ -4,17 +4,20 @@ from contextlib import suppress
 from itertools import count as counting
 
 import pytest
+from msgspec.structs import replace
 
 from oneread import Index, Key, Model, Schema, by, connect, descending
 from oneread.derivations.emitted_record import decode_record
-from oneread.derivations.schema_rows import stored_schema
+from oneread.derivations.schema_rows import fence, replace_schema, stored_schema
 from oneread.errors import Unavailable
 from oneread.evolution import backfill, writing_shares
 from oneread.evolution.writing_shares import change_share
+from oneread.plans.inside import run_plan
 from oneread.store.requests import Mutate, Read
 from oneread.store.rows import Cell
 from oneread.transactions.journal_recovery import LEASE_SECONDS
 from oneread.transactions.root import EMITTED, parse_root
+from tests.stores import make_url
 from tests.unit.evolution.test_leased_fence import Store
 from tests.unit.verify.hands import put, stored_rows
 
@@ -89,6 +92,24 @@ def test_an_older_schema_row_that_is_read_late_changes_nothing(store):
     db.operations.catalog.learn(older)
     db.save(Event(number=1, group="a"))
     assert not names_view(db, 1)
+
+
+@pytest.mark.parametrize("kind", ["memory", "lmdb"])
+def test_a_share_of_a_transaction_that_is_undone_does_not_count(kind, tmp_path):
+    with connect(make_url(kind, tmp_path), SCHEMA, workers=0) as db:
+
+        def undone(inside):
+            stored = run_plan(inside, stored_schema())
+            views = stored.views | {"HomeByScore": replace(stored.views["HomeByScore"], writes=0.0, state="building")}
+            changed = replace_schema(inside, replace(stored, views=views), inside.now())
+            db.operations.fence.check_writable(inside, Cell(fence(changed), 1))
+            assert db.operations.catalog.left_out(b"\x00\x01")
+            raise Unavailable("no room")
+
+        with pytest.raises(Unavailable):
+            db.run(db.operations.committer.together(undone))
+        db.save(Event(number=1, group="a"))
+        assert names_view(db, 1)
 
 
 def test_a_repaired_record_names_what_is_written(url, monkeypatch):
