@@ -38,10 +38,10 @@ class Learned:
         self._changes = 0
         self._learning = threading.Lock()
 
-    def learn(self, stored: StoredSchema, compiled: CompiledSchema, *, anew: bool) -> None:
-        """Learns a schema row, unless it is older than what is known; `anew` always: that may have been undone."""
+    def learn(self, stored: StoredSchema, compiled: CompiledSchema, *, always: bool) -> None:
+        """Learns a schema row, unless it is older than what is known; with `always` then too: that may be undone."""
         with self._learning:
-            if anew or stored.changes >= self._changes:
+            if always or stored.changes >= self._changes:
                 self.shares, self._changes = self.shares.learn(stored, compiled), stored.changes
 
 
@@ -59,12 +59,12 @@ class Catalog(CompiledSchema, frozen=True, eq=False):
         except KeyError:
             raise unknown_kind(key) from None
 
-    def learn(self, stored: StoredSchema, *, anew: bool = False) -> None:
+    def learn(self, stored: StoredSchema, *, always: bool = False) -> None:
         """Learns which entities views are written for, and the layouts that newer programs use.
 
         This one knows every field of these but those that they added; only a program that may still write has them.
         """
-        self.learned.learn(stored, self, anew=anew)
+        self.learned.learn(stored, self, always=always)
         for cls, entity_type in self.entity_types.items():
             known = stored.layouts_of(stored_name(cls)) if stored_name(cls) in stored.layouts else ()
             numbers = [each.number for each in known]

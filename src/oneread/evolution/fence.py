@@ -76,7 +76,7 @@ class Fence:
             stored = run_plan(store, stored_schema())
             refuse_overtaken(stored, self.version)
             self.is_stale = True
-            self._catalog.learn(stored, anew=True)
+            self._catalog.learn(stored, always=True)
         elif self._rests:
             store.changed = None  # nothing has to know what this transaction changes
 
@@ -110,7 +110,7 @@ class Fence:
             self._newer = stored
         else:
             self._newer = None
-            self._catalog.learn(stored, anew=True)
+            self._catalog.learn(stored, always=True)
         building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
         self._building = self._catalog.unready(building)
         self.retired = frozenset(view for view, place in self._prefixes.items() if place not in states)
