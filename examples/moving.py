@@ -1,9 +1,8 @@
 """A site that is moved to another store while it is in use, and while what moves it is killed again and again.
 
-It loads a site, lets programs write and read, and moves it, back and forth where the target can go back. One process
-makes the steps, another one lets the target follow; both are killed with SIGKILL at random moments. In the end
-everything that was acknowledged must be stored, once. `examples.shop.moving` and `examples.community.moving` say what
-the site is.
+It loads a site, lets programs write and read, and moves it back and forth. One process makes the steps, another one lets
+the other store follow; both are killed with SIGKILL at random moments. In the end everything that was acknowledged must
+be stored, once. `examples.shop.moving` and `examples.community.moving` say what the site is.
 """
 
 from __future__ import annotations
@@ -81,11 +80,6 @@ def opened(site: Site) -> Move:
     return Move(given.source, given.to, (site.schema, site.schema), wall_clock, given.lease)
 
 
-def can_return(given: argparse.Namespace) -> bool:
-    """Whether the target keeps a log of what is written to it."""
-    return str(given.to).startswith("lmdb:")
-
-
 # --- What is killed --------------------------------------------------------------------------------------------------
 
 
@@ -120,7 +114,7 @@ def step(moved: Move, given: argparse.Namespace) -> bool:
     """One step; whether it was the last one. It goes back and switches again, until it shall end, or stores differ."""
     state, shall_end = moved.status().state, (given.folder / "end").exists()
     note(given, state)
-    if state == "switched" and (shall_end or not can_return(given)):
+    if state == "switched" and shall_end:
         return True
     if state in ("planned", "copying"):
         moved.start()
@@ -136,9 +130,8 @@ def step(moved: Move, given: argparse.Namespace) -> bool:
             note(given, "differs")
             print(found, file=sys.stderr, flush=True)
             return True
-        if shall_end or can_return(given):
-            note(given, "switching")
-            moved.back(hold=HOLD) if state == "switched" else moved.switch(hold=HOLD)
+        note(given, "switching")
+        moved.back(hold=HOLD) if state == "switched" else moved.switch(hold=HOLD)
     return False
 
 
@@ -179,15 +172,14 @@ class Story:
     def move(self) -> float:
         """Moves the store with all kills; returns how long it took."""
         given, end, chance = self.given, self.given.folder / "end", Random(self.given.seed)
-        last = given.kills if can_return(given) else given.kills // 2  # the others hit the only switch
         running = {each: self.start(each) for each in ("control", "follow")}
         self._wait_for_steps(running["control"], 0)
         with ExitStack() as both:
             both.callback(lambda: kill_all(running.values()))
             while running["control"].poll() is None:
-                if self.kills >= last and self._has_seen_all():
-                    end.touch()
-                if self.kills >= (given.kills if end.exists() else last):
+                if self.kills >= given.kills:
+                    if self._has_seen_all():
+                        end.touch()
                     sleep(PAUSE)
                     continue
                 victim = self._wait(running["control"], chance)
@@ -210,13 +202,11 @@ class Story:
 
     def _has_seen_all(self) -> bool:
         is_time = perf_counter() - self._started >= self.given.seconds
-        return is_time and (not can_return(self.given) or min(self.switches()) >= 1)
+        return is_time and min(self.switches()) >= 1
 
     def _wait(self, controller: subprocess.Popen[str], chance: Random) -> str:
         """Waits for a random moment, each third time for one in a switch; returns whom to kill then."""
         given, kind = self.given, self.kills % 3
-        if kind == 2 and not can_return(given) and not (given.folder / "end").exists():
-            kind = 0  # the only switch is the end
         if kind < 2:
             latest = 2 * given.seconds / given.kills
             wait_for(lambda: controller.poll() is not None, chance.uniform(0.1, latest))
@@ -262,29 +252,25 @@ def play(site: Site, arguments: list[str]) -> int:
         failed = sum(each.returncode != 0 for each in (*writers, *readers))
     answered = Answered([given.folder / f"calls-{me}" for me in range(given.writers)], site.call)
     pages = [msgspec.json.decode(each, type=Pages) for each in printed[given.writers :] if each]
-    wrong: int = failed + report(given, story, seconds, answered, pages)
+    wrong: int = failed + report(story, seconds, answered, pages)
     with connect(given.source, schema, next=given.to, clock=site.clock) as db:
         db.drain()
         wrong += not db.moved
         wrong += site.compare(db, answered)
-    if can_return(given):
-        with opened(site) as moved:
-            moved.follow(until_lag=0.0)
-            found = moved.compare()
-            print(f"the old store, which followed: {found.compared:,} compared, {found.differ} differ")
-            wrong += not found.equal
+    with opened(site) as moved:
+        moved.follow(until_lag=0.0)
+        found = moved.compare()
+        print(f"the old store, which followed: {found.compared:,} compared, {found.differ} differ")
+        wrong += not found.equal
     return wrong
 
 
-def report(
-    given: argparse.Namespace, story: Story, seconds: float, answered: Answered[Any], pages: list[Pages]
-) -> int:  # fmt: skip
+def report(story: Story, seconds: float, answered: Answered[Any], pages: list[Pages]) -> int:
     """What programs have met meanwhile; returns how much of it is wrong."""
     switches, back = story.switches()
     crossed, right = sum(each.over_a_switch for each in pages), sum(each.continued for each in pages)
     wrong, refused = sum(each.wrong for each in pages), answered.refused + sum(each.refused for each in pages)
-    returned = f"{back} back" if can_return(given) else "0 back: such a target keeps no log"
-    print(f"moved in {seconds:.0f} s with {story.kills} kills, {switches} switches, {returned}")
+    print(f"moved in {seconds:.0f} s with {story.kills} kills, {switches} switches, {back} back")
     rate = len(answered.made) / seconds
     print(f"acknowledged {len(answered.made):,} writes, {rate:,.0f} a second")
     print(f"held at most {answered.longest:.1f} s, refused {refused}")
@@ -314,7 +300,9 @@ def run(site: Site) -> None:
 
 def parser(kind: type[Site]) -> argparse.ArgumentParser:
     made = Parser(prog=f"python -m {kind.module}", description="A site is moved while it is in use.")
-    made.add_argument("--from", dest="source", required=True, metavar="URL", help="an LMDB store that is made")
+    made.add_argument(
+        "--from", dest="source", required=True, metavar="URL", help="a store that is made, on LMDB or a server"
+    )
     made.add_argument("--to", required=True, metavar="URL", help="another store that is made, on LMDB or a server")
     made.add_argument(
         "--seed", type=int, default=7, help="of all that is by chance, data that are made up included (7)"
@@ -352,8 +340,8 @@ def move(kind: type[Site], arguments: list[str]) -> int:
     if given.role is not None:
         run(site)
         return 0
-    if not str(given.source).startswith("lmdb:") or str(given.to).startswith("memory:"):
-        raise Mistake("several processes move a site from LMDB to a store on disk or on a server")
+    if any(str(each).startswith("memory:") for each in (given.source, given.to)):
+        raise Mistake("several processes move a site between stores on disk or on servers")
     is_new, given.folder = given.folder is None, given.folder or Path(tempfile.mkdtemp(prefix="moving-"))
     given.folder.mkdir(exist_ok=True)
     wrong = play(site, arguments)
