@@ -1,6 +1,6 @@
 """A site that is moved to another store while it is in use, and while what moves it is killed again and again.
 
-It loads a site, lets programs write and read, and moves it back and forth. One process makes the steps, another one lets
+It loads a site, lets programs write and read, and moves it back and forth. One process makes the steps, another lets
 the other store follow; both are killed with SIGKILL at random moments. In the end everything that was acknowledged must
 be stored, once. `examples.shop.moving` and `examples.community.moving` say what the site is.
 """
