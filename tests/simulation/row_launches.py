@@ -257,7 +257,7 @@ class RowLaunches(RowFence):
 
 
 def what_was_decided_by_other_shares_is_committed(patch):
-    edit(patch, Journal, "_hold_lease", (" or seen.shares is self.lease.shares", " or True"))
+    edit(patch, Journal, "_may_send", (" or seen.shares is self.lease.shares", " or True"))
 
 
 def programs_with_former_shares_are_not_waited_for(patch):

@@ -54,7 +54,7 @@ def a_lease_counts_from_the_end_of_the_read(patch):
 
 
 def the_lease_is_not_looked_at_before_the_commit(patch):
-    edit(patch, Journal, "_hold_lease", ("    yield from self.lease.hold()", "    yield from ()"))
+    edit(patch, Journal, "_may_send", ("    yield from self.lease.hold()", "    yield from ()"))
 
 
 def older_programs_are_not_waited_for(patch):
