@@ -77,11 +77,15 @@ class MoveFlow:
 
     def _may_follow(self, *, back: bool) -> bool:
         """Takes or renews the lease, and names this follower in the row of the store that follows."""
-        if elapsed() - self._renewed[back] < self._holder.seconds / _RENEWALS:
+        began = elapsed()
+        if began - self._renewed[back] < self._holder.seconds / _RENEWALS:
             return True
         if not self.states.target.run(self._lease.take()):
             return False
         if not self.states.name_follower(self._holder.owner, back=back):
+            return False
+        took = elapsed() - began  # seconds, where a follower of a store that changes one row at a time is replaced
+        if took > self._holder.seconds / _RENEWALS and not self.states.target.run(self._lease.take()):
             return False
         self._renewed[back] = elapsed()
         return True
