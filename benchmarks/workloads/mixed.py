@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -133,9 +133,6 @@ class Visitor:
         self._fresh = count()
         self._requests = Requests()
         self._db = stack.enter_context(site.open("visitor", (self._requests,)))
-        self._reads, self._writes = site.tables.bare(), site.written.bare()
-        stack.callback(self._reads.close)
-        stack.callback(self._writes.close)
         self._verbs: dict[str, Callable[[Line], object]] = {
             "get": lambda line: self._db.get(Purchase, line.invoice, line.line),
             "page": lambda line: self._db.page(PurchasesOfBuyer, line.customer, limit=10),
@@ -169,27 +166,28 @@ class Visitor:
         return Tally(now - started, self._requests.count - begun, dict(taken), errors, added)
 
     def _repeat(self, seconds: float) -> Tally:
-        """The kept requests again, through the bare client."""
-        sent, started = 0, perf_counter()
-        for request in cycle(self._requests.kept):
-            self._send(request)
-            sent += 1
-            if perf_counter() - started >= seconds:
-                break
-        return Tally(perf_counter() - started, sent)
+        """The kept requests again, through the bare client: a server closes connections that rest for a minute."""
+        with closing(self._site.tables.bare()) as reads, closing(self._site.written.bare()) as writes:
+            sent, started = 0, perf_counter()
+            for request in cycle(self._requests.kept):
+                self._send(request, reads, writes)
+                sent += 1
+                if perf_counter() - started >= seconds:
+                    break
+            return Tally(perf_counter() - started, sent)
 
-    def _send(self, request: Request[Any]) -> None:
+    def _send(self, request: Request[Any], reads: Any, writes: Any) -> None:
         match request:
             case Read(table, keys):
-                self._reads.get_all(table, keys)
+                reads.get_all(table, keys)
             case Scan(table, range_, limit):
-                self._reads.page(table, range_.start, range_.stop, limit)
+                reads.page(table, range_.start, range_.stop, limit)
             case CheckAndMutate(table, _column, _expected, mutation):
-                self._writes.swap(table, mutation.key, _cells(mutation))
+                writes.swap(table, mutation.key, _cells(mutation))
             case Mutate(table, rows):
-                self._writes.put_all(table, {each.key: _cells(each) for each in rows})
+                writes.put_all(table, {each.key: _cells(each) for each in rows})
             case Increment(table, key, column):
-                self._writes.increment(table, key, column)
+                writes.increment(table, key, column)
             case _:
                 raise TypeError(f"no request of a store that changes one row at a time: {request}")
 
