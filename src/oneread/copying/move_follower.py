@@ -8,9 +8,9 @@ log.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -50,7 +50,6 @@ from oneread.database._sync.database import Database
 from oneread.errors import AlreadyExists, OnereadError
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
-from oneread.plans.effects import Snapshot
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.progress import no_progress
@@ -62,8 +61,6 @@ from oneread.transactions.moves import LoggedChanges, logged_root
 from oneread.transfer.bulk import Refusal
 from oneread.transfer.checkpoints import key_of, read_checkpoint
 from oneread.transfer.dump import FORMAT, Dump, Head, schema_digest
-
-S = TypeVar("S")
 
 CHECKPOINT: Final = "copy of a live store"
 """The name of the checkpoint of a target."""
@@ -136,7 +133,7 @@ class Follower:
         long, and twice as many where it was short. With `ends` no program changes the store any more.
         """
         began = elapsed()
-        state = self._look(partial(self._read_log, ends=ends))
+        state = self._source.run(self.log.moment(partial(self._read_log, ends=ends)))
         if not state.logged.entries:
             return 0, 0
         refused = self._apply(state)
@@ -147,10 +144,6 @@ class Follower:
         elif took < _LONG / 2:
             self._entries = min(PAGE, 2 * self._entries)
         return len(state.logged.roots) + len(state.logged.counters), len(refused)
-
-    def _look(self, read: Callable[[], Plan[S]]) -> S:
-        """Reads one moment of the source; what changes it meanwhile is logged behind that where it has no snapshots."""
-        return self._source.run(Snapshot(read).__iter__() if self._source.operations.spans_rows else read())
 
     def _read_log(self, *, ends: bool) -> Plan[SourceState]:
         return (yield from self._read_state((yield from self.log.next(self._entries, ends=ends))))
@@ -256,7 +249,7 @@ class Follower:
                 rest = within
                 while True:
                     keys.clear()
-                    last, lines = self._look(partial(self._read_page, kind, rest))
+                    last, lines = self._source.run(self.log.moment(partial(self._read_page, kind, rest)))
                     for key, line in lines:
                         change = self._change(line)
                         keys[id(change)] = key

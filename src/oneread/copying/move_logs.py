@@ -8,9 +8,9 @@ and the mark is removed up to the number that was seen. See docs/decisions/0148-
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from oneread.counters.rows import SETTINGS, SHARDS
 from oneread.counters.settings import read_settings_row
@@ -18,7 +18,7 @@ from oneread.counters.shard_counters import try_swap
 from oneread.counters.shard_rows import ShardChange, read_shard_row, settings_request
 from oneread.database._sync.database import Database
 from oneread.plans.counted import CountedStore
-from oneread.plans.effects import Now, Together
+from oneread.plans.effects import Now, Snapshot, Together
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.scans import scan_all
@@ -39,6 +39,8 @@ from oneread.transactions.moves import (
     roots_in,
 )
 
+S = TypeVar("S")
+
 PATIENCE: Final = 1.0
 """Seconds that a change which was announced is waited for; then it is ended, and its program makes it again."""
 
@@ -54,6 +56,10 @@ LogPosition: TypeAlias = "Mapping[bytes, int]"
 
 class ChangesToFollow(Protocol):
     """The log of one store."""
+
+    def moment(self, read: Callable[[], Plan[S]]) -> Plan[S]:
+        """Reads one moment of the store; what changes it meanwhile is logged behind that where it has no snapshots."""
+        ...
 
     def next(self, limit: int, *, ends: bool) -> Plan[LoggedChanges]:
         """So many of the oldest changes that can be followed now; with `ends` also those that are under way."""
@@ -87,6 +93,10 @@ class ChangesToFollow(Protocol):
         """Whether what it held then is followed."""
         ...
 
+    def forget(self, limit: int) -> Plan[None]:
+        """Removes all of it, so many a request."""
+        ...
+
 
 def log_of(store: Database) -> ChangesToFollow:
     """The log of a store."""
@@ -99,6 +109,9 @@ class EntryLog:
 
     def __init__(self, store: Database) -> None:
         self._committer = store.operations.committer
+
+    def moment(self, read: Callable[[], Plan[S]]) -> Plan[S]:
+        return Snapshot(read).__iter__()
 
     def next(self, limit: int, *, ends: bool) -> Plan[LoggedChanges]:  # noqa: ARG002 - nothing is under way
         return logged_changes((yield from Scan("system", LOG_ENTRIES, limit)))
@@ -133,6 +146,10 @@ class EntryLog:
         first = yield from Scan("system", LOG_ENTRIES, 1)
         return not first or _number(first[0][0]) > position[MOVE_LOG]
 
+    def forget(self, limit: int) -> Plan[None]:
+        while (yield from self._committer.sweep("system", RowRange.under(MOVE_LOG), limit)):
+            pass
+
 
 class MarkLog:
     """That of a store that changes one row at a time."""
@@ -141,6 +158,13 @@ class MarkLog:
         self._journal = committer.journal
         self._group = committer.views.recorded.group
         self._since: dict[bytes, float] = {}  # marks that are not over, and when they were first seen so
+
+    def moment(self, read: Callable[[], Plan[S]]) -> Plan[S]:
+        return read()
+
+    def forget(self, limit: int) -> Plan[None]:
+        while found := (yield from Scan("system", MARKS, limit)):
+            yield from Mutate("system", [RowMutation(key, deletes={MARKER: _stamp(row)}) for key, row in found])
 
     def next(self, limit: int, *, ends: bool) -> Plan[LoggedChanges]:
         """A scan, and a read of the rows in it; some requests for each that has to be ended."""
@@ -300,14 +324,3 @@ def _remove(store: CountedStore, entries: Sequence[bytes], again: Sequence[bytes
     if again:
         add_to_log(store, again)
     store.replace("system", dict.fromkeys(entries))
-
-
-def forget_log(store: Database, limit: int) -> None:
-    """Removes all of a log."""
-    committer = store.operations.committer
-    if not isinstance(committer, RowCommitter):
-        while store.run(committer.sweep("system", RowRange.under(MOVE_LOG), limit)):
-            pass
-        return
-    while found := store.run(Scan("system", MARKS, limit).__iter__()):
-        store.run(Mutate("system", [RowMutation(key, deletes={MARKER: _stamp(row)}) for key, row in found]).__iter__())

@@ -21,7 +21,7 @@ from oneread.copying.copies import check_models, check_two
 from oneread.copying.move_comparison import MoveComparer
 from oneread.copying.move_flow import PAUSE, MoveFlow
 from oneread.copying.move_follower import CHECKPOINT
-from oneread.copying.move_logs import forget_log
+from oneread.copying.move_logs import log_of
 from oneread.copying.move_results import MoveComparison, MovePlan, MoveProblem, MoveStatus
 from oneread.copying.move_states import MoveStates
 from oneread.copying.pairs import Stores, is_empty
@@ -433,7 +433,7 @@ class Move:
     def _forget_log(self, store: Database) -> None:
         """Removes the log of a store; of the source the comparison, and of the target where the copy was."""
         system = store.operations.committer
-        forget_log(store, BATCH)
+        store.run(log_of(store).forget(BATCH))
         for key in (COMPARED_ROW, key_of(CHECKPOINT)):
             store.run(system.sweep("system", RowRange(key, key + b"\0"), 1))
 

@@ -2,7 +2,7 @@
 
 A commit of one row cannot read the fence at the same moment, so a program reads it before, and commits for twenty
 seconds by what it read. A program that raises the fence waits longer than that. Both count by clocks that are never
-set. While the store is moved the lease is shorter, and is of the row of the move as well. See rules F1 to F4 of the
+set. While the store is moved the lease is shorter, and is of the row of the move as well. See rules F1 to F5 of the
 commit protocol and docs/decisions/0076-the-fence-is-a-lease.md.
 """
 
