@@ -104,6 +104,11 @@ def shown(fact: object) -> str:
     return _text(fact, _DEPTH).encode(errors="backslashreplace").decode()
 
 
+def printable(text: str) -> str:
+    """Text with control characters escaped: stored text must not control the terminal, nor break a line."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def _text(fact: object, depth: int) -> str:
     """The `repr` of a fact, shortened before it is made where that is possible.
 

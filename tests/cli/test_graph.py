@@ -14,11 +14,11 @@ from examples.community.schema import COMMUNITY
 from examples.qa.schema import SITE
 from examples.shop.schema import SHOP, Customer, Purchase
 from oneread import Aggregate, Copy, Index, Key, Model, Ref, Schema, by, count, counter, field, rollup, within
-from oneread.cli.graph_svg import svg_lines
-from oneread.cli.graph_text import dot_lines, mermaid_lines
-from oneread.cli.output import shown
 from oneread.costs.declared import of
+from oneread.costs.graph_svg import svg_lines
+from oneread.costs.graph_text import dot_lines, mermaid_lines
 from oneread.costs.schema_graph import SchemaGraph, graph_of
+from oneread.errors import printable
 from oneread.models.types import types_of
 from tests.cli.conftest import SCHEMA
 from tests.schemas.declaring import declare
@@ -175,7 +175,7 @@ def test_mermaid_has_every_node_and_edge(schemas):
         nodes = [NODE.fullmatch(line) for line in lines[: len(graph.nodes)]]
         arrows = [ARROW.fullmatch(line) for line in lines[len(graph.nodes) :]]
         titles = {found[1]: decoded("".join(filter(None, found.groups()[1:]))) for found in nodes}
-        assert list(titles.values()) == [list(map(shown, (each.title, *each.lines))) for each in graph.nodes]
+        assert list(titles.values()) == [list(map(printable, (each.title, *each.lines))) for each in graph.nodes]
         names = dict(zip(titles, (each.name for each in graph.nodes), strict=True))
         drawn = [(names[found[1]], names[found[3]], *decoded(found[2] or "")) for found in arrows]
         assert drawn == [(each.start, each.end, *edge_texts(each)) for each in graph.edges]
@@ -183,7 +183,7 @@ def test_mermaid_has_every_node_and_edge(schemas):
 
 
 def edge_texts(edge):
-    return [shown(each) for each in (edge.label, edge.fan_out) if each] or [""]
+    return [printable(each) for each in (edge.label, edge.fan_out) if each] or [""]
 
 
 def unquoted(text):
@@ -200,9 +200,9 @@ def test_dot_is_balanced_and_has_every_node_and_edge(schemas):
         strings = [list(map(unquoted, QUOTED.findall(line))) for line in lines]
         edges = [found for line, found in zip(lines, strings, strict=True) if " -> " in QUOTED.sub("", line)]
         nodes = [found for line, found in zip(lines, strings, strict=True) if " [shape=" in QUOTED.sub("", line)]
-        assert [name for name, _shape, _label in nodes] == [shown(each.name) for each in graph.nodes]
+        assert [name for name, _shape, _label in nodes] == [printable(each.name) for each in graph.nodes]
         assert [(start, end) for start, end, _style, _label in edges] == [
-            (shown(each.start), shown(each.end)) for each in graph.edges
+            (printable(each.start), printable(each.end)) for each in graph.edges
         ]
         assert [label for *_, label in edges] == ["\n".join(edge_texts(each)) for each in graph.edges]
 
@@ -225,7 +225,7 @@ def test_svg_has_every_node_and_edge_and_no_text_over_another(schemas):
         begun = [each.get("d") for each in picture.iter(f"{SVG}path") if re.fullmatch(r"M\d+ \d+H\d+", each.get("d"))]
         assert len(begun) == len(set(begun)) == len(graph.edges)
         written = "".join("".join(text.split()) for _x, _y, text in texts)
-        for name in (shown(node.title) for node in graph.nodes):
+        for name in (printable(node.title) for node in graph.nodes):
             assert "".join(name.split()) in written
 
 

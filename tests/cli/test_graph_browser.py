@@ -3,7 +3,7 @@
 import pytest
 
 from examples.community.schema import COMMUNITY
-from oneread.cli.graph_svg import svg_lines
+from oneread.costs.graph_svg import svg_lines
 from oneread.costs.schema_graph import graph_of
 from tests.cli.test_graph import HARMFUL
 from tests.examples.browsing import DESKTOP, PHONE, chrome, resize

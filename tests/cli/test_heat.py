@@ -8,7 +8,7 @@ import pytest
 
 from oneread import connect
 from oneread.cli import heat as heat_command
-from oneread.cli.heat_drawing import ASCII, BLOCKS, draw, lines_by_declaration
+from oneread.heat.drawing import ASCII, BLOCKS, draw, lines_by_declaration
 from oneread.heat import rows
 from oneread.heat.axis import read_axes
 from oneread.heat.map import HeatMap

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oneread.cli.typed import WantedType, rest_of_key, values, whole_key
+from oneread.database.typed_keys import WantedType, rest_of_key, values, whole_key
 from oneread.errors import InvalidKey
 
 KEY = [

@@ -22,11 +22,11 @@ from oneread.cli.options import (
     reading,
     with_shared_options,
 )
-from oneread.cli.typed import WantedType, key_parts, values, whole_key
 from oneread.connect import connect
 from oneread.costs.declared import Explanation
 from oneread.database.explaining import Explainer
 from oneread.database.patches import check_fields
+from oneread.database.typed_keys import WantedType, key_parts, values, whole_key
 from oneread.errors import UsageError
 
 COUNTER_VERBS: Final = ("counter_add", "counter_read")

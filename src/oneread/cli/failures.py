@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import msgspec
 import typer
 
-from oneread.cli.output import abandon, flush, shown_lines, write, write_json
+from oneread.cli.output import abandon, flush, printable_lines, write, write_json
 from oneread.errors import (
     AlreadyExists,
     Closed,
@@ -170,9 +170,11 @@ def _report(error: BaseException, failure: _Failure, *, as_json: bool) -> None:
         with contextlib.suppress(OSError):  # the disk of stdout may be full, which is the failure then
             _write(msgspec.structs.replace(failure, cursor=_cursor(error)))
             flush(sys.stdout)
-    write(sys.stderr, "stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {shown_lines(str(error))}\n")
+    write(
+        sys.stderr, "stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {printable_lines(str(error))}\n"
+    )
     if failure.hint:
-        write(sys.stderr, f"hint: {shown_lines(failure.hint)}\n")
+        write(sys.stderr, f"hint: {printable_lines(failure.hint)}\n")
 
 
 def _plain(fact: object, depth: int = _DEPTH) -> object:

@@ -11,8 +11,9 @@ import msgspec
 import typer
 
 from oneread.cli.options import Invocation, KeyArgument, complete_names, find_declared, reading, with_shared_options
-from oneread.cli.records import cost_text, plain, show_one
-from oneread.cli.typed import key_parts, whole_key
+from oneread.cli.records import cost_text, show_one
+from oneread.database.record_texts import plain
+from oneread.database.typed_keys import key_parts, whole_key
 from oneread.errors import InvalidQuery
 from oneread.models.model import Model
 from oneread.plans.trace import Cost

@@ -8,10 +8,10 @@ from typing import Annotated, Final
 
 import typer
 
-from oneread.cli.graph_svg import svg_lines
-from oneread.cli.graph_text import dot_lines, mermaid_lines
 from oneread.cli.options import JsonOption, QuietOption, SchemaOption, SpanOption, schema_of
 from oneread.cli.output import Output
+from oneread.costs.graph_svg import svg_lines
+from oneread.costs.graph_text import dot_lines, mermaid_lines
 from oneread.costs.schema_graph import SchemaGraph, graph_of
 
 

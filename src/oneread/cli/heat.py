@@ -16,11 +16,11 @@ from typing import Annotated, Final
 
 import typer
 
-from oneread.cli.heat_drawing import BLOCKS, draw, lines_by_declaration, lines_by_range
 from oneread.cli.options import Invocation, PaceOption, complete_names, reading, with_shared_options, writing
-from oneread.cli.output import Output, counted, shown, write
-from oneread.errors import UsageError
+from oneread.cli.output import Output, counted, write
+from oneread.errors import UsageError, printable
 from oneread.heat.axis import measure_axes
+from oneread.heat.drawing import BLOCKS, draw, lines_by_declaration, lines_by_range
 from oneread.heat.map import HeatMap, HeatMeasure, HeatOperation
 from oneread.heat.rows import DAYS, keep_days
 
@@ -138,7 +138,7 @@ def _show(output: Output, heat: HeatMap, *, by_range: bool) -> None:
         output.text("nothing was recorded in this time: programs record with connect(url, schema, heat=1.0)")
         return
     lines = lines_by_range(heat) if by_range else lines_by_declaration(heat)
-    safe = [line._replace(label=shown(line.label), end=shown(line.end)) for line in lines]
+    safe = [line._replace(label=printable(line.label), end=printable(line.end)) for line in lines]
     colours = _is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = shutil.get_terminal_size().columns
     for line in draw(heat, safe, width, ascii_only=not _writes_blocks(), colours=colours):

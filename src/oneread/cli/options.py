@@ -238,7 +238,12 @@ def reading(db: str, schema: Schema, cache: str | None = None, observers: tuple[
     Raises:
         InvalidUrl, SchemaMismatch, StoreError: as `connect`.
     """
-    return _opened(connect(_with_read_only(_url(db)), schema, workers=0, cache=cache, observers=observers))
+    return _opened(connect(reading_url(db), schema, workers=0, cache=cache, observers=observers))
+
+
+def reading_url(db: str) -> str:
+    """The URL by which a store is opened for reading. Raises InvalidUrl where it is not one."""
+    return _with_read_only(_url(db))
 
 
 def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True, workers: int = 0) -> Database:
@@ -278,7 +283,7 @@ def comparing(db: str, schema: Schema) -> Migration:
     Raises:
         InvalidUrl, StoreError: as `connect`.
     """
-    return _opened(migration(_with_read_only(_url(db)), schema))
+    return _opened(migration(reading_url(db), schema))
 
 
 def evolving(db: str, schema: Schema) -> Migration:

@@ -22,7 +22,7 @@ import msgspec
 
 from oneread.cli import guard
 from oneread.derivations.pending_tasks import TaskLag, count_waiting, oldest_of
-from oneread.errors import InvalidValue
+from oneread.errors import InvalidValue, printable
 from oneread.models.wide import digits_of
 from oneread.plans.progress import Progress, Reporter, no_progress
 
@@ -110,7 +110,7 @@ class Output:
     def text(self, line: str = "") -> None:
         """Prints a line for a person, without --json only."""
         if not self.as_json:
-            write(sys.stdout, f"{shown(line)}\n")
+            write(sys.stdout, f"{printable(line)}\n")
 
     def cells(self, line: Sequence[object]) -> None:
         """Prints values with tabs between them, for another program, without --json only."""
@@ -126,7 +126,7 @@ class Output:
     def note(self, line: str) -> None:
         """Prints a note to stderr, unless --quiet was given."""
         if not self._quiet:
-            write(sys.stderr, f"{shown(line)}\n")
+            write(sys.stderr, f"{printable(line)}\n")
 
     @contextlib.contextmanager
     def progress(self) -> Generator[Reporter]:
@@ -197,7 +197,7 @@ def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[st
         bool(all_rows) and all(isinstance(row[place], (int, float, Decimal, NoneType, Right)) for row in all_rows)
         for place in range(len(headers))
     ]
-    cells = [[*map(shown, headers)], *([cell_text(each) for each in row] for row in all_rows)]
+    cells = [[*map(printable, headers)], *([cell_text(each) for each in row] for row in all_rows)]
     widths = [max(len(row[place]) for row in cells) for place in range(len(headers))]
     cells.insert(1, ["-" * width for width in widths])
     return [
@@ -217,7 +217,7 @@ def cell_text(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}" if value.bit_length() < _PLAIN_BITS else digits_of(value)
-    return shown(str(value))
+    return printable(str(value))
 
 
 def plain_text(value: object) -> str:
@@ -225,14 +225,9 @@ def plain_text(value: object) -> str:
     return str(value) if type(value) is int and value.bit_length() < _PLAIN_BITS else cell_text(value)
 
 
-def shown(text: str) -> str:
-    """Text with control characters escaped: stored text must not control the terminal, nor break a line."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
-
-
-def shown_lines(text: str) -> str:
-    """`shown` of text of several lines."""
-    return "\n".join(map(shown, text.split("\n")))
+def printable_lines(text: str) -> str:
+    """`printable` of text of several lines."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def age_of(lag: Mapping[str, TaskLag]) -> str:

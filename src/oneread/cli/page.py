@@ -12,8 +12,9 @@ import msgspec
 import typer
 
 from oneread.cli.options import Invocation, LimitOption, complete_names, find_declared, reading, with_shared_options
-from oneread.cli.records import cost_text, plain, show_all
-from oneread.cli.typed import WantedType, key_parts, rest_of_key, value, values
+from oneread.cli.records import cost_text, show_all
+from oneread.database.record_texts import plain
+from oneread.database.typed_keys import WantedType, key_parts, rest_of_key, value, values
 from oneread.errors import InvalidQuery
 from oneread.plans.trace import Cost
 

@@ -13,6 +13,7 @@ from oneread.copying.comparison import ComparedStores
 from oneread.copying.pairs import Pair, Pairs, Stores, is_empty
 from oneread.counters.dumping import RestoreCounters
 from oneread.database._sync.bulk import Bulk
+from oneread.database.unfinished_commits import MOST_MARKERS
 from oneread.derivations.pending_tasks import count_waiting
 from oneread.errors import OnereadError, UsageError
 from oneread.plans.effects import Sleep
@@ -133,7 +134,7 @@ class StoreCopy:
         """Whether something is still to follow from earlier writes to the source, or a write is under way."""
         operations = self._source.operations
         waiting = count_waiting((yield from operations.lag()))
-        commits = yield from operations.parts.unfinished_commits(BATCH)
+        commits = yield from operations.parts.unfinished_commits(BATCH, MOST_MARKERS)
         return bool(waiting or (commits is not None and commits.roots))
 
     def _take(self, bulk: Bulk | None, line: bytes) -> None:

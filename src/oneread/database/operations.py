@@ -99,7 +99,7 @@ class Operations:
     `cache_counters` and `launches` are those of the store. `marking` marks what members have seen of feeds. `meter`
     records how the worker does, under telemetry; `heat` which keys are requested, where that is recorded. `cursor_key`
     is that of the store that this one was copied from, else empty. `lists` and `logs` belong to the faces: what can be
-    paged and watched, by its class. `inline` is that of the schema; with `portable` a transaction is of one entity
+    paged and watched, by its class. `inline` is that of the `schema`; with `portable` a transaction is of one entity
     group. `grace` is how long removed rows stay on a store that changes one row at a time, in seconds, None for good.
     """
 
@@ -109,6 +109,7 @@ class Operations:
         self.catalog = catalog
         self.fence = parts.fence
         self.sides = Sides(catalog.replaced, parts.fence)
+        self.schema = schema
         self.inline = schema.inline
         self.portable = parts.portable
         self.lists: dict[Any, Any] = {}

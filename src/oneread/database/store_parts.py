@@ -103,8 +103,8 @@ class StoreParts(NamedTuple):
     reads_of_save: Callable[[str, Sequence[str]], list[list[str]]]
     """The root rows that a save reads, of the entity and of those it refers to, by request."""
     tasks: PendingTasks
-    unfinished_commits: Callable[[int], Plan[UnfinishedCommits | None]]
-    """Counts those that are not finished, so many a request; None where no commit stays so."""
+    unfinished_commits: Callable[[int, int], Plan[UnfinishedCommits | None]]
+    """Counts those that are not finished, so many a request and in all; None where no commit stays so."""
     oldest_commit: Callable[[], Plan[float]]
     """Seconds since the oldest of them began; 0 for none."""
     cells: CopyCells = NO_CELLS
@@ -160,7 +160,7 @@ def _reads_of_save(own: str, sources: Sequence[str]) -> list[list[str]]:
     return [list(dict.fromkeys([own, *sources]))]
 
 
-def _no_commits(_batch: int) -> Plan[None]:
+def _no_commits(_batch: int, _most: int) -> Plan[None]:
     yield from ()
 
 

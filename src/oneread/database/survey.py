@@ -77,7 +77,7 @@ class Survey(msgspec.Struct, frozen=True):
         behind: seconds since the oldest change that a view, a copy or a total may not show yet: that of the oldest task
             or unfinished commit; 0.0 where none waits. A counter that is shown waits up to its `every`. A view that is
             being built, what has expired and is not swept, and holders that are set aside do not count.
-        are_all: whether all tasks and unfinished commits were counted; otherwise the first 100,000 of each were, and
+        are_all: whether all tasks and unfinished commits were counted; otherwise the first `most` of each were, and
             `behind` is at least what it says.
     """
 
@@ -102,17 +102,17 @@ def with_cache(found: Survey, cache: CacheUse | None) -> Survey:
 
 
 def survey(
-    catalog: Catalog, parts: StoreParts, engine: Statistics | None, progress: Reporter, *, exact: bool
+    catalog: Catalog, parts: StoreParts, engine: Statistics | None, progress: Reporter, *, exact: bool, most: int
 ) -> Plan[Survey]:
     """Surveys a store: a few requests; with `exact`, every row is read, `BATCH` a request.
 
     Rows that are written meanwhile may be missed or counted.
     """
     stored = yield from stored_schema()
-    lags = yield from parts.tasks.lags()
+    lags = yield from parts.tasks.lags(most)
     aside = yield from count_set_aside()
     unswept = yield from sweep_lags(catalog)
-    commits = yield from parts.unfinished_commits(BATCH)
+    commits = yield from parts.unfinished_commits(BATCH, most)
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
     counted: list[SurveyPart] = []
     if exact:

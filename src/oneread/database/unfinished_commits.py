@@ -40,10 +40,10 @@ class UnfinishedCommits(msgspec.Struct, frozen=True):
     are_all: bool = True
 
 
-def unfinished_commits(batch: int) -> Plan[UnfinishedCommits]:
-    """Counts markers, a request for each `batch` of 100,000 at most, and reads at most 1,000 entities, in one more."""
+def unfinished_commits(batch: int, most: int = MOST_MARKERS) -> Plan[UnfinishedCommits]:
+    """Counts markers, a request for each `batch` of `most`, and reads at most 1,000 of their entities, in one more."""
     roots: dict[bytes, None] = {}
-    found = yield from _markers(batch, roots)
+    found = yield from _markers(batch, roots, most)
     if not found.markers:
         return found
     rows = yield from Read("roots", list(roots), "dm")
@@ -56,7 +56,7 @@ def oldest_commit() -> Plan[float]:
     return (yield from _markers(_BATCH, {})).oldest
 
 
-def _markers(batch: int, roots: dict[bytes, None]) -> Plan[UnfinishedCommits]:
+def _markers(batch: int, roots: dict[bytes, None], most: int = MOST_MARKERS) -> Plan[UnfinishedCommits]:
     """The markers; the first entities that they are about are added to `roots`."""
     now = yield from Now()
     stamps: list[int] = []
@@ -65,7 +65,7 @@ def _markers(batch: int, roots: dict[bytes, None]) -> Plan[UnfinishedCommits]:
         stamps.extend([row[MARKER].stamp for _key, row in rows])
         roots.update(dict.fromkeys([root_of_marker(key) for key, _row in rows[: LOOKED_AT - len(roots)]]))
 
-    are_all = yield from scan_first("system", JOURNAL, add, batch, MOST_MARKERS)
+    are_all = yield from scan_first("system", JOURNAL, add, min(batch, most), most)
     count = len(stamps)
     if not are_all:  # the first of each bucket is of its oldest minute
         buckets = [RowRange.under(JOURNAL.start + bytes([number])) for number in range(MARKER_BUCKETS)]

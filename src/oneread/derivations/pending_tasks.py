@@ -116,8 +116,8 @@ class PendingTasks:
             within = within.behind(groups[-1][0])
         return tasks
 
-    def lags(self) -> Plan[Lags]:
-        """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of `MOST_TASKS`.
+    def lags(self, most: int = MOST_TASKS) -> Plan[Lags]:
+        """How far the tasks of each kind and of each feed are behind; a request for each `BATCH` of `most`.
 
         Where groups have tasks, these are of the feeds of groups as well. Where entities show counters, those that were
         added to since they were copied count as tasks.
@@ -141,11 +141,11 @@ class PendingTasks:
                     for feed in of_groups.get(view_part(outbox.group_of_task(key)), ()):
                         _add_to(found.feeds, feed, row, now)
 
-        are_all = yield from scan_first("system", outbox.TASKS, add, BATCH, MOST_TASKS)
+        are_all = yield from scan_first("system", outbox.TASKS, add, min(BATCH, most), most)
         for within in self._group_tasks:
-            are_all &= yield from scan_first("system", within, add_groups, BATCH, MOST_TASKS)
+            are_all &= yield from scan_first("system", within, add_groups, min(BATCH, most), most)
         if self._shows_counters:
-            are_all &= yield from _add_counters(found.kinds, now)
+            are_all &= yield from _add_counters(found.kinds, now, most)
         return found._replace(are_all=are_all)
 
     def oldest_of_feed(self, parts: frozenset[bytes], groups: bytes | None = None) -> Plan[float]:
@@ -165,12 +165,12 @@ class PendingTasks:
         return max([_age(row, now) for row in found], default=0.0)
 
 
-def _add_counters(found: dict[str, TaskLag], now: int) -> Plan[bool]:
+def _add_counters(found: dict[str, TaskLag], now: int, most: int) -> Plan[bool]:
     """Counts the counters that are to be copied to their entities; whether all were."""
-    rows = yield from scan_up_to("counts", MARKED, MOST_TASKS, BATCH)
+    rows = yield from scan_up_to("counts", MARKED, most, BATCH)
     ages = [_marked_for(row, now) or 0.0 for _key, row in rows]
     found[COUNTER] = TaskLag(len(rows), 0, max(ages, default=0.0))
-    return len(rows) < MOST_TASKS
+    return len(rows) < most
 
 
 def _add_to(found: dict[str, TaskLag], name: str, row: Row, now: int) -> None:

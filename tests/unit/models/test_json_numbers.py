@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from oneread import Aggregate, Index, Key, Model, Ref, Schema, ascending, by, connect, shown, to_json, total
-from oneread.cli.typed import WantedType, value
+from oneread.database.typed_keys import WantedType, value
 from oneread.errors import InvalidKey, InvalidValue
 from oneread.models.json_form import form
 from oneread.transfer.load import RecordReader

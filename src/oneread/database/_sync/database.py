@@ -55,6 +55,7 @@ from oneread.database.results import Outcome, attach_outcome
 from oneread.database.sides import CHOSEN
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
+from oneread.database.unfinished_commits import MOST_MARKERS
 from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
@@ -1068,17 +1069,27 @@ class Database(
 
         return CounterBatch(commit, plans.declared(shards, keep), plans.rules.once_for, seconds, size)
 
-    def survey(self, *, exact: bool = False, progress: Reporter = no_progress) -> Survey:
+    def survey(self, *, exact: bool = False, most: int = MOST_MARKERS, progress: Reporter = no_progress) -> Survey:
         """What the store holds: rows and bytes, views and their states, tasks, and the engine's own figures.
 
         A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
         On a store that changes one row at a time, also commits that are not finished: at most 1,000 entities are read.
-        Of tasks and of unfinished commits at most 100,000 are counted, 500 and 2,000 a request.
+        Of tasks and of unfinished commits at most `most` are counted, 500 and 2,000 a request.
+
+        Arguments:
+            exact: whether every row is read.
+            most: tasks of each kind, and unfinished commits, that are counted.
+            progress: called after each batch of rows.
+
+        Raises:
+            UsageError: an option out of bounds.
         """
+        if type(most) is not int or most < 1:
+            raise UsageError("most: expected a whole number of 1 or more", most=most)
         check_function("progress", progress)
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
-        plan = surveys.survey(self.operations.catalog, self.operations.parts, counted, progress, exact=exact)
+        plan = surveys.survey(self.operations.catalog, self.operations.parts, counted, progress, exact=exact, most=most)
         return surveys.with_cache(self.run(plan), self.cache_use)
 
     def hot_spots(self, limit: int = 10) -> HotSpots:

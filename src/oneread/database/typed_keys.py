@@ -1,4 +1,4 @@
-"""Words of a command line as values of a key, by their declared types.
+"""Words of a command line or an address as values of a key, by their declared types.
 
 See "Values" in docs/reference/command-line.md.
 """
@@ -18,8 +18,10 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.keyed import ViewKey
 from oneread.errors import InvalidKey, UsageError
-from oneread.models.json_numbers import IS_NUMBER, SPELLINGS
+from oneread.models.json_numbers import IS_NUMBER, SPELLINGS, spell
+from oneread.models.references import Ref
 from oneread.models.types import unwrap
+from oneread.models.wide import digits_of
 
 NONE: Final = "@none"
 """The word for None; a text that begins with @ is written with two."""
@@ -81,6 +83,28 @@ def whole_key(cls: type, declared: Sequence[WantedType], words: Sequence[str]) -
             given=list(words),
         )
     return tuple(value(cls, each, word) for each, word in pairs)
+
+
+def key_words(catalog: Catalog, cls: Any, record: Any) -> list[str]:
+    """The words of the whole key of an entity, or of a row of a view that `get` finds."""
+    view = catalog.views.get(cls)
+    if view is None:
+        return [word(each) for each in catalog.kinds[cls].parts(record)]
+    found: list[str] = []
+    for part in view.key.parts:
+        given = getattr(record, part.field)
+        ref = getattr(given, "ref", given)
+        found.extend(map(word, ref.key) if isinstance(ref, Ref) else [word(given)])
+    return found
+
+
+def word(value: object) -> str:
+    """The word of a value, from which `value` reads the same again."""
+    if value is None:
+        return NONE
+    if isinstance(value, str):
+        return f"@{value}" if value.startswith("@") else value
+    return next((write(value) for kind, write in _WORDS.items() if isinstance(value, kind)), str(value))
 
 
 def rest_of_key(cls: type, declared: Sequence[WantedType], words: Sequence[str]) -> Sequence[WantedType]:
@@ -199,10 +223,22 @@ _BY_TYPE: Final[dict[object, _WordForm]] = {
 }
 
 
+_WORDS: Final[dict[type, Callable[[Any], str]]] = {
+    Enum: lambda value: value.name,
+    bool: lambda value: "true" if value else "false",
+    int: digits_of,
+    float: lambda value: str(spell(value)),
+    bytes: bytes.hex,
+    datetime: datetime.isoformat,
+    timedelta: lambda value: str(msgspec.to_builtins(value)),
+}
+"""The words of values whose text is another one; the first that matches counts."""
+
+
 def _word_form(kind: object) -> _WordForm:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _WordForm(functools.partial(_member, kind), ", ".join(kind.__members__))
     known = _BY_TYPE.get(kind)
     if known is None:
-        raise UsageError("the command line has no form for values of this type", type=kind)
+        raise UsageError("text has no form for values of this type", type=kind)
     return known

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from oneread.cli.output import shown
 from oneread.costs.schema_graph import GraphEdge, NodeKind, SchemaGraph
+from oneread.errors import printable
 
 _HARMFUL: Final = re.compile(r"[^\w .,:;=()+-]")
 _MERMAID_NODES: Final[dict[NodeKind, str]] = {
@@ -68,8 +68,8 @@ def _edge_texts(edge: GraphEdge) -> list[str]:
 
 
 def _mermaid_text(text: str) -> str:
-    return _HARMFUL.sub(lambda found: f"#{ord(found.group())};", shown(text))
+    return _HARMFUL.sub(lambda found: f"#{ord(found.group())};", printable(text))
 
 
 def _dot_text(text: str) -> str:
-    return shown(text).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Final, NamedTuple
 
-from oneread.cli.output import shown
 from oneread.costs.schema_graph import GraphEdge, GraphNode, SchemaGraph
+from oneread.errors import printable
 
 _CELLS: Final = 40
 """Characters of a line, those of double width counted twice."""
@@ -22,7 +22,7 @@ _CELL, _LINE, _PAD, _GAP, _TRACK, _MARGIN = 7.3, 17, 8, 16, 10, 8
 """In pixels; 7.3 is a character of 12 pixels in the widest of the usual fonts of equal widths."""
 _WIDTH: Final = round(_CELLS * _CELL) + 2 * _PAD
 _COLOURS: Final = 6
-_STYLE: Final = """
+GRAPH_STYLE: Final = """
 svg { max-width: 100%; height: auto; color-scheme: light dark; background: #fff; }
 text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1b1f24; }
 .name { font-weight: bold; }
@@ -72,8 +72,13 @@ class PlacedBox(NamedTuple):
         return self.lines[0].y
 
 
-def svg_lines(graph: SchemaGraph) -> list[str]:
-    """The picture; light or dark as its reader likes."""
+def svg_lines(graph: SchemaGraph, *, links: Mapping[str, str] | None = None) -> list[str]:
+    """The picture; light or dark as its reader likes.
+
+    Arguments:
+        graph: what is drawn.
+        links: of a picture within a page: addresses of declarations by name. The page has `GRAPH_STYLE` itself then.
+    """
     boxes = list(_boxes(graph))
     tracks = _tracks(boxes)
     count = max((track for _ends, track in tracks.values()), default=-1) + 1
@@ -81,7 +86,8 @@ def svg_lines(graph: SchemaGraph) -> list[str]:
     height = boxes[-1].top + boxes[-1].height + _MARGIN
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>', "<title>schema</title>"]
-    lines += ["<style>", *_STYLE.strip().splitlines(), "</style>"]
+    if links is None:
+        lines += ["<style>", *GRAPH_STYLE.strip().splitlines(), "</style>"]
     for place, box in enumerate(boxes):
         if box.node.name in tracks:
             lines += _arrows(box, *tracks[box.node.name], colour=f"c{place % _COLOURS}")
@@ -90,7 +96,9 @@ def svg_lines(graph: SchemaGraph) -> list[str]:
         lines.append(f'<rect {style} x="{_MARGIN}" y="{box.top}" width="{_WIDTH}" height="{box.height}"/>')
         for line in box.lines:
             at = f'x="{_MARGIN + _PAD}" y="{line.y + 4}"'
-            lines.append(f'<text class="{line.style}" {at} xml:space="preserve">{escape(line.text)}</text>')
+            text = f'<text class="{line.style}" {at} xml:space="preserve">{escape(line.text)}</text>'
+            link = links.get(box.node.name) if links and line.style == "name" else None
+            lines.append(text if link is None else f'<a href="{escape(link)}">{text}</a>')
     return [*lines, "</svg>"]
 
 
@@ -99,7 +107,7 @@ def _boxes(graph: SchemaGraph) -> Iterator[PlacedBox]:
     for node in graph.nodes:
         box = PlacedBox(node, top, [])
         for text, style, edge in _texts(node, graph):
-            for place, part in enumerate(_wrapped(shown(text))):
+            for place, part in enumerate(_wrapped(printable(text))):
                 y = top + _PAD // 2 + _LINE * len(box.lines) + _LINE // 2
                 box.lines.append(PlacedLine(y, part, style, None if place else edge))
         yield box
