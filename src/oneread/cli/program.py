@@ -32,6 +32,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "page": CommandEntry("Look at data", "show a page of a view or of entities"),
     "stat": CommandEntry("Look at data", "show how large the store is, and what it holds"),
     "counter": CommandEntry("Look at data", "show a counter's value, shards and rate; list counters"),
+    "console": CommandEntry("Look at data", "see the store in a browser"),
     "shell": CommandEntry("Look at data", "open a Python prompt with the store and the schema"),
     "verify": CommandEntry("Keep it right", "compare every view and copy with its entities"),
     "repair": CommandEntry("Keep it right", "repair what verify finds, on the live store"),

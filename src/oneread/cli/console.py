@@ -1,0 +1,137 @@
+"""`oneread console`: a store in a browser.
+
+See docs/how-to/see-a-store-in-a-browser.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import secrets
+import socket
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from oneread.cli.options import Invocation, reading_url, with_shared_options
+from oneread.connect import connect_async
+from oneread.errors import UsageError
+from oneread.evolution.schema import Schema
+from oneread.store.urls import redact
+
+PORT: Final = 8460
+_NEEDED: Final = ("starlette", "jinja2", "uvicorn")
+"""What `pip install "oneread[console]"` adds."""
+
+HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where the console listens.")]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 for one that is free.")]
+TokenFileOption = Annotated[
+    str, typer.Option("--token-file", metavar="FILE", help="Has the token, in place of one made for this run.")
+]
+ProxyUserOption = Annotated[
+    str, typer.Option("--proxy-user", metavar="HEADER", help="The header by which a proxy names who asks.")
+]
+TrustedOption = Annotated[
+    list[str], typer.Option("--trusted", metavar="NET", help="Networks of that proxy, as 10.0.0.0/8.")
+]
+AllowHostOption = Annotated[
+    list[str],
+    typer.Option("--allow-host", metavar="NAME", help="Names by which browsers may ask, besides the address."),
+]
+
+
+@with_shared_options
+def command(
+    given: Invocation,
+    *,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = PORT,
+    token_file: TokenFileOption = "",
+    proxy_user: ProxyUserOption = "",
+    trusted: TrustedOption = [],  # noqa: B006 - typer makes a list of its own
+    allow_host: AllowHostOption = [],  # noqa: B006 - as above
+) -> None:
+    """Shows a store in a browser: its data, what follows from what, what it costs, what is late, and what is hot.
+
+    Nothing is written, and the store is opened for reading: programs may have it open. Prints a link with a token,
+    which a browser keeps for 12 hours; ends with Ctrl-C. Beyond this machine it listens only with --token-file, or with
+    --proxy-user and --trusted.
+
+    Example: oneread console --schema shop.models:shop --db lmdb:///var/lib/shop
+    """
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            "the console needs further packages; install them: pip install 'oneread[console]'", missing=missing
+        )
+    access: Any = import_module("oneread.console.access")
+    auth = _who(access, host, token_file, proxy_user, trusted)
+    url, schema = reading_url(given.db), given.schema
+    with _bound(host, port) as listening:
+        address = listening.getsockname()
+        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        link = f"http://{shown}:{address[1]}/"
+        if isinstance(auth, access.TokenAccess) and not token_file:
+            link += f"?{access.TOKEN}={auth.token}"
+        given.output.document({"url": link})
+        given.output.text(f"{link}   read-only; Ctrl-C ends it")
+        names = [host, address[0], *(["localhost"] if _is_local(host) else []), *allow_host]
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_serve(url, redact(given.db), schema, auth, list(dict.fromkeys(names)), listening))
+
+
+def _who(access: Any, host: str, token_file: str, proxy_user: str, trusted: list[str]) -> Callable[[Any], Any]:
+    """Who may see it, by the options."""
+    if bool(proxy_user) != bool(trusted):
+        raise UsageError("--proxy-user and --trusted come together: a header counts only from networks of the proxy")
+    if proxy_user and token_file:
+        raise UsageError("--proxy-user and --token-file exclude each other")
+    if not (_is_local(host) or proxy_user or token_file):
+        raise UsageError("beyond this machine the console needs --token-file, or --proxy-user and --trusted", host=host)
+    if proxy_user:
+        authenticate: Callable[[Any], Any] = access.proxy_user(proxy_user, trusted=trusted)
+        return authenticate
+    made: Callable[[Any], Any] = access.TokenAccess(
+        _read_token(token_file) if token_file else secrets.token_urlsafe(32)
+    )
+    return made
+
+
+def _read_token(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("the file of the token cannot be read", path=path, reason=str(error)) from error
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise UsageError(
+            "cannot listen there; name another --port or --host", host=host, port=port, reason=str(error)
+        ) from error
+
+
+async def _serve(
+    url: str, name: str, schema: Schema, auth: Callable[[Any], Any], hosts: list[str], listening: socket.socket
+) -> None:
+    uvicorn: Any = import_module("uvicorn")
+    console: Any = import_module("oneread.console")
+    async with await connect_async(url, schema, workers=0) as db:
+        app = console.console(db, auth=auth, name=name, hosts=hosts)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)
+        await uvicorn.Server(config).serve(sockets=[listening])

@@ -1,0 +1,139 @@
+"""One request of a page: the store, the words of its address, and addresses of other pages; values as cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from oneread.console.blocks import CUT, Cell, Text, instant
+from oneread.costs.declared import Costs
+from oneread.database.async_database import AsyncDatabase
+from oneread.database.record_texts import text_of
+from oneread.database.typed_keys import key_words, word
+from oneread.derivations.catalog import Catalog
+from oneread.errors import NotFound, printable, shown
+from oneread.models.references import Copy, Ref, copied_names
+from oneread.models.wide import digits_of
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request.
+
+    Arguments:
+        db: the store.
+        costs: the bounds of its verbs.
+        root: what addresses of the console begin with; empty at the top of a site.
+        path: words of the path, by name.
+        query: parameters, each with all its values in their order.
+    """
+
+    db: AsyncDatabase
+    costs: Costs
+    root: str
+    path: Mapping[str, str]
+    query: Mapping[str, Sequence[str]]
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the schema of the store declares."""
+        return self.db.operations.catalog
+
+    def one(self, name: str) -> str:
+        """The value of a parameter; empty where it is not given."""
+        return self.query.get(name, ("",))[0]
+
+    def several(self, name: str) -> list[str]:
+        """All values of a parameter."""
+        return list(self.query.get(name, ()))
+
+    def link(self, path: str, **query: str | Sequence[str]) -> str:
+        """The address of another page; parameters without a value are left out."""
+        given = {name: value for name, value in query.items() if value}
+        return f"{self.root}{path}{'?' if given else ''}{urlencode(given, doseq=True, errors='surrogatepass')}"
+
+    def declared(self) -> Any:
+        """The model or view that the path names. Raises NotFound."""
+        name = self.path["name"]
+        found = self.db.operations.schema.named().get(name)
+        if found is None:
+            raise NotFound("the schema has no model or view of this name", name=name)
+        return found
+
+    def link_of(self, cls: type) -> str:
+        """The address of a list."""
+        return self.link(f"/data/{cls.__name__}")
+
+    def link_of_key(self, cls: type, words: Sequence[str]) -> str:
+        """The address of one entity, group, or row of a unique index."""
+        return f"{self.root}/entity/{cls.__name__}?{urlencode([('key', each) for each in words])}"
+
+    def can_find(self, cls: type) -> bool:
+        """Whether there is a page of one entity or row of this class."""
+        view = self.catalog.views.get(cls)
+        return cls in self.catalog.kinds if view is None else view.can_find
+
+    def link_of_record(self, record: Any) -> str:
+        """The address of an entity, group, or row of a unique index; empty for a row of another view."""
+        cls = type(record)
+        return self.link_of_key(cls, key_words(self.catalog, cls, record)) if self.can_find(cls) else ""
+
+
+def cell_of(ask: Ask, value: Any) -> Cell:
+    """A value of a field, as it is shown."""
+    if isinstance(value, Copy):
+        return (*_reference(ask, value.ref), *_copied(value))
+    if isinstance(value, Ref):
+        return _reference(ask, value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return (instant(value),)
+    return (_plain(value),)
+
+
+def _plain(value: Any) -> Text:
+    if value is None:
+        return Text("none", "dim")
+    if isinstance(value, bool):
+        return Text("yes" if value else "no")
+    if isinstance(value, int):
+        return Text(digits_of(value))
+    text = text_of(value)
+    return text_cell(text if isinstance(text, str) else shown(text), code=isinstance(value, bytes))
+
+
+def text_cell(text: str, *, code: bool = False) -> Text:
+    """A text of any length: its beginning, and all of it behind a click."""
+    whole = printable_text(text)
+    if not whole:
+        return Text("empty text", "dim")
+    if len(whole) <= CUT:
+        return Text(whole, code=code)
+    return Text(f"{whole[:CUT]}…", code=code, whole=whole)
+
+
+def printable_text(text: str) -> str:
+    """A text with control characters escaped, line breaks kept."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _reference(ask: Ask, ref: Ref[Any]) -> Cell:
+    words = [word(part) for part in ref.key]
+    name = "" if ref.refers_to is None else ref.refers_to.__name__
+    label = text_cell(" ".join([name, *words]).strip())
+    if ref.refers_to is None or not ask.can_find(ref.refers_to):
+        return (label,)
+    return (Text(label.text, link=ask.link_of_key(ref.refers_to, words)),)
+
+
+def _copied(copy: Copy[Any]) -> list[Text]:
+    """The copied fields of a holder, and that they are copies."""
+    if getattr(copy, "deleted", False):
+        return [Text("deleted", "warn")]
+    names = [name for name in copied_names(type(copy)) if hasattr(copy, name)]
+    if not names:
+        return []
+    parts = [f"{name} {printable(str(text_of(getattr(copy, name))))[:CUT]}" for name in names]
+    return [Text(", ".join(parts)), Text("copy", "dim")]

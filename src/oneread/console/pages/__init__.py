@@ -1,0 +1,63 @@
+"""The pages: for each its address, its place in the menu, and the function that makes it.
+
+To add one, write the function in a module of this package, and add its line to `PAGES`. A function reads the store by
+the verbs that a program would use, so that what it costs is what that program would pay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from oneread.console.asking import Ask
+from oneread.console.blocks import ConsolePage
+from oneread.console.pages.costs import show_costs
+from oneread.console.pages.counters import show_counter, show_counters
+from oneread.console.pages.data import show_classes, show_list
+from oneread.console.pages.entity import show_entity
+from oneread.console.pages.finding import find_by_field
+from oneread.console.pages.graph import show_graph
+from oneread.console.pages.heat import show_heat
+from oneread.console.pages.launches import show_launch, show_launches
+from oneread.console.pages.overview import show_overview
+from oneread.console.pages.schema import show_schema
+from oneread.console.pages.slow import show_slow_calls
+from oneread.console.pages.tasks import show_tasks
+
+
+class ShownPage(NamedTuple):
+    """One page: `at` is the path of its place in the menu; a `label` puts it there, in a group.
+
+    `requests` is what it may ask of the store.
+    """
+
+    path: str
+    make: Callable[[Ask], Awaitable[ConsolePage]]
+    at: str
+    label: str = ""
+    group: int = 0
+    requests: int = 20
+
+
+COUNTING: Final = 100
+"""Requests of a page that counts what waits: markers of commits are in 64 places."""
+
+PAGES: Final = (
+    ShownPage("/", show_overview, "/", "Overview", requests=COUNTING),
+    ShownPage("/data", show_classes, "/data", "Data"),
+    ShownPage("/data/{name}", show_list, "/data"),
+    ShownPage("/entity/{name}", show_entity, "/data"),
+    ShownPage("/find/{name}", find_by_field, "/data"),
+    ShownPage("/graph", show_graph, "/graph", "Graph"),
+    ShownPage("/costs", show_costs, "/costs", "Costs"),
+    ShownPage("/tasks", show_tasks, "/tasks", "Tasks", 1, COUNTING),
+    ShownPage("/schema", show_schema, "/schema", "Schema", 1),
+    ShownPage("/counters", show_counters, "/counters", "Counters", 1),
+    ShownPage("/counter", show_counter, "/counters"),
+    ShownPage("/launches", show_launches, "/launches", "Launches", 2),
+    ShownPage("/launches/{name}", show_launch, "/launches"),
+    ShownPage("/heat", show_heat, "/heat", "Heat", 2),
+    ShownPage("/slow", show_slow_calls, "/slow", "Slow calls", 2),
+)
+SHOWN_PAGES: Final = tuple(each for each in PAGES if each.label)
+"""Those of the menu."""

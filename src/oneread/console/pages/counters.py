@@ -1,0 +1,65 @@
+"""Counters: their values, the rows that hold them, and their windows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oneread.console.asking import Ask
+from oneread.console.blocks import Block, Column, ConsolePage, Facts, Form, Input, Table, Ways, instant, number, says
+from oneread.errors import NotFound
+
+COUNTERS: Final = 15
+"""On one page: each value is a request."""
+
+
+async def show_counters(ask: Ask) -> ConsolePage:
+    """A page of counters with their values."""
+    prefix, after = ask.one("prefix"), ask.one("after")
+    found = await ask.db.counters(prefix, limit=COUNTERS + 1, after=after or None)
+    rows = [
+        [
+            says(each.name, link=ask.link("/counter", name=each.name)),
+            number(await ask.db.counter(each.name).read()),
+            number(each.shards),
+            says(", ".join(f"{many} {size}s" for size, many in each.windows.items())),
+            says("approximate" if each.approximate else "exact"),
+        ]
+        for each in found[:COUNTERS]
+    ]
+    columns = [
+        Column("counter"),
+        Column("value", right=True),
+        Column("shards", right=True),
+        Column("windows"),
+        Column("adds"),
+    ]
+    further = ask.link("/counters", prefix=prefix, after=found[COUNTERS - 1].name) if len(found) > COUNTERS else ""
+    form = Form(ask.link("/counters"), [Input("prefix", "begins with", prefix)], "Show")
+    return ConsolePage(
+        "Counters", [form, Table("", columns, rows, empty="no counter was added to"), Ways(next=further)]
+    )
+
+
+async def show_counter(ask: Ask) -> ConsolePage:
+    """One counter."""
+    name = ask.one("name")
+    listed = await ask.db.counters(name, limit=1)
+    if not listed or listed[0].name != name:
+        raise NotFound("nothing was ever added to this counter", name=name)
+    counter, entry = ask.db.counter(name), listed[0]
+    shards = await counter.shards()
+    raised, lowered = sum(each.raised for each in shards), sum(each.lowered for each in shards)
+    facts = [
+        ("value", number(raised - lowered)),
+        ("added", number(raised)),
+        ("taken", number(lowered)),
+        ("adds go to", says(f"{entry.shards:,} rows")),
+    ]
+    named = ("shard", "value", "added", "taken")
+    rows = [[number(each.number), number(each.value), number(each.raised), number(each.lowered)] for each in shards]
+    blocks: list[Block] = [Facts("", facts), Table("Shards", [Column(each, right=True) for each in named], rows)]
+    for size in entry.windows:
+        windows = [[(instant(each.start),), number(each.value)] for each in await counter.windows(size) if each.value]
+        columns = [Column(size), Column("value", right=True)]
+        blocks.append(Table(f"Windows of a {size}", columns, windows, empty="nothing was added in any of them"))
+    return ConsolePage(f"Counter {name}", blocks)

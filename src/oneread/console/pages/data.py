@@ -1,0 +1,187 @@
+"""Pages of data: every list in its own order, and by nothing that would be a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from oneread.console.asking import Ask, cell_of
+from oneread.console.blocks import Block, Cell, Column, ConsolePage, Form, Input, Note, Table, Text, Ways, says
+from oneread.costs.bounds import Bound, counted
+from oneread.database.typed_keys import WantedType, key_parts, rest_of_key, value, values
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.views import Aggregate, Feed, View
+from oneread.feeds.marks import FeedMarks
+from oneread.models.model import Model
+from oneread.models.references import Ref
+
+ROWS: Final = 50
+_BOUNDS: Final = {"since": "from", "after": "after", "until": "before", "through": "to", "starts_with": "begins with"}
+
+
+def kind_of(cls: Any) -> str:
+    """What a class declares, in a word."""
+    if issubclass(cls, Model):
+        return "model"
+    if issubclass(cls, Feed):
+        return "feed"
+    return "aggregate" if issubclass(cls, Aggregate) else "index"
+
+
+def bound_text(bound: Bound) -> str:
+    """A bound in words."""
+    return f"{counted(bound.requests, 'request')}, {counted(bound.rows, 'row')}"
+
+
+def key_text(catalog: Catalog, cls: Any) -> str:
+    """The names of the parts of a key, in their order."""
+    return ", ".join(each.name for each in key_parts(catalog, cls))
+
+
+def declared_models(ask: Ask) -> list[type[Model[Any]]]:
+    """The models of the schema, without those that it adds by itself."""
+    return [each for each in ask.db.operations.schema.models if not issubclass(each, FeedMarks)]
+
+
+def declared_views(ask: Ask) -> list[type[View[Any]]]:
+    """The views of the schema, without those that it adds by itself."""
+    return [each for each in ask.db.operations.schema.views if not each.is_added]
+
+
+def lists_of(ask: Ask, cls: Any) -> list[type[View[Any]]]:
+    """The views that are about a model."""
+    return [each for each in declared_views(ask) if ask.catalog.views[each].model is cls]
+
+
+def class_rows(ask: Ask, classes: Sequence[Any]) -> list[list[Cell]]:
+    """A line for each model or view: its name, key, and what a page costs at most."""
+    found: list[list[Cell]] = []
+    for cls in classes:
+        bound = ask.costs.page(cls)
+        found.append(
+            [
+                (Text(cls.__name__, link=ask.link_of(cls)), Text(kind_of(cls), "dim")),
+                says(key_text(ask.catalog, cls)),
+                says(bound_text(bound)),
+            ]
+        )
+    return found
+
+
+CLASS_COLUMNS: Final = (Column("name"), Column("by"), Column("a page, at most", right=True))
+
+
+async def show_classes(ask: Ask) -> ConsolePage:
+    """All models and views."""
+    models = declared_models(ask)
+    views = declared_views(ask)
+    tables = [
+        Table("Models", CLASS_COLUMNS, class_rows(ask, models)),
+        Table("Views", CLASS_COLUMNS, class_rows(ask, views), empty="no views are declared"),
+    ]
+    return ConsolePage("Data", tables, most="nothing")
+
+
+async def show_list(ask: Ask) -> ConsolePage:
+    """A page of a model or view, in its own order."""
+    cls = ask.declared()
+    parts = key_parts(ask.catalog, cls)
+    words = _given(ask.several("key"))
+    equal = values(cls, parts, words)
+    rest = rest_of_key(cls, parts, words)
+    bounds = _bounds(ask, cls, rest)
+    page = await ask.db.page(cls, *equal, limit=min(ROWS, cls.max_limit), cursor=ask.one("cursor") or None, **bounds)
+    bound = ask.costs.page(cls, limit=min(ROWS, cls.max_limit))
+    names = _columns(page.rows, cls)
+    rows = [
+        [_first(ask, row, names[0]), *(cell_of(ask, getattr(row, name, None)) for name in names[1:])]
+        for row in page.rows
+    ]
+    blocks: list[Block] = [_form(ask, cls, parts, words)]
+    if page.truncated:
+        blocks.append(Note("warn", says("many rows were left out here: the page is short, and the next one continues")))
+    columns = [Column(name, right=_are_numbers([getattr(row, name, None) for row in page.rows])) for name in names]
+    blocks.append(Table("", columns, rows, empty="no rows"))
+    blocks.append(Ways(_way(ask, page.previous), _way(ask, page.next)))
+    if others := [view for view in lists_of(ask, cls) if view is not cls]:
+        blocks.append(Table("Other lists of it", CLASS_COLUMNS, class_rows(ask, others)))
+    if issubclass(cls, Model):
+        blocks.append(_finding(ask, cls))
+    about = (Text(f"{kind_of(cls)} by {', '.join(each.name for each in parts)}" if parts else kind_of(cls)),)
+    return ConsolePage(cls.__name__, blocks, about=about, most=bound_text(bound))
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    return all(isinstance(each, (int, float, Decimal)) and not isinstance(each, bool) for each in values)
+
+
+def _given(words: list[str]) -> list[str]:
+    """The words of a form: fields that are left empty at its end are not given."""
+    while words and not words[-1]:
+        words.pop()
+    return words
+
+
+def _bounds(ask: Ask, cls: Any, rest: Any) -> dict[str, Any]:
+    """The bounds of the next part of the key."""
+    found: dict[str, Any] = {}
+    for name in _BOUNDS:
+        text = ask.one(name)
+        if text:
+            part = rest[0] if rest else WantedType("", str)
+            as_text = name == "starts_with" and part.type not in (str, bytes)
+            found[name] = text if as_text else value(cls, part, text)
+    return found
+
+
+def _columns(rows: Any, cls: Any) -> list[str]:
+    """The fields of a class, and those of its variants that the rows have."""
+    names = dict.fromkeys(cls.__struct_fields__)
+    for row in rows:
+        names.update(dict.fromkeys(row.__struct_fields__))
+    return list(names)
+
+
+def _first(ask: Ask, row: Any, name: str) -> Cell:
+    """The first column, which leads to the page of the row."""
+    found = cell_of(ask, getattr(row, name, None))
+    link = ask.link_of_record(row)
+    if not link:
+        source = getattr(row, "source", None)
+        return (*found, *_source(ask, source)) if isinstance(source, Ref) and name != "source" else found
+    if found and not found[0].link:
+        return (Text(found[0].text, found[0].tone, link, found[0].at, whole=""), *found[1:])
+    return (*found, Text("open", link=link))
+
+
+def _source(ask: Ask, source: Ref[Any]) -> Cell:
+    return (Text("open", link=cell_of(ask, source)[0].link),) if cell_of(ask, source)[0].link else ()
+
+
+def _form(ask: Ask, cls: Any, parts: list[WantedType], words: list[str]) -> Form:
+    """The parts of the key as inputs, and bounds of the next one."""
+    filled = [*words, *[""] * len(parts)]
+    inputs = [
+        Input("key", each.name, filled[place], getattr(each.type, "__name__", "")) for place, each in enumerate(parts)
+    ]
+    if len(words) < len(parts):
+        name = parts[len(words)].name
+        inputs += [Input(bound, f"{name} {said}", ask.one(bound)) for bound, said in _BOUNDS.items() if bound in _SHOWN]
+    return Form(ask.link_of(cls), inputs, "Show")
+
+
+_SHOWN: Final = ("since", "until", "starts_with")
+
+
+def _way(ask: Ask, cursor: str | None) -> str:
+    if cursor is None:
+        return ""
+    kept = {name: given for name, given in ask.query.items() if name != "cursor"}
+    return ask.link(f"/data/{ask.path['name']}", **kept, cursor=cursor)
+
+
+def _finding(ask: Ask, cls: Any) -> Form:
+    """A form that finds by another field: by a list that answers it, or by saying which one would."""
+    fields = [Input("field", "by another field", choices=cls.__struct_fields__), Input("value", "is")]
+    return Form(ask.link(f"/find/{cls.__name__}"), fields, "Find")

@@ -1,0 +1,56 @@
+"""What no list of a model answers: which index would, as its declaration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneread.console.asking import Ask
+from oneread.console.blocks import Block, ConsolePage, Note, Table, says
+from oneread.console.pages.data import CLASS_COLUMNS, class_rows, kind_of, lists_of
+from oneread.derivations.rules import rules_of
+from oneread.errors import InvalidQuery
+from oneread.models.paths import path_of
+
+
+async def find_by_field(ask: Ask) -> ConsolePage:
+    """The lists that begin with a field, with its value filled in; where there are none, the declaration of one."""
+    cls = ask.declared()
+    field, given = ask.one("field"), ask.one("value")
+    if field not in cls.__struct_fields__:
+        raise InvalidQuery("this is not a field of the model", model=cls, field=field)
+    found = [view for view in [cls, *lists_of(ask, cls)] if _first_field(ask, view) == field]
+    blocks: list[Block] = []
+    if found:
+        rows = class_rows(ask, found)
+        for view, row in zip(found, rows, strict=True):
+            row[0] = says(view.__name__, link=ask.link(f"/data/{view.__name__}", key=[given] if given else []))
+        blocks.append(Table("", CLASS_COLUMNS, rows))
+    else:
+        blocks.append(
+            Note(
+                "",
+                says(f"no list of {cls.__name__} is by {field}, and the console reads nothing that is not one page."),
+                _declaration(cls, field),
+            )
+        )
+    return ConsolePage(f"{cls.__name__} by {field}", blocks, about=says(kind_of(cls)), most="nothing")
+
+
+def _first_field(ask: Ask, cls: Any) -> str:
+    """The field of the model by which a list begins."""
+    view = ask.catalog.views.get(cls)
+    if view is None:
+        return ask.catalog.kinds[cls].codec.elements[0].name
+    if not view.key.parts:
+        return ""
+    return path_of(rules_of(cls)[view.key.parts[0].field].field).names[0]
+
+
+def _declaration(cls: Any, field: str) -> str:
+    """An index that would answer, to be copied."""
+    name = f"{cls.__name__}By{field.title().replace('_', '')}"
+    declared = next(
+        (each.__annotations__[field] for each in cls.__mro__ if field in vars(each).get("__annotations__", ())), "str"
+    )
+    kind = str(getattr(declared, "__name__", declared)).removeprefix("Key[").removesuffix("]")
+    return f"class {name}(Index[{cls.__name__}]):\n    {field}: {kind} = by({cls.__name__}.{field})"

@@ -1,0 +1,98 @@
+"""Dark launches: how far each is, both sides, and what they answer differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from oneread.console.asking import Ask, text_cell
+from oneread.console.blocks import Block, Cell, Column, ConsolePage, Facts, Note, Table, Text, instant, number, says
+from oneread.costs.numbers import seconds_text
+from oneread.errors import NotFound
+from oneread.launches.differences import LaunchDifference
+from oneread.launches.reports import LaunchReport, SideReport
+
+DIFFERENCES: Final = 50
+
+
+async def show_launches(ask: Ask) -> ConsolePage:
+    """All launches of the store."""
+    rows = [
+        [
+            says(each.name, link=ask.link(f"/launches/{each.name}")),
+            says(each.phase),
+            *(says(f"{share:g} %") for share in (each.writes, each.shadow, each.reads)),
+            number(each.compared),
+            says(f"{_differ(each):,}", "bad" if _differ(each) else "ok"),
+        ]
+        for each in await ask.db.launches.all()
+    ]
+    named = ("writes", "shadow", "reads", "compared", "differ")
+    columns = [Column("launch"), Column("phase"), *(Column(name, right=True) for name in named)]
+    return ConsolePage("Launches", [Table("", columns, rows, empty="nothing is launched")], live=2)
+
+
+def _differ(report: LaunchReport) -> int:
+    return sum(report.differ.values())
+
+
+async def show_launch(ask: Ask) -> ConsolePage:
+    """One launch, both sides beside each other, and their differences."""
+    name = ask.path["name"]
+    found = next((each for each in await ask.db.launches.all() if each.name == name), None)
+    if found is None:
+        raise NotFound("there is no launch of this name", name=name)
+    blocks: list[Block] = []
+    if found.taken_back:
+        blocks.append(Note("bad", says(f"the guard has taken reads back: {found.taken_back}")))
+    facts = [
+        ("phase", says(found.phase)),
+        ("written for", says(f"{found.writes:g} % of entities")),
+        ("shadow", says(f"{found.shadow:g} % of the old side's answers are compared")),
+        ("reads", says(f"{found.reads:g} % of keys are answered by the new side")),
+        ("check", says(f"{found.check:g} % of these are compared with the old side")),
+        ("compared", number(found.compared)),
+        ("differ", says(", ".join(f"{kind}: {count:,}" for kind, count in found.differ.items()) or "nothing")),
+        ("settled", says(f"{found.settled:,} differed at the first look only")),
+        ("dropped", says(f"{found.dropped:,} dropped, {found.late:,} late")),
+    ]
+    sides = [[says(side), *_side(report)] for side, report in found.sides.items()]
+    columns = [
+        Column("side"),
+        *(Column(each, right=True) for each in ("answered", "failed", "p50", "p99", "requests", "rows")),
+    ]
+    blocks += [Facts("", facts), Table("Both sides", columns, sides)]
+    blocks += [_difference(each) for each in await ask.db.launches.differences(name, limit=DIFFERENCES)]
+    return ConsolePage(f"Launch {name}", blocks, live=2)
+
+
+def _side(report: SideReport) -> list[Cell]:
+    return [
+        number(report.answered), number(report.failed), says(seconds_text(report.latency(0.5))),
+        says(seconds_text(report.latency(0.99))), number(report.requests), number(report.rows),
+    ]  # fmt: skip
+
+
+def _difference(each: LaunchDifference) -> Table:
+    """One difference: its fields on both sides."""
+    heading = (
+        f"{each.kind}: {each.verb} of {', '.join(map(str, each.key))}, row {each.place + 1}, seen {each.count:,} times"
+    )
+    names = dict.fromkeys([*(each.old or {}), *(each.new or {})])
+    columns = [Column("field"), Column("old"), Column("new")]
+    rows = [[_field(name, each), _value(each.old, name), _value(each.new, name)] for name in names]
+    rows.append([says("seen", "dim"), (instant(each.at),), says(each.process, "dim")])
+    return Table(heading, columns, rows)
+
+
+def _field(name: str, each: LaunchDifference) -> Cell:
+    return (Text(name), Text("differs", "bad")) if name in each.fields else (Text(name),)
+
+
+def _value(row: Mapping[str, Any] | None, name: str) -> Cell:
+    if row is None or name not in row:
+        return says("nothing", "dim")
+    value = row[name]
+    return (text_cell(value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()),)

@@ -1,0 +1,52 @@
+"""The schema of the store: its version, its views, and how far a backfill is."""
+
+from __future__ import annotations
+
+from oneread.console.asking import Ask
+from oneread.console.blocks import Block, Column, ConsolePage, Facts, Note, Table, Tone, number, says
+from oneread.derivations.schema_rows import stored_schema
+from oneread.evolution.backfill_position import BackfillPosition, position
+from oneread.models.versions import StoredSchema
+
+_TONES: dict[str, Tone] = {"readable": "ok", "building": "warn", "retired": "dim"}
+
+
+async def show_schema(ask: Ask) -> ConsolePage:
+    """What the store knows of its schema."""
+    stored = await ask.db.run(stored_schema())
+    reached = await ask.db.run(position())
+    blocks: list[Block] = []
+    if stored.unfinished:
+        blocks.append(
+            Note("warn", says("a backfill has work to do; until it has ended, views are built"), "oneread backfill")
+        )
+    if reached is not None:
+        blocks.append(_backfill(reached))
+    rows = [
+        [says(name), says(view.state, _TONES.get(view.state, "")), number(view.generation)]
+        for name, view in sorted(stored.views.items())
+    ]
+    rows += [[says(view.name), says("retired", "dim"), number(view.generation)] for view in stored.retired]
+    columns = [Column("view"), Column("state"), Column("generation", right=True)]
+    blocks.append(Table("Views", columns, rows, empty="the store has no views"))
+    kinds = [[says(name), number(each)] for name, each in sorted(stored.kinds.items())]
+    blocks.append(Table("Models", [Column("model"), Column("number", right=True)], kinds))
+    return ConsolePage("Schema", blocks, about=says(_about(ask, stored)), live=2)
+
+
+def _about(ask: Ask, stored: StoredSchema) -> str:
+    spans = "spans rows" if ask.db.operations.spans_rows else "changes one row at a time"
+    return f"version {stored.version}, of a store that {spans}"
+
+
+def _backfill(reached: BackfillPosition) -> Facts:
+    of = f" of about {reached.total:,}" if reached.total else ""
+    facts = [
+        ("phase", says(reached.phase)),
+        ("pass", number(reached.passes)),
+        ("looked at", says(f"{reached.looked:,}{of} entities in this pass")),
+        ("written again", number(reached.recommitted)),
+        ("refused", says(f"{reached.refused:,}", "bad" if reached.refused else "")),
+    ]
+    facts += [(each.entity, says(each.reason, "bad")) for each in reached.refusals]
+    return Facts("Backfill", facts)

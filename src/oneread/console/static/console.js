@@ -1,0 +1,74 @@
+// What pages do beyond links and forms: times in the viewer's zone, keys, and parts that are asked for again.
+"use strict";
+
+const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+
+/** @param {number} seconds @returns {string} how long ago or ahead an instant is */
+function relative(seconds) {
+  const size = Math.abs(seconds);
+  const [unit, length] = units.find(([, length]) => size >= /** @type {number} */ (length)) || ["s", 1];
+  const amount = `${Math.floor(size / /** @type {number} */ (length))} ${unit}`;
+  return seconds >= 0 ? `${amount} ago` : `in ${amount}`;
+}
+
+/** Times in the viewer's zone; the exact instant is the title. @param {ParentNode} within */
+function localize(within) {
+  for (const each of within.querySelectorAll("time")) {
+    const at = new Date(each.dateTime);
+    if (Number.isNaN(at.getTime())) continue;
+    const local = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+    each.title = each.dateTime;
+    each.textContent = `${local}, ${relative((Date.now() - at.getTime()) / 1000)}`;
+  }
+}
+
+const main = /** @type {HTMLElement} */ (document.querySelector("main"));
+localize(main);
+
+/** Asks for a live page again while someone looks at it. */
+async function renew() {
+  if (!document.hidden && !main.contains(document.activeElement)) {
+    try {
+      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+      if (answer.ok) {
+        const made = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+        if (made) {
+          main.replaceChildren(...made.childNodes);
+          localize(main);
+        }
+      }
+    } catch {
+      // the console is not reached: the next time it may be
+    }
+  }
+  setTimeout(renew, Number(main.dataset.live) * 1000);
+}
+
+if (main.dataset.live) setTimeout(renew, Number(main.dataset.live) * 1000);
+
+const pages = { o: "Overview", d: "Data", g: "Graph", c: "Costs", t: "Tasks", l: "Launches", h: "Heat", s: "Slow calls" };
+let before = "";
+
+/** `g` and a letter goes to a page, `j` and `k` to rows, `/` to the first field. @param {KeyboardEvent} event */
+function onKey(event) {
+  const target = /** @type {HTMLElement} */ (event.target);
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
+  if (before === "g" && pages[event.key]) {
+    const links = [.../** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("nav a"))];
+    links.find((each) => each.textContent === pages[event.key])?.click();
+  } else if (event.key === "/") {
+    const field = /** @type {HTMLElement | null} */ (main.querySelector("input, select"));
+    if (field) {
+      event.preventDefault();
+      field.focus();
+    }
+  } else if (event.key === "j" || event.key === "k") {
+    const links = [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll("table.list tbody tr a:first-of-type"))];
+    const at = links.indexOf(/** @type {HTMLElement} */ (document.activeElement)) + (event.key === "j" ? 1 : -1);
+    links[Math.max(0, Math.min(links.length - 1, at))]?.focus();
+  }
+  before = event.key;
+}
+
+document.addEventListener("keydown", onKey);
+document.querySelector("nav a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
