@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from oneread.cli.options import Invocation, reading_url, with_shared_options
+from oneread.cli.options import Invocation, reading_url, with_shared_options, writing_url
 from oneread.connect import connect_async
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
@@ -43,6 +43,9 @@ AllowHostOption = Annotated[
     list[str],
     typer.Option("--allow-host", metavar="NAME", help="Names by which browsers may ask, besides the address."),
 ]
+WriteOption = Annotated[
+    bool, typer.Option("--write", help="The store can be changed: repair, tasks, launches, entities.")
+]
 
 
 @with_shared_options
@@ -55,10 +58,12 @@ def command(
     proxy_user: ProxyUserOption = "",
     trusted: TrustedOption = [],  # noqa: B006 - typer makes a list of its own
     allow_host: AllowHostOption = [],  # noqa: B006 - as above
+    write: WriteOption = False,
 ) -> None:
     """Shows a store in a browser: its data, what follows from what, what it costs, what is late, and what is hot.
 
-    Nothing is written, and the store is opened for reading: programs may have it open. Prints a link with a token,
+    The store is opened for reading, and programs may have it open; with --write it can be changed from the console, by
+    forms that say beforehand what follows. Prints a link with a token,
     which a browser keeps for 12 hours; ends with Ctrl-C. Beyond this machine it listens only with --token-file, or with
     --proxy-user and --trusted.
 
@@ -71,7 +76,8 @@ def command(
         )
     access: Any = import_module("oneread.console.access")
     auth = _who(access, host, token_file, proxy_user, trusted)
-    url, schema = reading_url(given.db), given.schema
+    schema = given.schema
+    url = writing_url(given.db, schema) if write else reading_url(given.db)
     with _bound(host, port) as listening:
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
@@ -79,10 +85,13 @@ def command(
         if isinstance(auth, access.TokenAccess) and not token_file:
             link += f"?{access.TOKEN}={auth.token}"
         given.output.document({"url": link})
-        given.output.text(f"{link}   read-only; Ctrl-C ends it")
+        given.output.text(f"{link}   {'may write' if write else 'read-only'}; Ctrl-C ends it")
         names = [host, address[0], *(["localhost"] if _is_local(host) else []), *allow_host]
+        options = {"auth": auth, "name": redact(given.db), "hosts": list(dict.fromkeys(names))}
+        if write:
+            options["writes"] = lambda _user: True
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_serve(url, redact(given.db), schema, auth, list(dict.fromkeys(names)), listening))
+            asyncio.run(_serve(url, schema, options, listening))
 
 
 def _who(access: Any, host: str, token_file: str, proxy_user: str, trusted: list[str]) -> Callable[[Any], Any]:
@@ -126,12 +135,17 @@ def _bound(host: str, port: int) -> socket.socket:
         ) from error
 
 
-async def _serve(
-    url: str, name: str, schema: Schema, auth: Callable[[Any], Any], hosts: list[str], listening: socket.socket
-) -> None:
+async def _serve(url: str, schema: Schema, options: dict[str, Any], listening: socket.socket) -> None:
     uvicorn: Any = import_module("uvicorn")
     console: Any = import_module("oneread.console")
     async with await connect_async(url, schema, workers=0) as db:
-        app = console.console(db, auth=auth, name=name, hosts=hosts)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, proxy_headers=False)
+        app = console.console(db, **options)
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=1,
+        )
         await uvicorn.Server(config).serve(sockets=[listening])

@@ -264,6 +264,18 @@ def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True,
     return _opened(connect(url, schema, workers=workers))
 
 
+def writing_url(db: str, schema: Schema) -> str:
+    """The URL by which a store that exists, and whose schema this is, is opened for writing.
+
+    Raises:
+        InvalidUrl, SchemaMismatch, StoreError: as `writing`.
+    """
+    url = _url(db)
+    check_exists(url, schema)
+    reading(url, schema).close()
+    return url
+
+
 def writing_with_cache(db: str, schema: Schema, cache: str) -> Database:
     """Opens a store that exists, and whose schema this is, for writing, with a cache beside it.
 
@@ -271,10 +283,7 @@ def writing_with_cache(db: str, schema: Schema, cache: str) -> Database:
         InvalidUrl: as `connect`; or the store does not exist.
         SchemaMismatch, StoreError: as `connect`; or the schema differs from the store's.
     """
-    url = _url(db)
-    check_exists(url, schema)
-    reading(url, schema).close()
-    return _opened(connect(url, schema, workers=0, cache=cache))
+    return _opened(connect(writing_url(db, schema), schema, workers=0, cache=cache))
 
 
 def comparing(db: str, schema: Schema) -> Migration:

@@ -6,13 +6,18 @@ docs/reference/console.md.
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import hmac
 import inspect
+import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
-from hashlib import sha256
+from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import parse_qsl, urlencode
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -21,22 +26,24 @@ from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oneread.console.access import TOKEN, Authenticate, TokenAccess
+from oneread.console.acting import Refused, describe_action, do_action
+from oneread.console.actions import ACTIONS
 from oneread.console.asking import Ask
 from oneread.console.blocks import ConsolePage, Note, says
+from oneread.console.jobs import Jobs
 from oneread.console.pages import PAGES, SHOWN_PAGES, ShownPage
 from oneread.costs.bounds import counted, readable
 from oneread.costs.budgets import budget
-from oneread.costs.declared import Costs
 from oneread.costs.graph_svg import GRAPH_STYLE
 from oneread.database.async_database import AsyncDatabase
+from oneread.database.explaining import Explainer
 from oneread.errors import OnereadError, UsageError, printable
 from oneread.plans.trace import Cost
 from oneread.web.problems import problem_type
@@ -45,6 +52,11 @@ Databases: TypeAlias = "AsyncDatabase | Callable[[HTTPConnection], AsyncDatabase
 
 ROWS: Final = 1_000
 """What one page may ask of the store, at most."""
+LIVE: Final = "live"
+"""The parameter of an address whose page is sent as events, again whenever it has changed."""
+STREAM_SECONDS: Final = 3_600.0
+BODY_BYTES: Final = 2_000_000
+"""Of a form, at most."""
 SHARED_SECONDS: Final = 1.0
 """For how long the answer of a page that is asked for again and again serves everyone who looks at it."""
 _POLICY: Final = (
@@ -60,6 +72,11 @@ _HEADERS: Final = {
 }
 _STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "graph.css": "text/css"}
 _SECURE: Final = "https"
+_SAME: Final = "same-origin"
+_OF_FORM: Final = frozenset({"json", LIVE})
+"""Parameters that say in which form a page is wanted."""
+_USER: Final = "oneread.console.user"
+"""In the scope of a request: who asks."""
 
 
 class StaticFile(NamedTuple):
@@ -75,7 +92,7 @@ def _static_files() -> dict[str, StaticFile]:
     for name, media_type in _STATIC.items():
         made = GRAPH_STYLE.encode() if name == "graph.css" else files(__package__).joinpath("static", name).read_bytes()
         stem, _dot, end = name.partition(".")
-        found[name] = StaticFile(f"{stem}.{sha256(made).hexdigest()[:12]}.{end}", made, media_type)
+        found[name] = StaticFile(f"{stem}.{hashlib.sha256(made).hexdigest()[:12]}.{end}", made, media_type)
     return found
 
 
@@ -83,20 +100,27 @@ class _Answer(NamedTuple):
     """A page that was made, what that cost, and when."""
 
     page: ConsolePage
-    cost: Cost
-    seconds: float
-    at: float
+    cost: Cost = Cost()
+    seconds: float = 0.0
+    at: float = 0.0
+
+
+class _Store(NamedTuple):
+    """What the console keeps of one store."""
+
+    explain: Explainer
+    jobs: Jobs
 
 
 class _Pages:
     """Makes the answers."""
 
-    def __init__(self, db: Databases, name: str) -> None:
+    def __init__(self, db: Databases, options: ConsoleOptions) -> None:
         self._db = db
-        self._name = name
+        self._options = options
         self._files = _static_files()
-        self._costs: WeakKeyDictionary[AsyncDatabase, Costs] = WeakKeyDictionary()
-        self._recent: dict[tuple[str, str], _Answer] = {}
+        self._stores: WeakKeyDictionary[AsyncDatabase, _Store] = WeakKeyDictionary()
+        self._recent: dict[tuple[str, ...], _Answer] = {}
         self._templates = Environment(
             loader=PackageLoader("oneread.console"),
             autoescape=True,
@@ -107,8 +131,9 @@ class _Pages:
         self._templates.filters["drawn"] = Markup  # of a picture alone, whose maker escapes each text
 
     def routes(self) -> list[Route]:
-        shown = [Route(each.path, partial(self._show, each), name=each.label or each.path) for each in PAGES]
-        return [*shown, Route("/static/{name}", self._static)]
+        shown = [Route(each.path, partial(self._show, each), name=each.path) for each in PAGES]
+        acts = Route("/do/{action}", self._act, methods=["GET", "POST"])
+        return [*shown, acts, Route("/static/{name}", self._static)]
 
     async def _static(self, request: Request) -> Response:
         wanted = request.path_params["name"]
@@ -119,25 +144,38 @@ class _Pages:
         return Response(found.content, media_type=found.media_type, headers=headers)
 
     async def _show(self, shown: ShownPage, request: Request) -> Response:
+        if LIVE in request.query_params:
+            answer = await self._answer(shown, request)
+            if answer.page.live:
+                return StreamingResponse(self._stream(shown, request), media_type="text/event-stream")
         answer = await self._answer(shown, request)
         if "json" in request.query_params:
             document = {"page": answer.page, "cost": answer.cost}
             return Response(msgspec.json.encode(document), media_type="application/json")
         return self._render(request, answer, current=shown.at)
 
+    async def _stream(self, shown: ShownPage, request: Request) -> AsyncGenerator[bytes]:
+        """The page as events: again where it has changed, for an hour at most; a browser asks again then."""
+        sent = b""
+        until = time.monotonic() + STREAM_SECONDS
+        while time.monotonic() < until:
+            answer = await self._answer(shown, request)
+            made = msgspec.json.encode(answer.page)
+            if made != sent:
+                sent = made
+                text = msgspec.json.encode(self._text(request, answer, current=shown.at))
+                yield b"data: " + text + b"\n\n"
+            if not answer.page.live:
+                return
+            await asyncio.sleep(answer.page.live)
+
     async def _answer(self, shown: ShownPage, request: Request) -> _Answer:
-        place = request.url.path, request.url.query
+        ask = self._ask(request, request.query_params.multi_items())
+        place = request.url.path, ask.user, str(sorted((name, *each) for name, each in ask.query.items()))
         known = self._recent.get(place)
         began = time.monotonic()
         if known is not None and began - known.at < SHARED_SECONDS:
             return known
-        db = self._db if isinstance(self._db, AsyncDatabase) else self._db(request)
-        parameters = request.query_params
-        query = {name: parameters.getlist(name) for name in parameters}
-        costs = self._costs.get(db)
-        if costs is None:
-            costs = self._costs.setdefault(db, db.explain.costs)  # compiling them takes half a second
-        ask = Ask(db, costs, request.scope.get("root_path", ""), request.path_params, query)
         with budget(requests=shown.requests, rows=ROWS) as spent:
             page = await shown.make(ask)
         answer = _Answer(page, spent.cost, time.monotonic() - began, began)
@@ -146,31 +184,86 @@ class _Pages:
             self._recent[place] = answer
         return answer
 
-    def _render(self, request: Request, answer: _Answer, *, current: str, status: int = 200) -> Response:
+    async def _act(self, request: Request) -> Response:
+        action = ACTIONS.get(request.path_params["action"])
+        if action is None:
+            raise HTTPException(404)
+        began = time.monotonic()
+        with budget() as spent:
+            if request.method == "POST":
+                if request.headers.get("sec-fetch-site", _SAME) not in (_SAME, "none"):
+                    raise Refused("this was sent by another site")
+                page = await do_action(self._ask(request, await _form(request)), action)
+            else:
+                page = await describe_action(self._ask(request, request.query_params.multi_items()), action)
+        return self._render(request, _Answer(page, spent.cost, time.monotonic() - began), current="")
+
+    def _ask(self, request: Request, given: Sequence[tuple[str, str]]) -> Ask:
+        db = self._db if isinstance(self._db, AsyncDatabase) else self._db(request)
+        store = self._stores.get(db)
+        if store is None:  # compiling the costs takes half a second
+            store = self._stores.setdefault(db, _Store(db.explain, Jobs()))
+        user = request.scope[_USER]
+        query: dict[str, list[str]] = {}
+        for name, value in given:
+            if name not in _OF_FORM:
+                query.setdefault(name, []).append(value)
+        csrf = hmac.new(self._options.secret, user.encode(), hashlib.sha256).hexdigest()
         root = request.scope.get("root_path", "")
-        text = self._templates.get_template("page.html").render(
+        return Ask(db, *store, user, self._may_write(request), csrf, root, request.path_params, query)
+
+    def _may_write(self, request: Request) -> bool:
+        return bool(self._options.writes(request.scope[_USER]))
+
+    def _render(self, request: Request, answer: _Answer, *, current: str, status: int = 200) -> Response:
+        text = self._text(request, answer, current=current)
+        headers = {"Cache-Control": "no-store"}
+        return Response(text.encode(errors="replace"), status, headers, "text/html; charset=utf-8")
+
+    def _text(self, request: Request, answer: _Answer, *, current: str) -> str:
+        root = request.scope.get("root_path", "")
+        return self._templates.get_template("page.html").render(
             page=answer.page,
-            name=self._name,
+            name=self._options.name,
+            may_write=self._may_write(request),
             menu=[(f"{root}{each.path}", each.label, each.group, each.at == current) for each in SHOWN_PAGES],
             cost=_cost_text(answer),
             files={name: f"{root}/static/{each.name}" for name, each in self._files.items()},
         )
-        headers = {"Cache-Control": "no-store"}
-        return Response(text.encode(errors="replace"), status, headers, "text/html; charset=utf-8")
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         """An error as a page, or as JSON: the library's words, and never a traceback."""
-        if isinstance(error, OnereadError):
-            status, words = problem_type(error).status, str(error)
-        elif isinstance(error, HTTPException):
-            status, words = error.status_code, "there is no such page" if error.status_code == 404 else error.detail  # noqa: PLR2004
-        else:
-            status, words = 500, "the console failed; its log says how"
+        status, words = _words_of(error)
+        name = type(error).__name__
         if "json" in request.query_params:
-            body = msgspec.json.encode({"error": type(error).__name__, "message": words})
+            body = msgspec.json.encode({"error": name, "message": words})
             return Response(body, status, media_type="application/json")
-        page = ConsolePage(type(error).__name__, [Note("bad", says(printable(words)))])
-        return self._render(request, _Answer(page, Cost(), 0.0, 0.0), current="", status=status)
+        page = ConsolePage(name, [Note("bad", says(printable(words)))])
+        return self._render(request, _Answer(page), current="", status=status)
+
+
+def _words_of(error: Exception) -> tuple[int, str]:
+    """The status of an error, and what is said of it."""
+    if isinstance(error, Refused):
+        return 403, str(error)
+    if isinstance(error, OnereadError):
+        return problem_type(error).status, str(error)
+    if isinstance(error, HTTPException):
+        return error.status_code, "there is no such page" if error.status_code == HTTPStatus.NOT_FOUND else error.detail
+    return 500, "the console failed; its log says how"
+
+
+async def _form(request: Request) -> list[tuple[str, str]]:
+    """What a form sent."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY_BYTES:
+            raise HTTPException(413, "the form is too large")
+    try:
+        return parse_qsl(body.decode(), keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise HTTPException(400, "the form cannot be read") from error
 
 
 def _cost_text(answer: _Answer) -> str:
@@ -202,44 +295,66 @@ class _Guard:
             await send(message)
 
         connection = HTTPConnection(scope)
-        answer = await self._refusal(connection)
-        await (self._app if answer is None else answer)(scope, receive, send_safely)
-
-    async def _refusal(self, connection: HTTPConnection) -> Response | None:
-        """What is answered in place of a page; None for one who may see it."""
-        auth = self._auth
-        found = auth(connection)
+        found = self._auth(connection)
         user = await found if inspect.isawaitable(found) else found
         if user:
-            return None
-        if isinstance(auth, TokenAccess) and auth.fits(connection):
-            kept = [(name, value) for name, value in connection.query_params.multi_items() if name != TOKEN]
-            url = connection.url.replace_query_params(**dict(kept)) if kept else connection.url.replace(query="")
-            entered = RedirectResponse(f"{url.path}{'?' if url.query else ''}{url.query}", 303)
-            entered.set_cookie(
-                auth.cookie,
-                auth.session(),
-                httponly=True,
-                samesite="strict",
-                path=connection.scope.get("root_path") or "/",
-                secure=connection.url.scheme == _SECURE,
-            )
-            return entered
+            scope[_USER] = user
+            await self._app(scope, receive, send_safely)
+        else:
+            await _refusal(connection, self._auth)(scope, receive, send_safely)
+
+
+def _refusal(connection: HTTPConnection, auth: Authenticate) -> Response:
+    """What is answered to someone unknown: a cookie for the right token, else 401."""
+    if not (isinstance(auth, TokenAccess) and auth.fits(connection)):
         return PlainTextResponse("this console needs a sign: open the link that it printed\n", 401)
+    kept = [(name, value) for name, value in connection.query_params.multi_items() if name != TOKEN]
+    entered = RedirectResponse(f"{connection.url.path}{'?' if kept else ''}{urlencode(kept)}", 303)
+    entered.set_cookie(
+        auth.cookie,
+        auth.session(),
+        httponly=True,
+        samesite="strict",
+        path=connection.scope.get("root_path") or "/",
+        secure=connection.url.scheme == _SECURE,
+    )
+    return entered
 
 
-def console(db: Databases, *, auth: Authenticate, name: str = "oneread", hosts: Sequence[str] = ()) -> ASGIApp:
+class ConsoleOptions(NamedTuple):
+    """What a console is called, who may write, and the key of its forms."""
+
+    name: str
+    writes: Callable[[str], bool]
+    secret: bytes
+
+
+def _nobody(_user: str) -> bool:
+    return False
+
+
+def console(
+    db: Databases,
+    *,
+    auth: Authenticate,
+    writes: Callable[[str], bool] = _nobody,
+    name: str = "oneread",
+    hosts: Sequence[str] = (),
+    secret: str = "",
+) -> ASGIApp:
     """The console of a store, as an ASGI application that a site can mount.
 
     Each page is one GET that asks at most 20 requests and 1,000 rows of the store, 100 requests where it counts what
-    waits, and says at its foot what it did ask; with `?json` it is JSON. Nothing is written.
+    waits, and says at its foot what it did ask; with `?json` it is JSON. Nothing is written but by whom `writes` names.
 
     Arguments:
         db: the store, or a function of a request that finds it, as `oneread.web.database`.
         auth: says who asks: a function of a request, which returns None for someone who may not see the store;
             `TokenAccess`, `proxy_user`, or one that asks the site's own session. It may be awaitable.
+        writes: says whether someone, as `auth` has named them, may change something; nobody may unless given.
         name: what the store is called.
         hosts: names and addresses by which a browser may ask, against DNS rebinding; all where the site checks it.
+        secret: the key of forms, where several processes answer for one site; one of this process unless given.
 
     Raises:
         UsageError: `db` is neither, or `auth` is not a function.
@@ -253,13 +368,13 @@ def console(db: Databases, *, auth: Authenticate, name: str = "oneread", hosts: 
         raise UsageError("a console takes a store opened by connect_async, or a function that finds it", given=type(db))
     if not callable(auth):
         raise UsageError("auth takes a function of a request: who asks, or None", given=type(auth))
-    pages = _Pages(db, name)
-    middleware = [Middleware(_Guard, auth=auth)]
-    if hosts:
-        middleware.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False))
+    if not callable(writes):
+        raise UsageError("writes takes a function of a user's name: whether that one may write", given=type(writes))
+    pages = _Pages(db, ConsoleOptions(name, writes, secret.encode() or secrets.token_bytes(32)))
     handlers: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
         OnereadError: pages.refuse,
         HTTPException: pages.refuse,
         Exception: pages.refuse,
     }
-    return Starlette(routes=pages.routes(), middleware=middleware, exception_handlers=handlers)
+    app = _Guard(Starlette(routes=pages.routes(), exception_handlers=handlers), auth)
+    return TrustedHostMiddleware(app, list(hosts), www_redirect=False) if hosts else app

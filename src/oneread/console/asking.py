@@ -9,8 +9,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from oneread.console.blocks import CUT, Cell, Text, instant
+from oneread.console.jobs import Jobs
 from oneread.costs.declared import Costs
 from oneread.database.async_database import AsyncDatabase
+from oneread.database.explaining import Explainer
 from oneread.database.record_texts import text_of
 from oneread.database.typed_keys import key_words, word
 from oneread.derivations.catalog import Catalog
@@ -25,14 +27,22 @@ class Ask:
 
     Arguments:
         db: the store.
-        costs: the bounds of its verbs.
+        explain: its verbs, explained.
+        jobs: long work on it.
+        user: who asks.
+        may_write: whether that one may change something.
+        csrf: what a form of this one has.
         root: what addresses of the console begin with; empty at the top of a site.
         path: words of the path, by name.
-        query: parameters, each with all its values in their order.
+        query: parameters, each with all its values in their order; of a form that was sent, those of the form.
     """
 
     db: AsyncDatabase
-    costs: Costs
+    explain: Explainer
+    jobs: Jobs
+    user: str
+    may_write: bool
+    csrf: str
     root: str
     path: Mapping[str, str]
     query: Mapping[str, Sequence[str]]
@@ -41,6 +51,11 @@ class Ask:
     def catalog(self) -> Catalog:
         """What the schema of the store declares."""
         return self.db.operations.catalog
+
+    @property
+    def costs(self) -> Costs:
+        """The bounds of the verbs."""
+        return self.explain.costs
 
     def one(self, name: str) -> str:
         """The value of a parameter; empty where it is not given."""

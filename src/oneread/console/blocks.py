@@ -87,6 +87,15 @@ class Form(msgspec.Struct, frozen=True, tag="form"):
     button: str
 
 
+class Sending(msgspec.Struct, frozen=True, tag="sending"):
+    """A form that does something: values that it has already, what is asked for, and its button."""
+
+    action: str
+    hidden: Sequence[tuple[str, str]]
+    inputs: Sequence[Input]
+    button: str
+
+
 class Note(msgspec.Struct, frozen=True, tag="note"):
     """A remark, with code to copy."""
 
@@ -117,7 +126,7 @@ class Picture(msgspec.Struct, frozen=True, tag="picture"):
     style: Literal["graph", "heat"] = "graph"
 
 
-Block: TypeAlias = Facts | Table | Numbers | Form | Note | Fold | Ways | Picture
+Block: TypeAlias = Facts | Table | Numbers | Form | Sending | Note | Fold | Ways | Picture
 
 
 class ConsolePage(msgspec.Struct, frozen=True):

@@ -235,6 +235,11 @@ _WORDS: Final[dict[type, Callable[[Any], str]]] = {
 """The words of values whose text is another one; the first that matches counts."""
 
 
+def has_words(kind: object) -> bool:
+    """Whether values of this type are written as words."""
+    return kind in _BY_TYPE or (isinstance(kind, type) and issubclass(kind, Enum))
+
+
 def _word_form(kind: object) -> _WordForm:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _WordForm(functools.partial(_member, kind), ", ".join(kind.__members__))

@@ -45,9 +45,13 @@ HEAT: Final = RowRange(b"heat:", b"heat;")
 """What programs requested of which keys, by time."""
 AXES: Final = RowRange(b"axis:", b"axis;")
 """How the rows of each model and view were spread over its keys when they were counted."""
+REPORTS: Final = RowRange(b"report:", b"report;")
+"""What the last verification and the last repair found."""
+CONSOLE_LOG: Final = RowRange(b"console:", b"console;")
+"""What was done by consoles, newest first."""
 RANGES: Final = (
     *(outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES, LOGS),
-    *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES, HEAT, AXES, RowRange.under(MOVE_LOG)),
+    *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES, HEAT, AXES, RowRange.under(MOVE_LOG), REPORTS, CONSOLE_LOG),
 )
 """Where the other rows are."""
 

@@ -15,14 +15,18 @@ from oneread.console.pages.costs import show_costs
 from oneread.console.pages.counters import show_counter, show_counters
 from oneread.console.pages.data import show_classes, show_list
 from oneread.console.pages.entity import show_entity
+from oneread.console.pages.feeds import show_feeds
 from oneread.console.pages.finding import find_by_field
 from oneread.console.pages.graph import show_graph
 from oneread.console.pages.heat import show_heat
 from oneread.console.pages.launches import show_launch, show_launches
+from oneread.console.pages.log import show_log
+from oneread.console.pages.moves import show_moves
 from oneread.console.pages.overview import show_overview
 from oneread.console.pages.schema import show_schema
 from oneread.console.pages.slow import show_slow_calls
 from oneread.console.pages.tasks import show_tasks
+from oneread.console.pages.verify import show_verify
 
 
 class ShownPage(NamedTuple):
@@ -50,14 +54,18 @@ PAGES: Final = (
     ShownPage("/find/{name}", find_by_field, "/data"),
     ShownPage("/graph", show_graph, "/graph", "Graph"),
     ShownPage("/costs", show_costs, "/costs", "Costs"),
+    ShownPage("/verify", show_verify, "/verify", "Verify", 1),
     ShownPage("/tasks", show_tasks, "/tasks", "Tasks", 1, COUNTING),
     ShownPage("/schema", show_schema, "/schema", "Schema", 1),
     ShownPage("/counters", show_counters, "/counters", "Counters", 1),
     ShownPage("/counter", show_counter, "/counters"),
+    ShownPage("/feeds", show_feeds, "/feeds", "Feeds", 1, COUNTING),
     ShownPage("/launches", show_launches, "/launches", "Launches", 2),
     ShownPage("/launches/{name}", show_launch, "/launches"),
+    ShownPage("/moves", show_moves, "/moves", "Moves", 2),
     ShownPage("/heat", show_heat, "/heat", "Heat", 2),
     ShownPage("/slow", show_slow_calls, "/slow", "Slow calls", 2),
+    ShownPage("/log", show_log, "/log", "Log", 2),
 )
 SHOWN_PAGES: Final = tuple(each for each in PAGES if each.label)
 """Those of the menu."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from oneread.console.acting import offer
 from oneread.console.asking import Ask
 from oneread.console.blocks import Block, Column, ConsolePage, Facts, Form, Input, Table, Ways, instant, number, says
 from oneread.errors import NotFound
@@ -58,6 +59,8 @@ async def show_counter(ask: Ask) -> ConsolePage:
     named = ("shard", "value", "added", "taken")
     rows = [[number(each.number), number(each.value), number(each.raised), number(each.lowered)] for each in shards]
     blocks: list[Block] = [Facts("", facts), Table("Shards", [Column(each, right=True) for each in named], rows)]
+    command = f"oneread counter {name} --shards N"
+    blocks.append(offer(ask, "change the number of rows", "shards", command, name=name))
     for size in entry.windows:
         windows = [[(instant(each.start),), number(each.value)] for each in await counter.windows(size) if each.value]
         columns = [Column(size), Column("value", right=True)]

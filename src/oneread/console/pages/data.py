@@ -7,8 +7,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 from oneread.console.asking import Ask, cell_of
-from oneread.console.blocks import Block, Cell, Column, ConsolePage, Form, Input, Note, Table, Text, Ways, says
+from oneread.console.blocks import Block, Cell, Column, ConsolePage, Fold, Form, Input, Note, Table, Text, Ways, says
 from oneread.costs.bounds import Bound, counted
+from oneread.database.lists import list_of
 from oneread.database.typed_keys import WantedType, key_parts, rest_of_key, value, values
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.views import Aggregate, Feed, View
@@ -91,24 +92,32 @@ async def show_list(ask: Ask) -> ConsolePage:
     equal = values(cls, parts, words)
     rest = rest_of_key(cls, parts, words)
     bounds = _bounds(ask, cls, rest)
-    page = await ask.db.page(cls, *equal, limit=min(ROWS, cls.max_limit), cursor=ask.one("cursor") or None, **bounds)
-    bound = ask.costs.page(cls, limit=min(ROWS, cls.max_limit))
+    limit, cursor = min(ROWS, cls.max_limit), ask.one("cursor") or None
+    bound = ask.costs.page(cls, limit=limit)
+    about = (Text(f"{kind_of(cls)} by {', '.join(each.name for each in parts)}" if parts else kind_of(cls)),)
+    form = _form(ask, cls, parts, words)
+    feed = list_of(ask.db.operations, cls).feed
+    if feed is not None and len(words) < feed.members:
+        whose = Note("", says("a feed is read by whose it is: fill in the first fields"))
+        return ConsolePage(cls.__name__, [form, whose], about=about, most=bound_text(bound))
+    page = await ask.db.page(cls, *equal, limit=limit, cursor=cursor, **bounds)
     names = _columns(page.rows, cls)
     rows = [
         [_first(ask, row, names[0]), *(cell_of(ask, getattr(row, name, None)) for name in names[1:])]
         for row in page.rows
     ]
-    blocks: list[Block] = [_form(ask, cls, parts, words)]
+    blocks: list[Block] = [form]
     if page.truncated:
         blocks.append(Note("warn", says("many rows were left out here: the page is short, and the next one continues")))
     columns = [Column(name, right=_are_numbers([getattr(row, name, None) for row in page.rows])) for name in names]
     blocks.append(Table("", columns, rows, empty="no rows"))
     blocks.append(Ways(_way(ask, page.previous), _way(ask, page.next)))
+    how = ask.explain.page(cls, *equal, limit=limit, cursor=cursor, **bounds)
+    blocks.append(Fold("How it is read", str(how)))
     if others := [view for view in lists_of(ask, cls) if view is not cls]:
         blocks.append(Table("Other lists of it", CLASS_COLUMNS, class_rows(ask, others)))
     if issubclass(cls, Model):
         blocks.append(_finding(ask, cls))
-    about = (Text(f"{kind_of(cls)} by {', '.join(each.name for each in parts)}" if parts else kind_of(cls)),)
     return ConsolePage(cls.__name__, blocks, about=about, most=bound_text(bound))
 
 

@@ -9,9 +9,10 @@ from oneread.console.asking import Ask, cell_of
 from oneread.console.blocks import Block, Cell, ConsolePage, Facts, Fold, Note, Text, instant, says
 from oneread.console.pages.data import bound_text, kind_of
 from oneread.costs.bounds import counted
-from oneread.database.typed_keys import key_parts, whole_key
+from oneread.database.typed_keys import has_words, key_parts, whole_key
 from oneread.errors import Corrupt, InvalidQuery, NotFound
-from oneread.models.model import Model
+from oneread.models.model import Model, key_names
+from oneread.models.types import types_of
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Row
@@ -43,13 +44,15 @@ async def show_entity(ask: Ask) -> ConsolePage:
             gone = Note("warn", says("this entity was deleted; its row remains as a mark that it was"))
             return ConsolePage(title, [gone, _raw_row(raw)], about=about)
         raise NotFound("there is none of this key", of=cls, key=words)
-    blocks: list[Block] = [
-        Facts("Fields", [(name, cell_of(ask, getattr(found, name))) for name in found.__struct_fields__])
-    ]
+    blocks: list[Block] = [Facts("Fields", _fields(ask, found, words))]
     if raw is not None:
         blocks += [Facts("Versions", _versions(ask, found)), _raw_row(raw)]
         bound = ask.costs.delete(type(found))
+        of = {"of": cls.__name__, "key": words}
         blocks.append(Fold(f"If it were deleted: {bound_text(bound)} at most, and tasks for what is more", str(bound)))
+        if ask.may_write:
+            blocks.append(Note("", says("delete it", link=ask.link("/do/delete", **of))))
+    blocks.append(Fold("How it is read", str(ask.explain.get(cls, *key))))
     bound = ask.costs.get(cls)
     most = (
         bound_text(bound)
@@ -57,6 +60,21 @@ async def show_entity(ask: Ask) -> ConsolePage:
         else f"{counted(bound.requests + 1, 'request')}, {counted(bound.rows + 1, 'row')}"
     )
     return ConsolePage(title, blocks, about=about, most=most)
+
+
+def _fields(ask: Ask, found: Any, words: list[str]) -> list[tuple[str, Cell]]:
+    """The fields, each with a link to change it where that may be done here."""
+    cls = type(found)
+    known = types_of(cls, ask.catalog.names) if ask.may_write and isinstance(found, Model) else {}
+    rollups = ask.catalog.entity_types[cls].rollups if known else ()
+    fixed = {*key_names(cls), *(each.field for each in rollups)} if known else set()
+    fields: list[tuple[str, Cell]] = []
+    for name in found.__struct_fields__:
+        shown = cell_of(ask, getattr(found, name))
+        if name in known and name not in fixed and has_words(known[name].present.bare):
+            shown = (*shown, Text("change", link=ask.link("/do/patch", of=cls.__name__, key=words, field=name)))
+        fields.append((name, shown))
+    return fields
 
 
 def _versions(ask: Ask, found: Any) -> list[tuple[str, Cell]]:

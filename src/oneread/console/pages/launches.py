@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from oneread.console.acting import offer
 from oneread.console.asking import Ask, text_cell
 from oneread.console.blocks import Block, Cell, Column, ConsolePage, Facts, Note, Table, Text, instant, number, says
 from oneread.costs.numbers import seconds_text
@@ -64,6 +65,12 @@ async def show_launch(ask: Ask) -> ConsolePage:
         *(Column(each, right=True) for each in ("answered", "failed", "p50", "p99", "requests", "rows")),
     ]
     blocks += [Facts("", facts), Table("Both sides", columns, sides)]
+    if found.phase != "finished":
+        blocks += [
+            offer(ask, "change the percentages", "launch", f"oneread launch set {name} --reads 5", name=name),
+            offer(ask, "take reads back", "back", f"oneread launch back {name}", name=name),
+            offer(ask, "stop it", "stop-launch", f"oneread launch stop {name}", name=name),
+        ]
     blocks += [_difference(each) for each in await ask.db.launches.differences(name, limit=DIFFERENCES)]
     return ConsolePage(f"Launch {name}", blocks, live=2)
 

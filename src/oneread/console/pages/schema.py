@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from oneread.console.acting import offer
 from oneread.console.asking import Ask
-from oneread.console.blocks import Block, Column, ConsolePage, Facts, Note, Table, Tone, number, says
+from oneread.console.blocks import Block, Column, ConsolePage, Facts, Table, Tone, number, says
+from oneread.console.pages.verify import job_blocks
 from oneread.derivations.schema_rows import stored_schema
 from oneread.evolution.backfill_position import BackfillPosition, position
 from oneread.models.versions import StoredSchema
@@ -17,9 +19,10 @@ async def show_schema(ask: Ask) -> ConsolePage:
     reached = await ask.db.run(position())
     blocks: list[Block] = []
     if stored.unfinished:
-        blocks.append(
-            Note("warn", says("a backfill has work to do; until it has ended, views are built"), "oneread backfill")
-        )
+        blocks.append(offer(ask, "a backfill has work to do: run it", "backfill", "oneread backfill"))
+    job = ask.jobs.last("backfill")
+    if job is not None:
+        blocks += job_blocks(ask, job)
     if reached is not None:
         blocks.append(_backfill(reached))
     rows = [

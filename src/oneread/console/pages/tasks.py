@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from oneread.console.acting import offer
 from oneread.console.asking import Ask
 from oneread.console.blocks import Block, Column, ConsolePage, Note, Table, Text, instant, number, says
+from oneread.console.pages.verify import job_blocks
 from oneread.costs.bounds import counted
 from oneread.derivations.pending_tasks import TaskLag
 
@@ -56,8 +58,16 @@ async def show_tasks(ask: Ask) -> ConsolePage:
     ]
     names = [Column("holder"), Column("of"), Column("why"), Column("tries", right=True), Column("since")]
     blocks.append(Table("Set aside", names, holders, empty="nothing is set aside"))
+    if found.tasks:
+        blocks.append(offer(ask, "run the tasks that wait", "drain", "oneread tasks --drain"))
     if holders:
-        blocks.append(Note("", says("once the cause is gone, try them again:"), "oneread tasks --retry"))
+        blocks.append(offer(ask, "once the cause is gone, try them again", "retry", "oneread tasks --retry"))
+    if found.unswept:
+        blocks.append(offer(ask, "delete what has expired", "sweep", "oneread sweep"))
+    for kind in ("drain", "retry", "sweep"):
+        job = ask.jobs.last(kind)
+        if job is not None:
+            blocks += job_blocks(ask, job)
     return ConsolePage("Tasks", blocks, about=(Text(behind_text(found.behind, are_all=found.are_all)),), live=2)
 
 

@@ -25,26 +25,30 @@ function localize(within) {
 const main = /** @type {HTMLElement} */ (document.querySelector("main"));
 localize(main);
 
-/** Asks for a live page again while someone looks at it. */
-async function renew() {
-  if (!document.hidden && !main.contains(document.activeElement)) {
-    try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-      if (answer.ok) {
-        const made = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
-        if (made) {
-          main.replaceChildren(...made.childNodes);
-          localize(main);
-        }
-      }
-    } catch {
-      // the console is not reached: the next time it may be
-    }
-  }
-  setTimeout(renew, Number(main.dataset.live) * 1000);
+/** @type {EventSource | null} */
+let stream = null;
+
+/** Shows what a live page says by now, unless someone is at one of its fields. @param {MessageEvent} event */
+function onPage(event) {
+  const made = new DOMParser().parseFromString(JSON.parse(event.data), "text/html").querySelector("main");
+  if (!made || main.contains(document.activeElement)) return;
+  main.replaceChildren(...made.childNodes);
+  localize(main);
 }
 
-if (main.dataset.live) setTimeout(renew, Number(main.dataset.live) * 1000);
+/** Opens the stream of a live page while someone looks at it, and closes it when the tab is hidden. */
+function follow() {
+  stream?.close();
+  stream = null;
+  if (document.hidden || !main.dataset.live) return;
+  const url = new URL(location.href);
+  url.searchParams.set("live", "");
+  stream = new EventSource(url);
+  stream.onmessage = onPage;
+}
+
+document.addEventListener("visibilitychange", follow);
+follow();
 
 const pages = { o: "Overview", d: "Data", g: "Graph", c: "Costs", t: "Tasks", l: "Launches", h: "Heat", s: "Slow calls" };
 let before = "";

@@ -1,0 +1,107 @@
+"""Long work that the console runs: it outlives the page that began it, shows how far it is, and can be stopped.
+
+A job ends with the process of the console. Several consoles may verify or repair one store at a time, as several
+commands may: both are safe beside each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
+
+from oneread.errors import Conflict, OnereadError
+from oneread.plans.progress import Fault, Progress
+
+JobState: TypeAlias = Literal["running", "ended", "stopped", "failed"]
+
+KEPT: Final = 500
+"""Faults that a job keeps; all are counted."""
+_LOG: Final = logging.getLogger("oneread.console")
+
+
+class _Stopped(Exception):
+    """The job was asked to stop."""
+
+
+class Job:
+    """One run of long work. `report` and `note_fault` are called by the work, in whatever thread that is."""
+
+    def __init__(self, kind: str, by: str) -> None:
+        self.kind = kind
+        self.by = by
+        self.state: JobState = "running"
+        self.began = datetime.now(UTC)
+        self.ended: datetime | None = None
+        self.progress: Progress | None = None
+        self.faults: list[Fault] = []
+        self.found = 0
+        self.said = ""
+        """What it did, once it has ended; why it failed."""
+        self._stops = False
+        self.task: asyncio.Task[None] | None = None
+
+    def report(self, progress: Progress) -> None:
+        """Notes how far the work is; ends it where it was asked to stop."""
+        self.progress = progress
+        if self._stops:
+            raise _Stopped
+
+    def note_fault(self, fault: Fault) -> None:
+        """Notes a fault as it is found."""
+        self.found += 1
+        if len(self.faults) < KEPT:
+            self.faults.append(fault)
+
+    def stop(self) -> None:
+        """Asks the work to end behind its current batch."""
+        self._stops = True
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return ((self.ended or datetime.now(UTC)) - self.began).total_seconds()
+
+    async def run(self, work: Callable[[Job], Awaitable[str]]) -> None:
+        """Runs the work, which returns what it did."""
+        try:
+            self.said = await work(self)
+            self.state = "ended"
+        except _Stopped:
+            self.state, self.said = "stopped", "stopped by hand; what was done stays"
+        except asyncio.CancelledError:
+            self.state, self.said = "stopped", "the console has ended"
+            raise
+        except OnereadError as error:
+            self.state, self.said = "failed", str(error)
+        except Exception:  # noqa: BLE001 - whatever it is: the page of the job says so
+            _LOG.exception("the job %s failed", self.kind)
+            self.state, self.said = "failed", "the console failed; its log says how"
+        finally:
+            self.ended = datetime.now(UTC)
+
+
+class Jobs:
+    """The jobs of one store in this process: the last one of each kind."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Job] = {}
+
+    def last(self, kind: str) -> Job | None:
+        """The job of a kind that began last."""
+        return self._last.get(kind)
+
+    def running(self) -> list[Job]:
+        """Those that run."""
+        return [each for each in self._last.values() if each.state == "running"]
+
+    def start(self, kind: str, by: str, work: Callable[[Job], Awaitable[str]]) -> Job:
+        """Begins a job. Raises Conflict while one of its kind runs."""
+        known = self._last.get(kind)
+        if known is not None and known.state == "running":
+            raise Conflict("this is under way already; it was begun by another one", job=kind, by=known.by)
+        job = self._last[kind] = Job(kind, by)
+        job.task = asyncio.create_task(job.run(work))
+        return job

@@ -1,0 +1,76 @@
+"""Verify and repair: how far they are, and what they found."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oneread.console.acting import offer
+from oneread.console.asking import Ask, text_cell
+from oneread.console.blocks import Block, Column, ConsolePage, Facts, Note, Table, Tone, instant, says
+from oneread.console.jobs import Job
+from oneread.costs.bounds import counted
+from oneread.verify.noted import NotedVerification, last_verified
+
+_TONES: Final[dict[str, Tone]] = {"running": "", "ended": "ok", "stopped": "warn", "failed": "bad"}
+SHOWN: Final = 100
+
+
+async def show_verify(ask: Ask) -> ConsolePage:
+    """The jobs, the faults as they are found, and what was found last."""
+    noted = await ask.db.run(last_verified())
+    blocks: list[Block] = [Note("", says("verify everything", link=ask.link("/do/verify")))]
+    blocks.append(offer(ask, "repair what verify finds", "repair", "oneread repair"))
+    for kind in ("verify", "repair"):
+        job = ask.jobs.last(kind)
+        if job is not None:
+            blocks += job_blocks(ask, job)
+    if noted is not None:
+        blocks.append(_noted(noted))
+    elif ask.jobs.last("verify") is None:
+        blocks.append(Note("", says("nothing was verified yet, or not with a note: oneread verify --note")))
+    return ConsolePage("Verify", blocks, live=1)
+
+
+def job_blocks(ask: Ask, job: Job) -> list[Block]:
+    """How far a job is, and its faults."""
+    facts = [("state", says(job.state, _TONES[job.state])), ("by", says(job.by)), ("since", (instant(job.began),))]
+    progress = job.progress
+    if progress is not None:
+        of = f" of {progress.total:,}" if progress.total is not None else ""
+        facts.append(("at", says(f"{progress.phase}: {progress.done:,}{of}")))
+    facts.append(("for", says(f"{job.seconds:,.1f} s")))
+    if job.said:
+        facts.append(("said", says(job.said, _TONES[job.state])))
+    if job.state == "running":
+        facts.append(("", says("stop", link=ask.link("/do/stop", kind=job.kind))))
+    blocks: list[Block] = [Facts(job.kind.capitalize(), facts)]
+    if job.found:
+        rows = [
+            [
+                says(each.kind, "bad"),
+                says(each.view),
+                (text_cell(each.row),),
+                (text_cell(each.found or "nothing"),),
+                (text_cell(each.expected or "nothing"),),
+                says("repair mends it" if each.mendable else "drop" if each.droppable else "look at it"),
+            ]
+            for each in job.faults[:SHOWN]
+        ]
+        columns = [Column(each) for each in ("fault", "in", "row", "found", "expected", "then")]
+        blocks.append(Table(f"{counted(job.found, 'fault')}, the first {len(rows):,}", columns, rows))
+    return blocks
+
+
+def _noted(noted: NotedVerification) -> Facts:
+    """What was noted last."""
+    said = "clean" if noted.clean else counted(noted.faults, "fault") if noted.faults else "not all was compared"
+    facts = [
+        ("found", says(said, "ok" if noted.clean else "bad")),
+        ("at", (instant(noted.at),)),
+        ("by", says(noted.by)),
+        ("compared", says(f"{noted.entities:,} entities, {noted.rows:,} rows")),
+    ]
+    if noted.skipped:
+        facts.append(("not compared", says(", ".join(noted.skipped), "warn")))
+    facts += [("", (text_cell(each),)) for each in noted.texts]
+    return Facts("Last verification", facts)
