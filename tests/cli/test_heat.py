@@ -8,9 +8,9 @@ import pytest
 
 from oneread import connect
 from oneread.cli import heat as heat_command
-from oneread.heat.drawing import ASCII, BLOCKS, draw, lines_by_declaration
 from oneread.heat import rows
 from oneread.heat.axis import read_axes
+from oneread.heat.drawing import ASCII, BLOCKS, draw, lines_by_declaration
 from oneread.heat.map import HeatMap
 from tests.cli import notes
 from tests.cli.conftest import SCHEMA

@@ -72,11 +72,10 @@ async def describe_action(ask: Ask, action: Action) -> ConsolePage:
     """The page of an action."""
     check_may(ask, action)
     described = await action.describe(ask)
-    hidden = [(name, each) for name, several in ask.query.items() if name not in _OWN for each in several]
-    names = {each.name for each in described.inputs}
-    hidden = [(name, each) for name, each in hidden if name not in names]
-    hidden += [(CSRF, ask.csrf), (SEEN, described.seen)]
-    form = Sending(ask.link(f"/do/{ask.path['action']}"), hidden, described.inputs, described.button)
+    asked_for = {each.name for each in described.inputs}
+    given = {name: several for name, several in ask.query.items() if name not in asked_for and name not in _OWN}
+    hidden = [(CSRF, ask.csrf), (SEEN, described.seen)]
+    form = Sending(ask.link(f"/do/{ask.path['action']}", **given), hidden, described.inputs, described.button)
     return ConsolePage(described.title, [*described.blocks, form])
 
 

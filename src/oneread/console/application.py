@@ -112,6 +112,13 @@ class _Store(NamedTuple):
     jobs: Jobs
 
 
+def harmless(value: object) -> object:
+    """What a template writes: a text with control characters escaped, so that none turns what follows around."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return "\n".join(map(printable, value.split("\n")))
+    return value
+
+
 class _Pages:
     """Makes the answers."""
 
@@ -125,6 +132,7 @@ class _Pages:
             loader=PackageLoader("oneread.console"),
             autoescape=True,
             undefined=StrictUndefined,
+            finalize=harmless,
             trim_blocks=True,
             lstrip_blocks=True,
         )
@@ -193,7 +201,8 @@ class _Pages:
             if request.method == "POST":
                 if request.headers.get("sec-fetch-site", _SAME) not in (_SAME, "none"):
                     raise Refused("this was sent by another site")
-                page = await do_action(self._ask(request, await _form(request)), action)
+                given = [*request.query_params.multi_items(), *await _form(request)]
+                page = await do_action(self._ask(request, given), action)
             else:
                 page = await describe_action(self._ask(request, request.query_params.multi_items()), action)
         return self._render(request, _Answer(page, spent.cost, time.monotonic() - began), current="")
@@ -234,11 +243,11 @@ class _Pages:
     async def refuse(self, request: Request, error: Exception) -> Response:
         """An error as a page, or as JSON: the library's words, and never a traceback."""
         status, words = _words_of(error)
-        name = type(error).__name__
+        name = type(error).__name__ if isinstance(error, OnereadError) else HTTPStatus(status).phrase
         if "json" in request.query_params:
             body = msgspec.json.encode({"error": name, "message": words})
             return Response(body, status, media_type="application/json")
-        page = ConsolePage(name, [Note("bad", says(printable(words)))])
+        page = ConsolePage(name, [Note("bad", says(words))])
         return self._render(request, _Answer(page), current="", status=status)
 
 
@@ -247,7 +256,9 @@ def _words_of(error: Exception) -> tuple[int, str]:
     if isinstance(error, Refused):
         return 403, str(error)
     if isinstance(error, OnereadError):
-        return problem_type(error).status, str(error)
+        status = problem_type(error).status
+        asked_wrongly = isinstance(error, UsageError) and status == HTTPStatus.INTERNAL_SERVER_ERROR
+        return HTTPStatus.BAD_REQUEST if asked_wrongly else status, str(error)
     if isinstance(error, HTTPException):
         return error.status_code, "there is no such page" if error.status_code == HTTPStatus.NOT_FOUND else error.detail
     return 500, "the console failed; its log says how"

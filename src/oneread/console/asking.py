@@ -16,7 +16,7 @@ from oneread.database.explaining import Explainer
 from oneread.database.record_texts import text_of
 from oneread.database.typed_keys import key_words, word
 from oneread.derivations.catalog import Catalog
-from oneread.errors import NotFound, printable, shown
+from oneread.errors import NotFound, shown
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.wide import digits_of
 
@@ -121,17 +121,11 @@ def _plain(value: Any) -> Text:
 
 def text_cell(text: str, *, code: bool = False) -> Text:
     """A text of any length: its beginning, and all of it behind a click."""
-    whole = printable_text(text)
-    if not whole:
+    if not text:
         return Text("empty text", "dim")
-    if len(whole) <= CUT:
-        return Text(whole, code=code)
-    return Text(f"{whole[:CUT]}…", code=code, whole=whole)
-
-
-def printable_text(text: str) -> str:
-    """A text with control characters escaped, line breaks kept."""
-    return "\n".join(map(printable, text.split("\n")))
+    if len(text) <= CUT:
+        return Text(text, code=code)
+    return Text(f"{text[:CUT]}…", code=code, whole=text)
 
 
 def _reference(ask: Ask, ref: Ref[Any]) -> Cell:
@@ -150,5 +144,5 @@ def _copied(copy: Copy[Any]) -> list[Text]:
     names = [name for name in copied_names(type(copy)) if hasattr(copy, name)]
     if not names:
         return []
-    parts = [f"{name} {printable(str(text_of(getattr(copy, name))))[:CUT]}" for name in names]
+    parts = [f"{name} {str(text_of(getattr(copy, name)))[:CUT]}" for name in names]
     return [Text(", ".join(parts)), Text("copy", "dim")]

@@ -21,7 +21,7 @@ class Text(msgspec.Struct, frozen=True, omit_defaults=True):
     """A piece of text.
 
     Arguments:
-        text: as it is stored, with control characters escaped.
+        text: as it is stored; templates escape control characters.
         tone: how it is meant; never by colour alone.
         link: an address of the console.
         at: an instant, shown in the viewer's time zone.

@@ -41,6 +41,7 @@ class Job:
         self.said = ""
         """What it did, once it has ended; why it failed."""
         self._stops = False
+        self._texts: set[str] = set()
         self.task: asyncio.Task[None] | None = None
 
     def report(self, progress: Progress) -> None:
@@ -51,9 +52,12 @@ class Job:
 
     def note_fault(self, fault: Fault) -> None:
         """Notes a fault as it is found."""
+        if fault.text in self._texts:  # a repair looks again
+            return
         self.found += 1
         if len(self.faults) < KEPT:
             self.faults.append(fault)
+            self._texts.add(fault.text)
 
     def stop(self) -> None:
         """Asks the work to end behind its current batch."""

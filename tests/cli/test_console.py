@@ -1,0 +1,91 @@
+"""`oneread console`: a process that serves a store to a browser, and what it refuses."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from tests.cli.conftest import SCHEMA
+
+COMMAND = [sys.executable, "-m", "oneread", "console", "--schema", SCHEMA, "--port", "0"]
+
+
+@pytest.fixture
+def served(store):
+    """Runs the command, and gives what it printed; it ends with Ctrl-C and without a word."""
+    running = []
+
+    def serve(*options):
+        process = subprocess.Popen(
+            [*COMMAND, "--db", store, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        running.append(process)
+        return process.stdout.readline()
+
+    yield serve
+    for process in running:
+        process.send_signal(signal.SIGINT)
+        _out, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, "")
+
+
+def test_a_link_with_a_token_is_printed_and_opens_the_store(served):
+    line = served()
+    link = line.split()[0]
+    assert line.endswith("read-only; Ctrl-C ends it\n")
+    assert link.startswith("http://127.0.0.1:")
+    with httpx.Client(follow_redirects=True) as client:
+        page = client.get(link)
+        assert page.status_code == 200
+        assert "token=" not in str(page.url)
+        assert "read-only" in page.text
+        bare = link.partition("?")[0]
+        assert client.get(bare, headers={"host": "attacker.example"}).status_code == 400
+    assert httpx.get(bare).status_code == 401
+
+
+def test_with_write_it_may_write(served):
+    with httpx.Client(follow_redirects=True) as client:
+        assert "may write" in client.get(served("--write").split()[0]).text
+
+
+def test_a_token_of_a_file_is_not_printed(served, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("a token of some length\n")
+    link = served("--token-file", str(file)).split()[0]
+    assert "token" not in link
+    assert httpx.get(link, params={"token": "a token of some length"}).status_code == 303
+
+
+def test_json_has_the_link(served):
+    assert served("--json").startswith('{"url":"http://127.0.0.1:')
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], "beyond this machine the console needs --token-file"),
+        (["--proxy-user", "x-user"], "--proxy-user and --trusted come together"),
+        (["--trusted", "10.0.0.0/8"], "--proxy-user and --trusted come together"),
+        (["--proxy-user", "x", "--trusted", "10.0.0.0/8", "--token-file", "x"], "exclude each other"),
+        (["--proxy-user", "x", "--trusted", "everywhere"], "expected networks"),
+        (["--token-file", "/nowhere"], "the file of the token cannot be read"),
+        (["--host", "203.0.113.1", "--proxy-user", "x", "--trusted", "10.0.0.0/8"], "cannot listen there"),
+    ],
+)
+def test_what_is_refused_is_said(run, options, said):
+    ran = run("console", *options)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_what_is_not_installed_is_said(run, monkeypatch):
+    monkeypatch.setattr("oneread.cli.console.find_spec", lambda name: None if name == "jinja2" else True)
+    assert "pip install 'oneread[console]'" in run("console").err

@@ -1,0 +1,89 @@
+"""Pages that are live: sent again when they have changed, and read once a second however many look."""
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from oneread import connect, connect_async
+from oneread.console import TokenAccess, console
+from oneread.web import database, lifespan
+from tests.examples.browsing import served
+from tests.unit.console.places import NAME, SITE, TOKEN, fill
+
+
+@pytest.fixture
+def filled(url):
+    fill(url, 3)
+    return url
+
+
+@contextmanager
+def serving(url, requests):
+    """A console that a server serves; what it asks of the store is added to `requests`."""
+    opening = connect_async(url, SITE, workers=0, observers=(lambda request, _answer: requests.append(request),))
+    made = console(database, auth=TokenAccess(TOKEN), writes=lambda _user: True, name=NAME)
+    with served(Starlette(routes=[Mount("/", made)], lifespan=lifespan(opening))) as base:
+        with httpx.Client(base_url=base, timeout=30) as client:
+            client.get("/", params={"token": TOKEN})
+            yield client
+
+
+def events(answer):
+    """The pages that a stream sends."""
+    for line in answer.iter_lines():
+        if line.startswith("data: "):
+            yield json.loads(line.removeprefix("data: "))
+
+
+def test_a_page_is_sent_again_when_it_has_changed(filled):
+    with serving(filled, []) as client, client.stream("GET", "/log?live") as plain:
+        assert plain.headers["content-type"].startswith("text/html")  # this page is not live
+        with client.stream("GET", "/schema?live") as answer:
+            assert answer.headers["content-type"] == "text/event-stream"
+            sent = events(answer)
+            assert "Backfill" not in next(sent)
+            page = client.get("/do/backfill").text
+            csrf = page.partition('name="csrf" value="')[2].partition('"')[0]
+            client.post("/do/backfill", data={"csrf": csrf, "seen": ""})
+            assert any("all is built" in each for each in sent)
+
+
+def test_what_many_look_at_is_read_once_a_second(filled):
+    requests = []
+    with serving(filled, requests) as client:
+        client.get("/tasks")
+        alone = len(requests)
+        requests.clear()
+        began, stop = time.monotonic(), threading.Event()
+
+        def look():
+            with client.stream("GET", "/tasks?live") as answer:
+                next(events(answer))
+                stop.wait(30)
+
+        several = [threading.Thread(target=look) for _each in range(10)]
+        for each in several:
+            each.start()
+        time.sleep(3)
+        stop.set()
+        seconds = time.monotonic() - began
+        for each in several:
+            each.join()
+        assert len(requests) <= alone * (seconds + 2)
+
+
+def test_a_page_below_the_cookie_of_another_one_is_not_shared(filled):
+    """Two people may do different things, and see different links."""
+    made = console(database, auth=lambda asked: asked.headers.get("who"), writes=lambda user: user == "ada")
+    with connect(filled, SITE, workers=0):
+        pass
+    app = Starlette(routes=[Mount("/", made)], lifespan=lifespan(connect_async(filled, SITE, workers=0)))
+    with served(app) as base, httpx.Client(base_url=base) as client:
+        assert "may write" in client.get("/verify", headers={"who": "ada"}).text
+        assert "oneread repair" in client.get("/verify", headers={"who": "bob"}).text

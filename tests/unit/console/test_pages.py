@@ -1,0 +1,128 @@
+"""Every page on every kind of store: it opens, keeps its budget, says what it cost, and its links lead somewhere."""
+
+import re
+
+import pytest
+
+from oneread.console.pages import PAGES, SHOWN_PAGES
+from oneread.costs.bounds import counted
+from tests.unit.console.places import TOKEN, fill, links, opened
+
+CRAWLED = 400
+
+
+@pytest.fixture(scope="module")
+def filled(new_url):
+    """A store that no test of this file changes."""
+    url = new_url()
+    fill(url)
+    return url
+
+
+def test_every_link_leads_to_a_page(filled):
+    with opened(filled) as browser:
+        todo, seen = ["/"], set()
+        while todo and len(seen) < CRAWLED:
+            path = todo.pop(0)
+            if path in seen or path.startswith("#"):
+                continue
+            seen.add(path)
+            todo += links(browser.get(path))
+    kinds = {re.sub(r"\?.*|(?<=^/data/).*|(?<=^/entity/).*", "", each) for each in seen}
+    assert kinds >= {each.path for each in SHOWN_PAGES} | {
+        "/data/",
+        "/entity/",
+        "/do/patch",
+        "/do/delete",
+        "/do/verify",
+    }
+
+
+@pytest.mark.parametrize("path", [each.path for each in SHOWN_PAGES])
+def test_a_page_says_what_it_cost_and_keeps_its_budget(filled, path):
+    (shown,) = [each for each in PAGES if each.path == path]
+    with opened(filled) as browser:
+        document = browser.json(path)
+        cost = document["cost"]
+        assert cost["requests"] <= shown.requests
+        assert cost["rows"] <= 1_000
+        footer = re.search("<footer>(.*?)</footer>", browser.get(path))[1]
+        assert footer.startswith(f"{counted(cost['requests'], 'request')} · {counted(cost['rows'], 'row')} · ")
+
+
+def test_a_list_is_one_page_in_its_own_order(filled):
+    with opened(filled) as browser:
+        first = browser.json("/data/EveningsOfTown", key="Leeds", since="2026-12-01")
+        table = next(each for each in first["page"]["blocks"] if each["type"] == "table")
+        columns = [each["name"] for each in table["columns"]]
+        rows = [dict(zip(columns, [cell[0]["text"] for cell in row], strict=True)) for row in table["rows"]]
+        assert {each["town"] for each in rows} == {"Leeds"}
+        begins = [each["starts_at"] for each in rows]
+        assert begins == sorted(begins, reverse=True)
+        assert begins[-1] >= "2026-12-01"
+        assert first["cost"]["requests"] == 1
+
+
+def test_pages_lead_to_each_other_by_cursors_both_ways(filled):
+    with opened(filled) as browser:
+        first = browser.get("/data/Evening")
+        (onward,) = [each for each in links(first) if "cursor=" in each]
+        second = browser.get(onward)
+        assert "Evening 60" in second
+        assert "Evening 60" not in first
+        (back,) = [each for each in links(second) if "cursor=" in each]
+        assert links(browser.get(back))[:30] == links(first)[:30]
+
+
+def test_an_entity_has_its_fields_links_and_versions(filled):
+    with opened(filled) as browser:
+        page = browser.get("/entity/Evening", key="1")
+        assert "/entity/Circle?key=chess" in links(page)
+        assert "Chess &amp; more" in page
+        assert "Raw row:" in page
+        assert "If it were deleted:" in page
+        assert browser.json("/entity/Evening", key="1")["cost"]["requests"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status", "said"),
+    [
+        ("/data/Nothing", {}, 404, "no model or view of this name"),
+        ("/entity/Evening", {"key": "none"}, 422, "not a value of the key"),
+        ("/entity/Evening", {"key": "4711"}, 404, "there is none of this key"),
+        ("/entity/Evening", {}, 422, "too few values for the key"),
+        ("/entity/EveningsOfTown", {"key": "Leeds"}, 400, "has pages only"),
+        ("/data/Evening", {"cursor": "x"}, 400, "cursor"),
+        ("/data/EveningsOfTown", {"key": ["Leeds", "x"]}, 422, "not a value of the key"),
+        ("/counter", {"name": "nothing"}, 404, "nothing was ever added"),
+        ("/launches/nothing", {}, 404, "no launch of this name"),
+        ("/find/Evening", {"field": "x"}, 400, "not a field"),
+        ("/heat", {"last": "x"}, 400, "expected one of the times"),
+        ("/nothing", {}, 404, "there is no such page"),
+        ("/do/nothing", {}, 404, "there is no such page"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_words(filled, path, query, status, said):
+    with opened(filled) as browser:
+        assert said in browser.get(path, status, **query)
+
+
+def test_a_field_without_a_list_says_which_index_would_answer(filled):
+    with opened(filled) as browser:
+        assert "class EveningByNote(Index[Evening]):" in browser.get("/find/Evening", field="note", value="x")
+        assert "/data/EveningsOfTown?key=Leeds" in links(browser.get("/find/Evening", field="town", value="Leeds"))
+
+
+def test_a_feed_asks_whose_it_is(filled):
+    with opened(filled) as browser:
+        assert "a feed is read by whose it is" in browser.get("/data/News")
+        assert "Evening 2<" in browser.get("/data/News", key="ada")
+
+
+def test_it_is_the_same_below_a_path_of_a_site(filled):
+    with opened(filled, mounted="/admin") as browser:
+        page = browser.get("/admin/data/Evening")
+        assert all(each.startswith(("/admin/", "#")) for each in links(page))
+        for file in re.findall(r'(?:src|href)="(/admin/static/[^"]*)"', page):
+            browser.get(file)
+        assert TOKEN not in page
