@@ -1,39 +1,25 @@
 """`oneread console`: a process that serves a store to a browser, and what it refuses."""
 
-import os
 import signal
-import subprocess
-import sys
 
 import httpx
 import pytest
 
-from tests.cli.conftest import SCHEMA
-
-COMMAND = [sys.executable, "-m", "oneread", "console", "--schema", SCHEMA, "--port", "0"]
-
 
 @pytest.fixture
-def served(store):
-    """Runs the command, and gives what it printed; it ends with Ctrl-C and without a word."""
+def served(process):
+    """Runs the command, and gives the line that it printed; it ends with Ctrl-C, without a word."""
     running = []
 
     def serve(*options):
-        process = subprocess.Popen(
-            [*COMMAND, "--db", store, *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        running.append(process)
-        return process.stdout.readline()
+        running.append(process("console", "--port", "0", *options))
+        return running[-1].stdout.readline()
 
     yield serve
-    for process in running:
-        process.send_signal(signal.SIGINT)
-        _out, err = process.communicate(timeout=60)
-        assert (process.returncode, err) == (0, "")
+    for each in running:
+        each.send_signal(signal.SIGINT)
+        _out, err = each.communicate(timeout=60)
+        assert (each.returncode, err) == (0, "")
 
 
 def test_a_link_with_a_token_is_printed_and_opens_the_store(served):
@@ -80,12 +66,12 @@ def test_json_has_the_link(served):
         (["--host", "203.0.113.1", "--proxy-user", "x", "--trusted", "10.0.0.0/8"], "cannot listen there"),
     ],
 )
-def test_what_is_refused_is_said(run, options, said):
-    ran = run("console", *options)
+def test_what_is_refused_is_said(oneread, options, said):
+    ran = oneread("console", *options)
     assert ran.code == 2
     assert said in ran.err
 
 
-def test_what_is_not_installed_is_said(run, monkeypatch):
+def test_what_is_not_installed_is_said(oneread, monkeypatch):
     monkeypatch.setattr("oneread.cli.console.find_spec", lambda name: None if name == "jinja2" else True)
-    assert "pip install 'oneread[console]'" in run("console").err
+    assert "pip install 'oneread[console]'" in oneread("console").err

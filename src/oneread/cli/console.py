@@ -10,6 +10,7 @@ import contextlib
 import ipaddress
 import secrets
 import socket
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,7 +19,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from oneread.cli import interrupts
 from oneread.cli.options import Invocation, reading_url, with_shared_options, writing_url
+from oneread.cli.output import flush
 from oneread.connect import connect_async
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
@@ -84,14 +87,19 @@ def command(
         link = f"http://{shown}:{address[1]}/"
         if isinstance(auth, access.TokenAccess) and not token_file:
             link += f"?{access.TOKEN}={auth.token}"
-        given.output.document({"url": link})
-        given.output.text(f"{link}   {'may write' if write else 'read-only'}; Ctrl-C ends it")
         names = [host, address[0], *(["localhost"] if _is_local(host) else []), *allow_host]
         options = {"auth": auth, "name": redact(given.db), "hosts": list(dict.fromkeys(names))}
         if write:
             options["writes"] = lambda _user: True
+
+        def say() -> None:
+            given.output.document({"url": link})
+            given.output.text(f"{link}   {'may write' if write else 'read-only'}; Ctrl-C ends it")
+            flush(sys.stdout)
+
+        interrupts.install()
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_serve(url, schema, options, listening))
+            asyncio.run(_serve((url, schema), options, listening, say))
 
 
 def _who(access: Any, host: str, token_file: str, proxy_user: str, trusted: list[str]) -> Callable[[Any], Any]:
@@ -135,10 +143,12 @@ def _bound(host: str, port: int) -> socket.socket:
         ) from error
 
 
-async def _serve(url: str, schema: Schema, options: dict[str, Any], listening: socket.socket) -> None:
+async def _serve(
+    store: tuple[str, Schema], options: dict[str, Any], listening: socket.socket, ready: Callable[[], None]
+) -> None:
     uvicorn: Any = import_module("uvicorn")
     console: Any = import_module("oneread.console")
-    async with await connect_async(url, schema, workers=0) as db:
+    async with await connect_async(*store, workers=0) as db:
         app = console.console(db, **options)
         config = uvicorn.Config(
             app,
@@ -148,4 +158,5 @@ async def _serve(url: str, schema: Schema, options: dict[str, Any], listening: s
             proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
+        ready()
         await uvicorn.Server(config).serve(sockets=[listening])
