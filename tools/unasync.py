@@ -34,6 +34,7 @@ FACES = (
     "key_reads",
     "launches",
     "list_comparison",
+    "places",
     "tasks",
     "together",
     "transaction",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from oneread.database.page_json import to_json
     from oneread.database.pages import Page, any_of
     from oneread.database.patches import add, append, remove, set_to
+    from oneread.database.places import EntityPlaces, EntityVersions, Holder, RawCell, ShownNumber, ShownPlace
     from oneread.database.watching import Changes, RowChange
     from oneread.derivations.replacing import at_once
     from oneread.derivations.rules import (
@@ -94,6 +95,7 @@ _PLACES: Final = {
     "oneread.database.page_json": "to_json",
     "oneread.database.pages": "Page any_of",
     "oneread.database.patches": "add append remove set_to",
+    "oneread.database.places": "EntityPlaces EntityVersions Holder RawCell ShownNumber ShownPlace",
     "oneread.database.watching": "Changes RowChange",
     "oneread.derivations.replacing": "at_once",
     "oneread.derivations.rules": "ascending bucket by count descending greatest least mean newest newest_values oldest"
@@ -159,11 +161,14 @@ __all__ = [
     "CounterBatch",
     "CounterRules",
     "Database",
+    "EntityPlaces",
+    "EntityVersions",
     "Feed",
     "HeatCause",
     "HeatFinding",
     "HeatMap",
     "HeatRange",
+    "Holder",
     "HotKey",
     "Index",
     "Key",
@@ -178,10 +183,13 @@ __all__ = [
     "Move",
     "Observer",
     "Page",
+    "RawCell",
     "Ref",
     "Refusal",
     "RowChange",
     "Schema",
+    "ShownNumber",
+    "ShownPlace",
     "SlowCall",
     "Transaction",
     "TransactionCounter",

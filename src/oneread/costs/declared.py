@@ -16,6 +16,7 @@ from oneread.costs.entity_costs import EntityCosts
 from oneread.costs.footprints import Verb, WriteCall, WriteFootprints
 from oneread.costs.journal_prices import JournalPrices
 from oneread.costs.numbers import seconds_text
+from oneread.costs.place_costs import PlaceCosts
 from oneread.costs.reads import Reads
 from oneread.costs.transaction_prices import TransactionPrices
 from oneread.counters.rows import MOST_SHARDS, WindowSize
@@ -28,6 +29,7 @@ from oneread.evolution.schema import Schema
 from oneread.models.model import Model
 from oneread.models.registry import root_model
 from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
+from oneread.store.rows import Table
 
 _PRICES: Final[dict[Span, type[TransactionPrices | JournalPrices]]] = {"rows": TransactionPrices, "row": JournalPrices}
 
@@ -97,12 +99,13 @@ class Costs:
     def __init__(self, catalog: Catalog, inline: int, span: Span = "rows") -> None:
         self.span: Span = span
         self._views: tuple[type[View[Any]], ...] = tuple(catalog.views)
-        costs = EntityCosts(catalog)
+        self._costs = costs = EntityCosts(catalog)
         self._catalog = catalog
         self.inline = inline
         self._footprints = WriteFootprints(costs)
         self._prices = _PRICES[span](self._footprints, inline)
         self._reads = Reads(costs, self._prices)
+        self._places = PlaceCosts(costs, span)
 
     def get(self, cls: ListedClass) -> Bound:
         """`get`, `find` and `exists` of a model, an aggregate or a unique index."""
@@ -155,6 +158,18 @@ class Costs:
             raise UsageError(f"its changes are {missing}", declaration=cls)
         most = min(CHANGES, cls.max_limit) if limit is None else _check_whole("limit", limit)
         return self._reads.changes(cls, most)
+
+    def places(self, cls: ModelClass, *, limit: int | None = None, check: bool = False) -> Bound:
+        """`places` of an entity.
+
+        Arguments:
+            cls: its class.
+            limit: holders of a page, and members of a group that are counted.
+            check: whether its rows are compared.
+        """
+        self._check_model(cls)
+        rows = DEFAULT_LIMIT if limit is None else _check_whole("limit", limit)
+        return self._places.bound(cls, rows, check=check)
 
     def save(self, cls: ModelClass, *, entities: int = 1, carriers: int | None = None) -> Bound:
         """`save` of one entity, or `save_all` of several of one class in one batch.
@@ -270,6 +285,15 @@ class Costs:
         touched = self._footprints.groups_of(footprint.own, 1)
         groups = {shown.view: self._prices.most_groups(several) for shown, several in touched.items()}
         return Following(0 if footprint.fan is None else self._prices.most_holders(), groups)
+
+    def row_changes(self, cls: ModelClass) -> Mapping[tuple[Table, str], Mapping[str, int]]:
+        """What a change of each field of an entity does to one row that it has in a view, by table and name.
+
+        1 where the row is written again, 2 where it is deleted and another one is written; without fields that change
+        nothing.
+        """
+        self._check_model(cls)
+        return self._costs.of[cls].row_changes()
 
     def group_of(self, cls: type) -> type | None:
         """The root model of the entity groups that entities of a class are in; None where there are no children."""

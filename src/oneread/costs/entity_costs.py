@@ -22,11 +22,13 @@ from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
 from oneread.models.expiry import EXPIRY_BYTES
 from oneread.models.fields import UPDATED, defaults_of
+from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind, reference_target
 from oneread.models.types import FieldType, type_of, types_of
 from oneread.store.keys import KIND_BYTES, SELECTION_BYTES, SPREAD_BYTES, VIEW_BYTES
 from oneread.store.limits import KEY_BYTES, NEWEST_BYTES, VALUES_BYTES
+from oneread.store.rows import Table
 from oneread.transactions.deltas import MAGNITUDE
 
 AMOUNT: Final = Size(2 * MAGNITUDE + 100 + HEADER, 8)
@@ -134,7 +136,7 @@ class ViewRows(NamedTuple):
 class EntityCost(NamedTuple):
     """What an entity of one class has in its root row and in other rows."""
 
-    cls: type
+    cls: type[Model[Any]]
     references: Mapping[str, int]
     """Its referring fields, and how many keys each holds at most."""
     views: tuple[ViewCost, ...]
@@ -152,6 +154,16 @@ class EntityCost(NamedTuple):
     def sources(self) -> int:
         """How many entities it refers to, at most."""
         return sum(self.references.values())
+
+    def row_changes(self) -> dict[tuple[Table, str], dict[str, int]]:
+        """By the rows' table and name: which fields' changes write or delete one such row, and how many rows then."""
+        found: dict[tuple[Table, str], dict[str, int]] = {}
+        fields = [name for name in self.cls.__struct_fields__ if name not in self.key_fields]
+        for each in self.views:
+            one = each._replace(rows=1, expires=False)
+            rows = {name: touched_rows(one, ChangedFields(frozenset({name}), self.key_fields)) for name in fields}
+            found[each.form.table, each.form.name] = {name: count for name, count in rows.items() if count}
+        return found
 
     def touched(self, change: AnyChange) -> list[ViewRows]:
         """The derived rows that a change writes or deletes, at most."""

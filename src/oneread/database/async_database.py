@@ -34,6 +34,7 @@ from oneread.database.async_files import AsyncFileVerbs
 from oneread.database.async_heat import AsyncHeatVerbs
 from oneread.database.async_key_reads import NO_CLASS, AsyncKeyReads
 from oneread.database.async_launches import AsyncLaunches, AsyncLaunchVerbs
+from oneread.database.async_places import AsyncPlaceVerbs
 from oneread.database.async_tasks import AsyncTasks
 from oneread.database.async_together import AsyncTogether
 from oneread.database.async_transaction import UNGIVEN, AsyncTransaction
@@ -117,6 +118,7 @@ class AsyncDatabase(
     AsyncFileVerbs,
     AsyncHeatVerbs,
     AsyncLaunchVerbs,
+    AsyncPlaceVerbs,
     AsyncTogether,
     AsyncFace,
 ):

@@ -19,6 +19,7 @@ from oneread.database.lists import Listed
 from oneread.database.operations import Children, Operations, found_by, one_key
 from oneread.database.pages import AnyOf, BoundQuery, Query, bounds_of
 from oneread.database.patches import patching, values_of
+from oneread.database.place_reader import PlacesQuery, PlacesRead
 from oneread.database.replaced_pages import answering_list
 from oneread.derivations.derivation import CompiledView
 from oneread.errors import UsageError, shown
@@ -41,7 +42,7 @@ class Explainer:
         self._name = operations.catalog.name_of
         self._cipher = cipher
         self._numbers = numbers
-        self.costs = costs.declared.Costs(operations.catalog, operations.inline, operations.parts.prices)
+        self.costs = operations.costs
 
     def by(self, numbers: MachineNumbers) -> Explainer:
         """The same, with predicted times: `db.explain.by(read_numbers("numbers.json")).get(...)`."""
@@ -114,6 +115,17 @@ class Explainer:
             plan = [of.merged.explain(rows), *plan]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
         return self._explanation(_call("page", view, named, limit=rows), plan, bound)
+
+    def places(
+        self, model: Any, *key: Any, limit: int = DEFAULT_LIMIT, cursor: str | None = None, check: bool = False
+    ) -> Explanation:
+        """What `places` would do."""
+        query = PlacesQuery(model, key, limit, cursor, check)
+        root = PlacesRead(self._operations, self._cipher, query).key
+        plan = [f"read roots {self._name(root)}", f"scan views for {limit + 1} rows that refer to it"]
+        plan += ["read the schema, and the rows of its places"] if check else []
+        bound = self.costs.places(model, limit=limit, check=check)
+        return self._explanation(_call("places", model, key, limit=limit), plan, bound)
 
     def save(self, entity: object, *, carriers: int | None = None) -> Explanation:
         """What `save` would do; `carriers` is the number of holders, when it is known."""

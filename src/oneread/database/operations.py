@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -58,6 +58,7 @@ from oneread.transfer.bulk import Batches, BatchOptions
 
 if TYPE_CHECKING:
     from oneread.costs.changed import ChangedCosts
+    from oneread.costs.declared import Costs
 
 R = TypeVar("R")
 
@@ -139,6 +140,11 @@ class Operations:
     def spans_rows(self) -> bool:
         """Whether one commit may change several entities."""
         return self.parts.commits_together
+
+    @cached_property
+    def costs(self) -> Costs:
+        """The bounds of what the verbs cost."""
+        return costs.declared.Costs(self.catalog, self.inline, self.parts.prices)
 
     def changed_costs(self) -> ChangedCosts:
         """The bounds of what the verbs cost, as they are and with another option of a declaration."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from oneread.derivations.catalog import Catalog
+from oneread.derivations.schema_rows import stored_schema
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault
+from oneread.store.rows import Row
+from oneread.verify.entity_rows import CheckedRows, DerivedPlace, check_entity
+from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.repair import Inspection, Repaired, Repairer, drop
 from oneread.verify.verify import Verification, Verifier, VerifyOptions
 
@@ -25,6 +30,15 @@ class Inspector:
     def repair(self, options: VerifyOptions) -> Plan[Repaired]:
         """One repair; raises what `Database.repair` does."""
         return Repairer(self._catalog, self._inspection, options).plan()
+
+    def check_entity(self, key: bytes, row: Row, recorded: Iterable[DerivedPlace]) -> Plan[CheckedRows]:
+        """Compares the rows that follow from one root row with it; one request for the schema and one for each table.
+
+        Raises SchemaMismatch where a newer program has changed a model or a view.
+        """
+        scanner = self._inspection.comparison(VerifyOptions()).scanner
+        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))
+        return (yield from check_entity(keyspaces, scanner, key, row, recorded))
 
     def drop(self, faults: Sequence[Fault]) -> Plan[tuple[Fault, ...]]:
         """Removes what cannot be mended; raises what `Database.drop` does."""

@@ -126,13 +126,17 @@ class ShownCounter:
         rows = CounterRows(shards_of(name), SETTINGS + name, mark_key(name), show_in_settings)
         return Group(rows.shards.start, self.rank, (), (self.kind.root_of(suffix),), counter=rows)
 
+    def name_for(self, parts: Sequence[Any]) -> str:
+        """The name of the counter that the entity with this key shows."""
+        return self._pattern.name_of(parts)
+
     def group_named(self, name: str) -> Group | None:
         """A counter as the entities of this kind show it; None if none can."""
         suffix = self._pattern.suffix_of(name)
         return None if suffix is None else self.group(suffix)
 
     def _counter(self, suffix: bytes) -> bytes:
-        return name_key(self._pattern.name_of(self.kind.codec.decode(suffix)))
+        return name_key(self.name_for(self.kind.codec.decode(suffix)))
 
     def value(self, numbers: GroupNumbers) -> int:
         """The value of the counter."""

@@ -163,6 +163,10 @@ class StoreKeyspaces:
         """The keyspace of a row; None for a back-reference, a hold, and a row outside of all of them."""
         return self.keyspaces.get((table, view_part(key)))
 
+    def covers_row(self, table: Table, key: bytes) -> bool:
+        """Whether a row is compared: of a view, or a back-reference or hold."""
+        return self.keyspace_of(table, key) is not None or pointer_part(key) in (BACK_REFERENCES, HOLDS)
+
     def known_prefixes(self, table: Table) -> frozenset[bytes]:
         """The prefixes of a table under which rows may be, those that are not compared included."""
         if table == "roots":

@@ -8,20 +8,21 @@ docs/decisions/0104-verify-one-row-at-a-time.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from oneread.derivations.catalog import Catalog
 from oneread.plans.plan import Plan
 from oneread.store.keys import kind_part
-from oneread.store.rows import Row, Table
+from oneread.store.rows import Row
 from oneread.transactions.derived_writes import NO_DERIVED_WRITES
 from oneread.verify.confirm import Pace, Seen, confirm
 from oneread.verify.copy_check import CopyComparison
+from oneread.verify.entity_rows import DerivedPlace, RowComparison, places_of, read_places
 from oneread.verify.expected import ExpectedRows, RowReader
-from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
+from oneread.verify.keyspace import DAMAGED, StoreKeyspaces
 from oneread.verify.logical_scanner import LogicalScanner, settled_roots
-from oneread.verify.report import DerivedRow, FaultReporter, Finding
+from oneread.verify.report import FaultReporter, Finding
 from oneread.verify.sequence_check import SequenceCheck
 from oneread.verify.waiting import groups_that_wait, set_aside_among, sources_that_wait
 
@@ -34,7 +35,7 @@ LOOKS: Final = 16
 OWNERS: Final = 100
 """Entities of one look."""
 
-Suspects: TypeAlias = dict[bytes, set[tuple[Table, bytes]]]
+Suspects: TypeAlias = dict[bytes, set[DerivedPlace]]
 """Root rows whose rows seemed wrong, each with further rows that name it; empty for rows that name none."""
 
 NOTHING: Final = ExpectedRows(None, {}, {}, NO_DERIVED_WRITES)
@@ -123,52 +124,14 @@ class Looker(Looks):
         self, suspects: Suspects, expected: Mapping[bytes, ExpectedRows], found: dict[bytes, list[Finding]]
     ) -> Plan[None]:
         """Compares derived rows with what their entities say, and reports what is wrong with root rows themselves."""
-        wanted: dict[Table, set[bytes]] = {"views": set(), "counts": set()}
-        for key, places in suspects.items():
-            writes = expected[key].writes
-            wanted["views"].update(writes.puts)
-            wanted["counts"].update(writes.claimed)
-            for table, place in places:
-                wanted[table].add(place)
-        stored: dict[tuple[Table, bytes], Row | None] = {}
-        for table, some in wanted.items():
-            keys = sorted(some)
-            rows = yield from self._scanner.read(table, keys)
-            stored.update({(table, key): row for key, row in zip(keys, rows, strict=True)})
+        wanted = [place for key, places in suspects.items() for place in (*places_of(expected[key]), *places)]
+        comparison = RowComparison(self._reader, (yield from read_places(self._scanner, wanted)))
         for key, places in suspects.items():
             reporter = self._reporter(found, key)
             for fault in expected[key].faults:
                 reporter.entity(key, fault)
             if expected[key].is_known:
-                yield from self._compare_rows(reporter, key, expected[key], places, stored)
-
-    def _compare_rows(
-        self,
-        reporter: FaultReporter,
-        owner: bytes,
-        expected: ExpectedRows,
-        places: Iterable[tuple[Table, bytes]],
-        stored: Mapping[tuple[Table, bytes], Row | None],
-    ) -> Plan[None]:
-        writes = expected.writes
-        for place, shown in writes.puts.items():
-            row = stored["views", place]
-            if row is None or shown_of(row) != shown:
-                reporter.differing(DerivedRow("views", place, owner), shown, row)
-        for place in writes.claimed:
-            row = stored["counts", place]
-            holder = None if row is None else shown_of(row)
-            if holder == owner:
-                continue
-            claim = DerivedRow("counts", place, owner)
-            if holder and (yield from self._reader.is_owned_by(holder, place)) is not False:
-                reporter.claimed_twice(claim, row)
-            else:
-                reporter.differing(claim, owner, row)
-        for table, place in sorted(places):
-            row = stored[table, place]
-            if row is not None and place not in writes.puts and place not in writes.claimed:
-                reporter.dangling(DerivedRow(table, place, owner), row)
+                yield from comparison.compare(reporter, key, expected[key], places)
 
     def _check_sequences(self, rows: Mapping[bytes, Row | None], found: dict[bytes, list[Finding]]) -> Plan[None]:
         """Compares numbers of children with the counts of their roots, which are read after them."""

@@ -7,7 +7,7 @@ A row whose bytes the engine cannot read is given as a row without cells, so tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oneread.errors import Corrupt
 from oneread.plans.effects import Now, Sleep
@@ -19,6 +19,9 @@ from oneread.store.rows import VALUE, Row, RowRange, Table
 from oneread.transactions.derived_writes import COUNTER_ROWS, CounterRows, Group
 from oneread.transactions.first_rows import values_of
 from oneread.transactions.root_rows import GroupNumbers, counter_numbers
+
+if TYPE_CHECKING:
+    from oneread.verify.keyspace import StoreKeyspaces
 
 BATCH: Final = 100
 """Rows of one request: few, so that most objects of a batch are gone before the garbage collector looks for them."""
@@ -50,6 +53,13 @@ class Scanner:
         """Starts the clock of a snapshot."""
         self._begun = yield from Now()
         self._allowed = float(self._begun)
+
+    def learn(self, keyspaces: StoreKeyspaces) -> None:
+        """Takes from keyspaces how rows are meant; here they are what they say."""
+
+    def meaning_of_root(self, key: bytes, row: Row | None) -> Row | None:  # noqa: ARG002 - for other stores
+        """A root row that was read as it is stored."""
+        return row
 
     def phase(self, name: str) -> None:
         """Names the following work in progress."""

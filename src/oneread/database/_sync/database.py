@@ -35,6 +35,7 @@ from oneread.database._sync.files import FileVerbs
 from oneread.database._sync.heat import HeatVerbs
 from oneread.database._sync.key_reads import NO_CLASS, KeyReads
 from oneread.database._sync.launches import Launches, LaunchVerbs
+from oneread.database._sync.places import PlaceVerbs
 from oneread.database._sync.tasks import Tasks
 from oneread.database._sync.together import Together
 from oneread.database._sync.transaction import UNGIVEN, Transaction
@@ -115,6 +116,7 @@ class Database(
     FileVerbs,
     HeatVerbs,
     LaunchVerbs,
+    PlaceVerbs,
     Together,
     Face,
 ):
