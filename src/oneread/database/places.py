@@ -118,6 +118,8 @@ class ShownNumber(msgspec.Struct, frozen=True):
 class Holder(msgspec.Struct, frozen=True):
     """A row that says: another entity refers to this one.
 
+    On a store that changes one row at a time, a save that was refused, or died, may have left such a row.
+
     Arguments:
         kind: `back-reference` of one that takes values of it, or goes with it; `hold` of one that forbids its delete.
         model: of the other entity, or a variant's model.
