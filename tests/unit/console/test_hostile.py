@@ -66,7 +66,7 @@ def test_a_text_is_shown_as_text_in_each_place(stored):
             assert not set(page) & {"\x1b", "\x07", "\x00", "\u202e"}
             wanted = ("/data/", "/entity/", "/counter?")
             todo += [each for each in links(page) if each.startswith(wanted)]
-        entities = [each for each in seen if each.startswith("/entity/Circle")]
+        entities = [each for each in seen if each.startswith("/entity/Circle") and "check=" not in each]
         assert len(entities) == 1
         assert any(each.startswith("/counter?") for each in seen)
 
@@ -75,9 +75,7 @@ def test_its_entity_is_found_by_the_links_of_its_list(stored, hostile):
     with opened(stored) as browser:
         (link,) = [each for each in links(browser.get("/data/Circle")) if each.startswith("/entity/Circle")]
         text = browser.json(*parts_of(link))["page"]["blocks"][0]["rows"][1][1][0]
-        shown = text.get("whole") or text["text"]
-        assert shown.replace("\\x", "")[:5] != "" or not hostile
-        assert len(shown) >= min(len(hostile), 200_000)
+        assert (text.get("whole") or text["text"]) == hostile[:200_000]
         assert browser.get("/data/EveningsOfTown", key=key_of(hostile))
 
 

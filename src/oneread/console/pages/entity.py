@@ -6,19 +6,21 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from oneread.console.asking import Ask, cell_of
-from oneread.console.blocks import Block, Cell, ConsolePage, Facts, Fold, Note, Text, instant, says
+from oneread.console.blocks import Block, Cell, Column, ConsolePage, Facts, Fold, Note, Table, Text, Ways, instant, says
 from oneread.console.pages.data import bound_text, kind_of
 from oneread.costs.bounds import counted
-from oneread.database.typed_keys import has_words, key_parts, whole_key
-from oneread.errors import Corrupt, InvalidQuery, NotFound
+from oneread.database.places import EntityPlaces, EntityVersions, Holder, RawCell, ShownNumber, ShownPlace
+from oneread.database.typed_keys import has_words, key_parts, whole_key, word
+from oneread.errors import Corrupt, InvalidQuery, NotFound, OnereadError
 from oneread.models.model import Model, key_names
 from oneread.models.types import types_of
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
-from oneread.store.rows import Row
 
 _RAW: Final = 4_096
 """Bytes of a raw cell that are shown."""
+_MANY: Final = 1_000
+"""Rows that a change writes here, from which on it is said in another tone."""
 
 
 async def show_entity(ask: Ask) -> ConsolePage:
@@ -29,45 +31,47 @@ async def show_entity(ask: Ask) -> ConsolePage:
     words = ask.several("key")
     key = whole_key(cls, key_parts(ask.catalog, cls), words)
     title = " ".join([cls.__name__, *words])
-    is_model = issubclass(cls, Model)
-    raw = await _raw(ask, cls, key) if is_model else None
     about: Cell = (Text(cls.__name__, link=ask.link_of(cls)), Text(kind_of(cls), "dim"))
-    try:
-        found = await ask.db.find(cls, *key)
-    except Corrupt as error:
-        if raw is None:
-            raise
-        damaged = Note("bad", says(str(error)))
-        return ConsolePage(title, [damaged, _raw_row(raw)], about=about)
+    if issubclass(cls, Model):
+        blocks, beside = await _entity(ask, cls, key, words)
+        return ConsolePage(title, blocks, beside, about, bound_text(ask.explain.places(cls, *key).bound))
+    found = await ask.db.find(cls, *key)
     if found is None:
-        if raw is not None:
-            gone = Note("warn", says("this entity was deleted; its row remains as a mark that it was"))
-            return ConsolePage(title, [gone, _raw_row(raw)], about=about)
         raise NotFound("there is none of this key", of=cls, key=words)
-    blocks: list[Block] = [Facts("Fields", _fields(ask, found, words))]
-    if raw is not None:
-        blocks += [Facts("Versions", _versions(ask, found)), _raw_row(raw)]
-        bound = ask.costs.delete(type(found))
-        of = {"of": cls.__name__, "key": words}
-        blocks.append(Fold(f"If it were deleted: {bound_text(bound)} at most, and tasks for what is more", str(bound)))
+    fields = Facts("Fields", [(name, cell_of(ask, getattr(found, name))) for name in found.__struct_fields__])
+    how = ask.explain.get(cls, *key)
+    return ConsolePage(title, [fields, Fold("How it is read", str(how))], about=about, most=bound_text(how.bound))
+
+
+async def _entity(
+    ask: Ask, cls: type[Model[Any]], key: tuple[Any, ...], words: list[str]
+) -> tuple[list[Block], list[Block]]:
+    """The two columns: fields, versions and the row; and where it is shown."""
+    checks = bool(ask.one("check"))
+    try:
+        found = await ask.db.places(cls, *key, cursor=ask.one("cursor") or None, check=checks)
+    except Corrupt as error:
+        return [Note("bad", says(str(error))), _raw_row(await _cells(ask, cls, key))], []
+    blocks: list[Block] = []
+    if found.entity is None:
+        blocks.append(Note("warn", says("this entity was deleted; its row remains as a mark that it was")))
+    else:
+        blocks.append(Facts("Fields", _fields(ask, found.entity, words)))
+    blocks += [Facts("Versions", _versions(found.versions)), _raw_row(list(found.cells))]
+    if found.entity is not None:
+        bound = ask.costs.delete(type(found.entity))
+        blocks.append(Fold(f"If it were deleted: at most {bound_text(bound)}; tasks do what is more", str(bound)))
         if ask.may_write:
-            blocks.append(Note("", says("delete it", link=ask.link("/do/delete", **of))))
-    blocks.append(Fold("How it is read", str(ask.explain.get(cls, *key))))
-    bound = ask.costs.get(cls)
-    most = (
-        bound_text(bound)
-        if raw is None
-        else f"{counted(bound.requests + 1, 'request')}, {counted(bound.rows + 1, 'row')}"
-    )
-    return ConsolePage(title, blocks, about=about, most=most)
+            blocks.append(Note("", says("delete it", link=ask.link("/do/delete", of=cls.__name__, key=words))))
+    blocks.append(Fold("How it is read", str(ask.explain.places(cls, *key))))
+    return blocks, _places(ask, cls, words, found)
 
 
 def _fields(ask: Ask, found: Any, words: list[str]) -> list[tuple[str, Cell]]:
     """The fields, each with a link to change it where that may be done here."""
     cls = type(found)
-    known = types_of(cls, ask.catalog.names) if ask.may_write and isinstance(found, Model) else {}
-    rollups = ask.catalog.entity_types[cls].rollups if known else ()
-    fixed = {*key_names(cls), *(each.field for each in rollups)} if known else set()
+    known = types_of(cls, ask.catalog.names) if ask.may_write else {}
+    fixed = {*key_names(cls), *(each.field for each in ask.catalog.entity_types[cls].rollups)}
     fields: list[tuple[str, Cell]] = []
     for name in found.__struct_fields__:
         shown = cell_of(ask, getattr(found, name))
@@ -77,28 +81,128 @@ def _fields(ask: Ask, found: Any, words: list[str]) -> list[tuple[str, Cell]]:
     return fields
 
 
-def _versions(ask: Ask, found: Any) -> list[tuple[str, Cell]]:
-    version = ask.db.version(found)
-    at = datetime.fromtimestamp(version / 1000, UTC)
-    return [("own", (Text(str(version), code=True), instant(at)))]
+def _versions(versions: EntityVersions) -> list[tuple[str, Cell]]:
+    facts: list[tuple[str, Cell]] = []
+    for name, version in (("own", versions.own), ("row", versions.row)):
+        if version:
+            at = datetime.fromtimestamp(version / 1000, UTC)
+            facts.append((name, (Text(str(version), code=True), instant(at))))
+    if versions.created is not None:
+        facts.append(("created", (instant(versions.created),)))
+    waits = says("not all written yet: a commit is being finished", "warn") if versions.waits else says("all written")
+    facts.append(("what follows", waits))
+    if versions.expired:
+        facts.append(("expired", says("counts as absent, and waits for a sweep", "warn")))
+    return facts
 
 
-async def _raw(ask: Ask, cls: Any, key: tuple[Any, ...]) -> Row | None:
+def _places(ask: Ask, cls: type, words: list[str], found: EntityPlaces) -> list[Block]:
+    """Every row that follows from it, the numbers that it shows, and who refers to it."""
+    columns = [Column("place"), Column("by"), Column("a change writes")]
+    rows = [_place(ask, each) for each in found.places]
+    blocks: list[Block] = [Table("Where it is shown", columns, rows, empty="nowhere")]
+    if found.checked is None:
+        check = ask.link(f"/entity/{cls.__name__}", key=words, check="yes")
+        blocks.append(Note("", says("compare these rows with what they should be", link=check)))
+    elif not found.checked:
+        blocks.append(Note("warn", says("it was being changed, so that nothing was compared; look again")))
+    elif not found.faults:
+        blocks.append(Note("ok", says("every row is as it should be")))
+    blocks += [Note("bad", (Text(each.text), Text("verify", link=ask.link("/verify")))) for each in found.faults]
+    if found.shows:
+        shown = [_number(ask, each) for each in found.shows]
+        blocks.append(Table("Numbers", [Column("number"), Column("of"), Column("as")], shown))
+    holders = [_holder(ask, each) for each in found.holders]
+    heads = [Column("entity"), Column("by"), Column("takes")]
+    blocks.append(Table("Who refers to it", heads, holders, empty="nobody with a tracked reference"))
+    onward = ask.link(f"/entity/{cls.__name__}", key=words, cursor=found.next) if found.next else ""
+    return [*blocks, Ways(next=onward)]
+
+
+_BY: Final = {"back-reference": "says to its source who takes values of it", "hold": "forbids its source's delete"}
+
+
+def _place(ask: Ask, place: ShownPlace) -> list[Cell]:
+    view = ask.db.operations.schema.named().get(place.view)
+    equal = [_word(each) for each in place.equal]
+    link = ""
+    if view is not None and place.kind in ("share", "unique") and ask.can_find(view):
+        link = ask.link_of_key(view, equal)
+    elif view is not None and place.kind in ("index", "unique", "back-reference", "hold"):
+        link = ask.link(f"/data/{place.view}", key=equal)
+    key = " / ".join(_word(each) for each in place.key)
+    by: Cell = says(f"{place.kind} each({place.field})" if place.field and place.kind == "index" else place.kind)
+    if place.kind in _BY:
+        by = says(_BY[place.kind], "dim")
+    if place.share:
+        by += says(", ".join(f"{name} {_word(each)}" for name, each in place.share.items()), "dim")
+    if place.members is not None:
+        more = "more than " if place.more_members else ""
+        by += says(f"of {more}{counted(place.members, 'member')}", "dim")
+    if place.state is not None and place.state != "there":
+        by += (Text(place.state, "bad", ask.link("/verify")),)
+    return [(Text(place.view, link=link), Text(key[:100])), by, _changes(place)]
+
+
+def _changes(place: ShownPlace) -> Cell:
+    """What a change of which field writes here."""
+    by_rows: dict[int, list[str]] = {}
+    for field, rows in place.changes.items():
+        by_rows.setdefault(rows, []).append(field)
+    said = "; ".join(f"{', '.join(fields)}: {counted(rows, 'row')}" for rows, fields in by_rows.items())
+    if not place.follow:
+        return says(said or "-", "" if said else "dim")
+    follow = f"up to {place.follow:,} follow"
+    return (*says(f"{said};"), Text(follow, "warn" if place.follow >= _MANY else ""))
+
+
+def _number(ask: Ask, shown: ShownNumber) -> list[Cell]:
+    named = ask.db.operations.schema.named()
+    words = [_word(each) for each in shown.key]
+    view = named.get(shown.name)
+    link = ""
+    if shown.kind == "counter":
+        link = ask.link("/counter", name=shown.name)
+    elif shown.kind == "total" and view is not None and ask.can_find(view):
+        link = ask.link_of_key(view, words)
+    last = says(f"last number {shown.last:,}") if shown.last is not None else says(shown.field)
+    return [says(shown.kind), (Text(shown.name, link=link), Text(" / ".join(words))), last]
+
+
+def _holder(ask: Ask, holder: Holder) -> list[Cell]:
+    cls = ask.db.operations.schema.named().get(holder.model)
+    words = [_word(each) for each in holder.key]
+    link = ask.link_of_key(cls, words) if cls is not None and words and ask.can_find(cls) else ""
+    return [
+        (Text(" ".join([holder.model, *words]), link=link),),
+        says(", ".join(holder.fields)),
+        says(", ".join(holder.takes) or "nothing"),
+    ]
+
+
+def _word(value: object) -> str:
+    try:
+        return word(value)
+    except OnereadError:
+        return str(value)
+
+
+async def _cells(ask: Ask, cls: Any, key: tuple[Any, ...]) -> list[RawCell]:
+    """The cells of a row that cannot be read otherwise."""
     root = ask.db.operations.root(cls, key)
 
-    def read() -> Plan[Row | None]:
-        (row,) = yield from Read("roots", [root])
-        return row
+    def read() -> Plan[list[RawCell]]:
+        (row,) = yield from Read("roots", [root], "dm")
+        return [RawCell(name, cell.stamp, cell.value) for name, cell in (row or {}).items()]
 
     return await ask.db.run(read())
 
 
-def _raw_row(row: Row) -> Fold:
+def _raw_row(cells: list[RawCell]) -> Fold:
     """The stored cells of a row, in hexadecimal."""
-    size = sum(len(column) + len(cell.value) for column, cell in row.items())
-    lines = []
-    for column, cell in row.items():
-        value = cell.value[:_RAW].hex(" ", 4)
-        cut = "" if len(cell.value) <= _RAW else f"... ({counted(len(cell.value), 'byte')})"
-        lines.append(f"{column!r}  {value}{cut}")
-    return Fold(f"Raw row: {counted(len(row), 'cell')}, {counted(size, 'byte')}", "\n".join(lines))
+    size = sum(len(each.column) + len(each.data) for each in cells)
+    lines: list[str] = []
+    for each in cells:
+        cut = "" if len(each.data) <= _RAW else f"... ({counted(len(each.data), 'byte')})"
+        lines.append(f"{each.column!r} at {each.stamp}  {each.data[:_RAW].hex(' ', 4)}{cut}")
+    return Fold(f"Raw row: {counted(len(cells), 'cell')}, {counted(size, 'byte')}", "\n".join(lines))
