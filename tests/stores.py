@@ -17,6 +17,8 @@ KINDS = ("memory", "lmdb", "row")
 SERVERS = ("bigtable", "hbase")
 ON_SERVERS = {
     "docs/test_which_store.py",
+    "unit/console/test_acting.py",
+    "unit/console/test_pages.py",
     "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",
     "unit/database/test_edited_under_load.py",

@@ -13,6 +13,7 @@ from oneread.errors import UsageError
 from oneread.plans.effects import Atomically
 from oneread.plans.progress import Progress, no_progress
 from oneread.store.rows import Cell, RowRange
+from oneread.verify.noted import last_verified
 from tests.cli import notes
 from tests.cli.test_terminal import answered
 
@@ -302,3 +303,13 @@ def test_repair_of_what_took_too_long_is_code_1(oneread):
     ran = oneread("repair", "Note", "--max-age", "0.001", "--pace", "500")
     assert ran.code == 1
     assert "not compared within --max-age, or changed at every look: Note" in ran.out
+
+
+def test_what_was_found_is_kept_for_the_console(oneread, url):
+    assert oneread("verify", "--note").code == 0
+    with connect(url, notes.NOTES, workers=0) as db:
+        noted = db.run(last_verified())
+    assert (noted.clean, noted.faults, noted.entities > 0) == (True, 0, True)
+    ran = oneread("verify", "Note", "--note")
+    assert ran.code == 2
+    assert "--note keeps what was found of all" in ran.err

@@ -46,7 +46,7 @@ AllowHostOption = Annotated[
     list[str],
     typer.Option("--allow-host", metavar="NAME", help="Names by which browsers may ask, besides the address."),
 ]
-WriteOption = Annotated[
+MayWriteOption = Annotated[
     bool, typer.Option("--write", help="The store can be changed: repair, tasks, launches, entities.")
 ]
 
@@ -61,7 +61,7 @@ def command(
     proxy_user: ProxyUserOption = "",
     trusted: TrustedOption = [],  # noqa: B006 - typer makes a list of its own
     allow_host: AllowHostOption = [],  # noqa: B006 - as above
-    write: WriteOption = False,
+    write: MayWriteOption = False,
 ) -> None:
     """Shows a store in a browser: its data, what follows from what, what it costs, what is late, and what is hot.
 
@@ -78,7 +78,7 @@ def command(
             "the console needs further packages; install them: pip install 'oneread[console]'", missing=missing
         )
     access: Any = import_module("oneread.console.access")
-    auth = _who(access, host, token_file, proxy_user, trusted)
+    auth: Any = _who(access, host, token_file, proxy_user, trusted)
     schema = given.schema
     url = writing_url(given.db, schema) if write else reading_url(given.db)
     with _bound(host, port) as listening:
@@ -90,7 +90,7 @@ def command(
         names = [host, address[0], *(["localhost"] if _is_local(host) else []), *allow_host]
         options = {"auth": auth, "name": redact(given.db), "hosts": list(dict.fromkeys(names))}
         if write:
-            options["writes"] = lambda _user: True
+            options["writes"] = _may_write
 
         def say() -> None:
             given.output.document({"url": link})
@@ -100,6 +100,10 @@ def command(
         interrupts.install()
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_serve((url, schema), options, listening, say))
+
+
+def _may_write(_user: str) -> bool:
+    return True
 
 
 def _who(access: Any, host: str, token_file: str, proxy_user: str, trusted: list[str]) -> Callable[[Any], Any]:

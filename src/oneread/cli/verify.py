@@ -5,6 +5,7 @@ See "Verify and repair of aggregates" of the decisions page.
 
 from __future__ import annotations
 
+import os
 from time import monotonic
 from typing import Annotated
 
@@ -21,13 +22,19 @@ from oneread.cli.options import (
     TimeoutOption,
     find_declared,
     with_shared_options,
+    writing,
 )
 from oneread.cli.output import Output, counted
 from oneread.cli.passing import reading_all
+from oneread.errors import UsageError
 from oneread.plans.progress import MAX_AGE, Ahead, Fault, FaultKind
+from oneread.verify.noted import note_verified
 from oneread.verify.verify import Verification
 
 ResumeFromOption = Annotated[str, typer.Option("--resume", metavar="CURSOR", help="Continue where another run ended.")]
+NoteOption = Annotated[
+    bool, typer.Option("--note", help="Keep in the store what was found, for the console: one row is written.")
+]
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -62,7 +69,7 @@ class Verified(msgspec.Struct, frozen=True):
 
 
 @with_shared_options
-def command(
+def command(  # noqa: PLR0913 - each option bounds or reports one run
     given: Invocation,
     names: NamesArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
@@ -72,6 +79,7 @@ def command(
     resume: ResumeFromOption = "",
     limit: ShownOption = 20,
     faults_to: FileOption = None,
+    note: NoteOption = False,
 ) -> None:
     """Compares every view, copy and count with the entities, while the store is in use.
 
@@ -82,6 +90,8 @@ def command(
     """
     output = given.output
     wanted = find_declared(given.schema, names)
+    if note and wanted:
+        raise UsageError("--note keeps what was found of all: name no models or views with it")
     before = monotonic()
     with (
         reading_all(given, "verify") as database,
@@ -100,6 +110,9 @@ def command(
             resume=resume or None,
         )
     seconds = monotonic() - before
+    if note:
+        with writing(given.db, given.schema, evolve=False) as database:
+            database.run(note_verified(found, os.environ.get("USER") or f"user {os.getuid()}"))
     same = {name: getattr(found, name) for name in Verified.__struct_fields__ if hasattr(found, name)}
     output.document(Verified(**same, seconds=round(seconds, 3), resume=found.cursor))
     if not output.as_json:

@@ -26,7 +26,7 @@ _LEAST: Final = 16
 
 
 class TokenAccess:
-    """One token for whoever has it: given in an address once, kept in a cookie for 12 hours.
+    """One token, given in an address once and kept in a cookie for 12 hours.
 
     The cookie holds the end of its time and a digest of it that only this token makes, so that the server keeps
     nothing. Compared in constant time.

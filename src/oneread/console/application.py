@@ -33,12 +33,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oneread.console.access import TOKEN, Authenticate, TokenAccess
-from oneread.console.acting import Refused, describe_action, do_action
+from oneread.console.acting import NotAllowed, describe_action, do_action
 from oneread.console.actions import ACTIONS
-from oneread.console.asking import Ask
-from oneread.console.blocks import ConsolePage, Note, says
-from oneread.console.jobs import Jobs
-from oneread.console.pages import PAGES, SHOWN_PAGES, ShownPage
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import ConsolePage, NoteBlock, says
+from oneread.console.jobs import ConsoleJobs
+from oneread.console.pages import PAGES, SHOWN_PAGES, MenuPage
 from oneread.costs.bounds import counted, readable
 from oneread.costs.budgets import budget
 from oneread.costs.graph_svg import GRAPH_STYLE
@@ -90,7 +90,8 @@ class StaticFile(NamedTuple):
 def _static_files() -> dict[str, StaticFile]:
     found: dict[str, StaticFile] = {}
     for name, media_type in _STATIC.items():
-        made = GRAPH_STYLE.encode() if name == "graph.css" else files(__package__).joinpath("static", name).read_bytes()
+        stored = files("oneread.console").joinpath("static", name)
+        made = GRAPH_STYLE.encode() if name == "graph.css" else stored.read_bytes()
         stem, _dot, end = name.partition(".")
         found[name] = StaticFile(f"{stem}.{hashlib.sha256(made).hexdigest()[:12]}.{end}", made, media_type)
     return found
@@ -109,7 +110,7 @@ class _Store(NamedTuple):
     """What the console keeps of one store."""
 
     explain: Explainer
-    jobs: Jobs
+    jobs: ConsoleJobs
 
 
 def harmless(value: object) -> object:
@@ -151,7 +152,7 @@ class _Pages:
         headers = {"Cache-Control": "private, max-age=31536000, immutable"}
         return Response(found.content, media_type=found.media_type, headers=headers)
 
-    async def _show(self, shown: ShownPage, request: Request) -> Response:
+    async def _show(self, shown: MenuPage, request: Request) -> Response:
         if LIVE in request.query_params:
             answer = await self._answer(shown, request)
             if answer.page.live:
@@ -162,7 +163,7 @@ class _Pages:
             return Response(msgspec.json.encode(document), media_type="application/json")
         return self._render(request, answer, current=shown.at)
 
-    async def _stream(self, shown: ShownPage, request: Request) -> AsyncGenerator[bytes]:
+    async def _stream(self, shown: MenuPage, request: Request) -> AsyncGenerator[bytes]:
         """The page as events: again where it has changed, for an hour at most; a browser asks again then."""
         sent = b""
         until = time.monotonic() + STREAM_SECONDS
@@ -177,7 +178,7 @@ class _Pages:
                 return
             await asyncio.sleep(answer.page.live)
 
-    async def _answer(self, shown: ShownPage, request: Request) -> _Answer:
+    async def _answer(self, shown: MenuPage, request: Request) -> _Answer:
         ask = self._ask(request, request.query_params.multi_items())
         place = request.url.path, ask.user, str(sorted((name, *each) for name, each in ask.query.items()))
         known = self._recent.get(place)
@@ -200,18 +201,19 @@ class _Pages:
         with budget() as spent:
             if request.method == "POST":
                 if request.headers.get("sec-fetch-site", _SAME) not in (_SAME, "none"):
-                    raise Refused("this was sent by another site")
+                    raise NotAllowed("this was sent by another site")
                 given = [*request.query_params.multi_items(), *await _form(request)]
                 page = await do_action(self._ask(request, given), action)
+                self._recent = {}  # what is looked at next shows what was done
             else:
                 page = await describe_action(self._ask(request, request.query_params.multi_items()), action)
         return self._render(request, _Answer(page, spent.cost, time.monotonic() - began), current="")
 
-    def _ask(self, request: Request, given: Sequence[tuple[str, str]]) -> Ask:
+    def _ask(self, request: Request, given: Sequence[tuple[str, str]]) -> PageRequest:
         db = self._db if isinstance(self._db, AsyncDatabase) else self._db(request)
         store = self._stores.get(db)
         if store is None:  # compiling the costs takes half a second
-            store = self._stores.setdefault(db, _Store(db.explain, Jobs()))
+            store = self._stores.setdefault(db, _Store(db.explain, ConsoleJobs()))
         user = request.scope[_USER]
         query: dict[str, list[str]] = {}
         for name, value in given:
@@ -219,7 +221,7 @@ class _Pages:
                 query.setdefault(name, []).append(value)
         csrf = hmac.new(self._options.secret, user.encode(), hashlib.sha256).hexdigest()
         root = request.scope.get("root_path", "")
-        return Ask(db, *store, user, self._may_write(request), csrf, root, request.path_params, query)
+        return PageRequest(db, *store, user, self._may_write(request), csrf, root, request.path_params, query)
 
     def _may_write(self, request: Request) -> bool:
         return bool(self._options.writes(request.scope[_USER]))
@@ -247,13 +249,13 @@ class _Pages:
         if "json" in request.query_params:
             body = msgspec.json.encode({"error": name, "message": words})
             return Response(body, status, media_type="application/json")
-        page = ConsolePage(name, [Note("bad", says(words))])
+        page = ConsolePage(name, [NoteBlock("bad", says(words))])
         return self._render(request, _Answer(page), current="", status=status)
 
 
 def _words_of(error: Exception) -> tuple[int, str]:
     """The status of an error, and what is said of it."""
-    if isinstance(error, Refused):
+    if isinstance(error, NotAllowed):
         return 403, str(error)
     if isinstance(error, OnereadError):
         status = problem_type(error).status
@@ -340,7 +342,7 @@ class ConsoleOptions(NamedTuple):
     secret: bytes
 
 
-def _nobody(_user: str) -> bool:
+def _none(_user: str) -> bool:
     return False
 
 
@@ -348,7 +350,7 @@ def console(
     db: Databases,
     *,
     auth: Authenticate,
-    writes: Callable[[str], bool] = _nobody,
+    writes: Callable[[str], bool] = _none,
     name: str = "oneread",
     hosts: Sequence[str] = (),
     secret: str = "",
@@ -362,7 +364,7 @@ def console(
         db: the store, or a function of a request that finds it, as `oneread.web.database`.
         auth: says who asks: a function of a request, which returns None for someone who may not see the store;
             `TokenAccess`, `proxy_user`, or one that asks the site's own session. It may be awaitable.
-        writes: says whether someone, as `auth` has named them, may change something; nobody may unless given.
+        writes: says whether someone, as `auth` names them, may change something; without it the console is read-only.
         name: what the store is called.
         hosts: names and addresses by which a browser may ask, against DNS rebinding; all where the site checks it.
         secret: the key of forms, where several processes answer for one site; one of this process unless given.

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from oneread.console.blocks import CUT, Cell, Text, instant
-from oneread.console.jobs import Jobs
+from oneread.console.blocks import CUT, CellTexts, ShownText, instant
+from oneread.console.jobs import ConsoleJobs
 from oneread.costs.declared import Costs
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.explaining import Explainer
@@ -22,24 +22,17 @@ from oneread.models.wide import digits_of
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A request.
+class PageRequest:
+    """A request: of which store, by whom, and what it asks for.
 
-    Arguments:
-        db: the store.
-        explain: its verbs, explained.
-        jobs: long work on it.
-        user: who asks.
-        may_write: whether that one may change something.
-        csrf: what a form of this one has.
-        root: what addresses of the console begin with; empty at the top of a site.
-        path: words of the path, by name.
-        query: parameters, each with all its values in their order; of a form that was sent, those of the form.
+    `explain` explains the verbs of the store, and `jobs` are long work on it; `csrf` is what a form of this user has.
+    `root` is what addresses of the console begin with, empty at the top of a site. `path` are words of the path by
+    name; `query` are parameters, each with all its values in their order, and those of a form that was sent.
     """
 
     db: AsyncDatabase
     explain: Explainer
-    jobs: Jobs
+    jobs: ConsoleJobs
     user: str
     may_write: bool
     csrf: str
@@ -97,7 +90,7 @@ class Ask:
         return self.link_of_key(cls, key_words(self.catalog, cls, record)) if self.can_find(cls) else ""
 
 
-def cell_of(ask: Ask, value: Any) -> Cell:
+def cell_of(ask: PageRequest, value: Any) -> CellTexts:
     """A value of a field, as it is shown."""
     if isinstance(value, Copy):
         return (*_reference(ask, value.ref), *_copied(value))
@@ -108,41 +101,41 @@ def cell_of(ask: Ask, value: Any) -> Cell:
     return (_plain(value),)
 
 
-def _plain(value: Any) -> Text:
+def _plain(value: Any) -> ShownText:
     if value is None:
-        return Text("none", "dim")
+        return ShownText("none", "dim")
     if isinstance(value, bool):
-        return Text("yes" if value else "no")
+        return ShownText("yes" if value else "no")
     if isinstance(value, int):
-        return Text(digits_of(value))
+        return ShownText(digits_of(value))
     text = text_of(value)
     return text_cell(text if isinstance(text, str) else shown(text), code=isinstance(value, bytes))
 
 
-def text_cell(text: str, *, code: bool = False) -> Text:
+def text_cell(text: str, *, code: bool = False) -> ShownText:
     """A text of any length: its beginning, and all of it behind a click."""
     if not text:
-        return Text("empty text", "dim")
+        return ShownText("empty text", "dim")
     if len(text) <= CUT:
-        return Text(text, code=code)
-    return Text(f"{text[:CUT]}…", code=code, whole=text)
+        return ShownText(text, code=code)
+    return ShownText(f"{text[:CUT]}…", code=code, whole=text)
 
 
-def _reference(ask: Ask, ref: Ref[Any]) -> Cell:
+def _reference(ask: PageRequest, ref: Ref[Any]) -> CellTexts:
     words = [word(part) for part in ref.key]
     name = "" if ref.refers_to is None else ref.refers_to.__name__
     label = text_cell(" ".join([name, *words]).strip())
     if ref.refers_to is None or not ask.can_find(ref.refers_to):
         return (label,)
-    return (Text(label.text, link=ask.link_of_key(ref.refers_to, words)),)
+    return (ShownText(label.text, link=ask.link_of_key(ref.refers_to, words)),)
 
 
-def _copied(copy: Copy[Any]) -> list[Text]:
+def _copied(copy: Copy[Any]) -> list[ShownText]:
     """The copied fields of a holder, and that they are copies."""
     if getattr(copy, "deleted", False):
-        return [Text("deleted", "warn")]
+        return [ShownText("deleted", "warn")]
     names = [name for name in copied_names(type(copy)) if hasattr(copy, name)]
     if not names:
         return []
     parts = [f"{name} {str(text_of(getattr(copy, name)))[:CUT]}" for name in names]
-    return [Text(", ".join(parts)), Text("copy", "dim")]
+    return [ShownText(", ".join(parts)), ShownText("copy", "dim")]

@@ -5,7 +5,7 @@ A page's JSON is made of the same blocks, so that both always say the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
@@ -17,16 +17,11 @@ CUT: Final = 200
 """Characters of a text that are shown; the rest behind a click."""
 
 
-class Text(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A piece of text.
+class ShownText(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A piece of text, as it is stored: templates escape control characters.
 
-    Arguments:
-        text: as it is stored; templates escape control characters.
-        tone: how it is meant; never by colour alone.
-        link: an address of the console.
-        at: an instant, shown in the viewer's time zone.
-        code: whether it is shown in a font of equal widths.
-        whole: all of it, where `text` is its beginning.
+    `tone` says how it is meant, never by colour alone; `link` is an address of the console; `at` an instant, shown in
+    the zone of the viewer; `code` has letters of equal widths; `whole` is all of it where `text` is its beginning.
     """
 
     text: str
@@ -37,39 +32,39 @@ class Text(msgspec.Struct, frozen=True, omit_defaults=True):
     whole: str = ""
 
 
-Cell: TypeAlias = tuple[Text, ...]
+CellTexts: TypeAlias = tuple[ShownText, ...]
 
 
-class Column(msgspec.Struct, frozen=True, omit_defaults=True):
+class TableColumn(msgspec.Struct, frozen=True, omit_defaults=True):
     """A column of a table; numbers are at the right."""
 
     name: str
     right: bool = False
 
 
-class Facts(msgspec.Struct, frozen=True, tag="facts"):
+class FactsBlock(msgspec.Struct, frozen=True, tag="facts"):
     """Names with what is known of them, one a line."""
 
     heading: str
-    rows: Sequence[tuple[str, Cell]]
+    rows: Sequence[tuple[str, CellTexts]]
 
 
-class Table(msgspec.Struct, frozen=True, tag="table"):
+class TableBlock(msgspec.Struct, frozen=True, tag="table"):
     """Rows below a heading; `empty` is said where there are none."""
 
     heading: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    columns: Sequence[TableColumn]
+    rows: Sequence[Sequence[CellTexts]]
     empty: str = ""
 
 
-class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
+class NumbersBlock(msgspec.Struct, frozen=True, tag="numbers"):
     """A few numbers, large: each with its name, tone and link."""
 
-    numbers: Sequence[tuple[Text, str]]
+    numbers: Sequence[tuple[ShownText, str]]
 
 
-class Input(msgspec.Struct, frozen=True, omit_defaults=True):
+class FormInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """A field of a form; `choices` are those of a list to choose from, empty for a text."""
 
     name: str
@@ -79,46 +74,46 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     choices: Sequence[str] = ()
 
 
-class Form(msgspec.Struct, frozen=True, tag="form"):
+class FormBlock(msgspec.Struct, frozen=True, tag="form"):
     """Fields that are sent to another page."""
 
     action: str
-    inputs: Sequence[Input]
+    inputs: Sequence[FormInput]
     button: str
 
 
-class Sending(msgspec.Struct, frozen=True, tag="sending"):
+class ActionForm(msgspec.Struct, frozen=True, tag="sending"):
     """A form that does something: values that it has already, what is asked for, and its button."""
 
     action: str
     hidden: Sequence[tuple[str, str]]
-    inputs: Sequence[Input]
+    inputs: Sequence[FormInput]
     button: str
 
 
-class Note(msgspec.Struct, frozen=True, tag="note"):
+class NoteBlock(msgspec.Struct, frozen=True, tag="note"):
     """A remark, with code to copy."""
 
     tone: Tone
-    text: Cell
+    text: CellTexts
     code: str = ""
 
 
-class Fold(msgspec.Struct, frozen=True, tag="fold"):
+class FoldBlock(msgspec.Struct, frozen=True, tag="fold"):
     """What is shown on a click."""
 
     summary: str
     code: str
 
 
-class Ways(msgspec.Struct, frozen=True, tag="ways"):
+class WaysBlock(msgspec.Struct, frozen=True, tag="ways"):
     """Where the pages before and after this one are; empty for none."""
 
     previous: str = ""
     next: str = ""
 
 
-class Picture(msgspec.Struct, frozen=True, tag="picture"):
+class PictureBlock(msgspec.Struct, frozen=True, tag="picture"):
     """A picture of the library's own making, as SVG."""
 
     heading: str
@@ -126,43 +121,46 @@ class Picture(msgspec.Struct, frozen=True, tag="picture"):
     style: Literal["graph", "heat"] = "graph"
 
 
-Block: TypeAlias = Facts | Table | Numbers | Form | Sending | Note | Fold | Ways | Picture
+PageBlock: TypeAlias = (
+    FactsBlock | TableBlock | NumbersBlock | FormBlock | ActionForm | NoteBlock | FoldBlock | WaysBlock | PictureBlock
+)
 
 
 class ConsolePage(msgspec.Struct, frozen=True):
-    """A page.
+    """A page: its blocks, in two columns where the second one, `beside`, is not empty.
 
-    Arguments:
-        title: its heading.
-        blocks: in two columns where the second one, `beside`, is not empty.
-        about: what is said beside the heading.
-        most: what it may cost at most, in words.
-        live: seconds after which what is shown is asked for again; 0 for never.
+    `about` is said beside the heading; `most` is what it may cost, in words; it is asked for again after `live`
+    seconds, 0 for never.
     """
 
     title: str
-    blocks: Sequence[Block]
-    beside: Sequence[Block] = ()
-    about: Cell = ()
+    blocks: Sequence[PageBlock]
+    beside: Sequence[PageBlock] = ()
+    about: CellTexts = ()
     most: str = ""
     live: int = 0
 
     @property
     def draws_graph(self) -> bool:
         """Whether it needs the style sheet of graphs."""
-        return any(isinstance(each, Picture) and each.style == "graph" for each in self.blocks)
+        return any(isinstance(each, PictureBlock) and each.style == "graph" for each in self.blocks)
 
 
-def says(text: str, tone: Tone = "", link: str = "") -> Cell:
+def says(text: str, tone: Tone = "", link: str = "") -> CellTexts:
     """A cell of one text."""
-    return (Text(text, tone, link),)
+    return (ShownText(text, tone, link),)
 
 
-def number(amount: float) -> Cell:
+def columns(*names: str, right: Collection[str] = ()) -> list[TableColumn]:
+    """Columns of these names; those of numbers are at the right."""
+    return [TableColumn(name, right=name in right) for name in names]
+
+
+def number(amount: float) -> CellTexts:
     """A cell of a number."""
-    return (Text(f"{amount:,}" if isinstance(amount, int) else f"{amount:,.1f}"),)
+    return (ShownText(f"{amount:,}" if isinstance(amount, int) else f"{amount:,.1f}"),)
 
 
-def instant(at: datetime) -> Text:
+def instant(at: datetime) -> ShownText:
     """An instant: UTC until the page knows its viewer's time zone."""
-    return Text(f"{at:%Y-%m-%d %H:%M:%S} UTC", at=at)
+    return ShownText(f"{at:%Y-%m-%d %H:%M:%S} UTC", at=at)

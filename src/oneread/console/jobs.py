@@ -22,11 +22,11 @@ KEPT: Final = 500
 _LOG: Final = logging.getLogger("oneread.console")
 
 
-class _Stopped(Exception):
+class _StopAsked(Exception):
     """The job was asked to stop."""
 
 
-class Job:
+class ConsoleJob:
     """One run of long work. `report` and `note_fault` are called by the work, in whatever thread that is."""
 
     def __init__(self, kind: str, by: str) -> None:
@@ -48,7 +48,7 @@ class Job:
         """Notes how far the work is; ends it where it was asked to stop."""
         self.progress = progress
         if self._stops:
-            raise _Stopped
+            raise _StopAsked
 
     def note_fault(self, fault: Fault) -> None:
         """Notes a fault as it is found."""
@@ -68,12 +68,12 @@ class Job:
         """How long it has run."""
         return ((self.ended or datetime.now(UTC)) - self.began).total_seconds()
 
-    async def run(self, work: Callable[[Job], Awaitable[str]]) -> None:
+    async def run(self, work: Callable[[ConsoleJob], Awaitable[str]]) -> None:
         """Runs the work, which returns what it did."""
         try:
             self.said = await work(self)
             self.state = "ended"
-        except _Stopped:
+        except _StopAsked:
             self.state, self.said = "stopped", "stopped by hand; what was done stays"
         except asyncio.CancelledError:
             self.state, self.said = "stopped", "the console has ended"
@@ -87,25 +87,25 @@ class Job:
             self.ended = datetime.now(UTC)
 
 
-class Jobs:
+class ConsoleJobs:
     """The jobs of one store in this process: the last one of each kind."""
 
     def __init__(self) -> None:
-        self._last: dict[str, Job] = {}
+        self._last: dict[str, ConsoleJob] = {}
 
-    def last(self, kind: str) -> Job | None:
+    def last(self, kind: str) -> ConsoleJob | None:
         """The job of a kind that began last."""
         return self._last.get(kind)
 
-    def running(self) -> list[Job]:
+    def running(self) -> list[ConsoleJob]:
         """Those that run."""
         return [each for each in self._last.values() if each.state == "running"]
 
-    def start(self, kind: str, by: str, work: Callable[[Job], Awaitable[str]]) -> Job:
+    def start(self, kind: str, by: str, work: Callable[[ConsoleJob], Awaitable[str]]) -> ConsoleJob:
         """Begins a job. Raises Conflict while one of its kind runs."""
         known = self._last.get(kind)
         if known is not None and known.state == "running":
             raise Conflict("this is under way already; it was begun by another one", job=kind, by=known.by)
-        job = self._last[kind] = Job(kind, by)
+        job = self._last[kind] = ConsoleJob(kind, by)
         job.task = asyncio.create_task(job.run(work))
         return job

@@ -23,15 +23,9 @@ _BATCH: Final = 100
 
 
 class LoggedAction(msgspec.Struct, frozen=True):
-    """One thing that was done.
+    """One action: when and by whom it was done, to what, and what it did.
 
-    Arguments:
-        at: when.
-        by: who.
-        action: its name.
-        of: what it was done to.
-        said: what it did.
-        undo: the path and parameters of the page that undoes it; empty where none does.
+    `undo` are the path and parameters of the page that undoes it; empty where none does.
     """
 
     at: datetime

@@ -75,9 +75,7 @@ class PlacedBox(NamedTuple):
 def svg_lines(graph: SchemaGraph, *, links: Mapping[str, str] | None = None) -> list[str]:
     """The picture; light or dark as its reader likes.
 
-    Arguments:
-        graph: what is drawn.
-        links: of a picture within a page: addresses of declarations by name. The page has `GRAPH_STYLE` itself then.
+    Within a page, names link to the addresses of `links`, and the page has `GRAPH_STYLE` itself.
     """
     boxes = list(_boxes(graph))
     tracks = _tracks(boxes)

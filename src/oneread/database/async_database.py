@@ -1109,7 +1109,8 @@ class AsyncDatabase(
         check_function("progress", progress)
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
-        plan = surveys.survey(self.operations.catalog, self.operations.parts, counted, progress, exact=exact, most=most)
+        options = surveys.SurveyOptions(exact, most, progress)
+        plan = surveys.survey(self.operations.catalog, self.operations.parts, counted, options)
         return surveys.with_cache(await self.run(plan), self.cache_use)
 
     def hot_spots(self, limit: int = 10) -> HotSpots:

@@ -6,7 +6,7 @@ See docs/formats/rows.md.
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -101,25 +101,31 @@ def with_cache(found: Survey, cache: CacheUse | None) -> Survey:
     return msgspec.structs.replace(found, cache=cache)
 
 
-def survey(
-    catalog: Catalog, parts: StoreParts, engine: Statistics | None, progress: Reporter, *, exact: bool, most: int
-) -> Plan[Survey]:
+class SurveyOptions(NamedTuple):
+    """What is counted: every row with `exact`, and so many tasks of each kind and unfinished commits at `most`."""
+
+    exact: bool
+    most: int
+    progress: Reporter
+
+
+def survey(catalog: Catalog, parts: StoreParts, engine: Statistics | None, options: SurveyOptions) -> Plan[Survey]:
     """Surveys a store: a few requests; with `exact`, every row is read, `BATCH` a request.
 
     Rows that are written meanwhile may be missed or counted.
     """
     stored = yield from stored_schema()
-    lags = yield from parts.tasks.lags(most)
+    lags = yield from parts.tasks.lags(options.most)
     aside = yield from count_set_aside()
     unswept = yield from sweep_lags(catalog)
-    commits = yield from parts.unfinished_commits(BATCH, most)
+    commits = yield from parts.unfinished_commits(BATCH, options.most)
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
     counted: list[SurveyPart] = []
-    if exact:
+    if options.exact:
         names = PrefixNames(stored)
         for table in TABLES:
             total = None if engine is None else engine.tables[table].rows
-            counted.extend((yield from _count_rows(table, names, progress, total)))
+            counted.extend((yield from _count_rows(table, names, options.progress, total)))
     behind = max(oldest_of(lags.kinds), 0.0 if commits is None else commits.oldest)
     are_all = lags.are_all and (commits is None or commits.are_all)
     return Survey(

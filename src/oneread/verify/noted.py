@@ -1,4 +1,4 @@
-"""What the last verification of a store found, kept in the store: one row, known to whoever looks at it.
+"""What the last verification of a store found, kept in the store: one row, which every program can read.
 
 See "Reports" of docs/formats/rows.md.
 """
@@ -24,17 +24,7 @@ _KEPT: Final = 20
 
 
 class NotedVerification(msgspec.Struct, frozen=True):
-    """What the last verification that was noted had found.
-
-    Arguments:
-        at: when it ended.
-        by: who ran it.
-        entities: that were compared.
-        rows: that were read.
-        faults: how many there were.
-        texts: the first of them.
-        skipped: what was not compared.
-    """
+    """What a verification found: when it ended, and `by` whom it was run; the first faults as texts."""
 
     at: datetime
     by: str

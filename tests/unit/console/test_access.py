@@ -105,7 +105,7 @@ def test_a_header_counts_only_from_the_proxy(filled):
 
 
 @pytest.mark.parametrize("trusted", ["everywhere", ["10.0.0.0/8", "10.0.0.1/8"]])
-def test_what_is_no_network_is_refused(trusted):
+def test_a_network_that_cannot_be_read_is_refused(trusted):
     with pytest.raises(UsageError, match="networks"):
         proxy_user("x-forwarded-user", trusted=trusted)
 

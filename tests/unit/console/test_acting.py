@@ -55,7 +55,7 @@ def test_an_entity_is_deleted_and_one_that_others_need_is_not_hidden(filled):
         assert "Evening 1<" not in browser.get("/data/EveningsOfTown", key="Nashville")
 
 
-def test_two_people_who_act_at_once_are_told_of_each_other(filled):
+def test_two_people_who_act_at_once_learn_of_each_other(filled):
     with opened(filled) as browser:
         page = browser.get("/do/patch", of="Evening", key="1", field="town")
         assert page

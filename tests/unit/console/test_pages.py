@@ -89,7 +89,7 @@ def test_an_entity_has_its_fields_links_and_versions(filled):
     [
         ("/data/Nothing", {}, 404, "no model or view of this name"),
         ("/entity/Evening", {"key": "none"}, 422, "not a value of the key"),
-        ("/entity/Evening", {"key": "4711"}, 404, "there is none of this key"),
+        ("/entity/Evening", {"key": "4711"}, 404, "NotFound"),
         ("/entity/Evening", {}, 422, "too few values for the key"),
         ("/entity/EveningsOfTown", {"key": "Leeds"}, 400, "has pages only"),
         ("/data/Evening", {"cursor": "x"}, 400, "cursor"),

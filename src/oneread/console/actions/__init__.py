@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from oneread.console.acting import Action
+from oneread.console.acting import ConsoleAction
 from oneread.console.actions.checking import (
     backfill,
     describe_backfill,
@@ -28,18 +28,18 @@ from oneread.console.actions.launches import (
 from oneread.console.actions.tasks import describe_drain, describe_retry, describe_sweep, drain, retry, sweep
 
 ACTIONS: Final = {
-    "verify": Action(describe_verify, verify, writes=False),
-    "stop": Action(describe_stop, stop_job, writes=False),
-    "repair": Action(describe_repair, repair),
-    "backfill": Action(describe_backfill, backfill),
-    "drain": Action(describe_drain, drain),
-    "retry": Action(describe_retry, retry),
-    "sweep": Action(describe_sweep, sweep),
-    "launch": Action(describe_launch, set_launch),
-    "back": Action(describe_back, take_launch_back),
-    "stop-launch": Action(describe_stop_launch, stop_launch),
-    "shards": Action(describe_shards, set_shards),
-    "patch": Action(describe_patch, patch_entity),
-    "delete": Action(describe_delete, delete_entity),
+    "verify": ConsoleAction(describe_verify, verify, writes=False),
+    "stop": ConsoleAction(describe_stop, stop_job, writes=False),
+    "repair": ConsoleAction(describe_repair, repair),
+    "backfill": ConsoleAction(describe_backfill, backfill),
+    "drain": ConsoleAction(describe_drain, drain),
+    "retry": ConsoleAction(describe_retry, retry),
+    "sweep": ConsoleAction(describe_sweep, sweep),
+    "launch": ConsoleAction(describe_launch, set_launch),
+    "back": ConsoleAction(describe_back, take_launch_back),
+    "stop-launch": ConsoleAction(describe_stop_launch, stop_launch),
+    "shards": ConsoleAction(describe_shards, set_shards),
+    "patch": ConsoleAction(describe_patch, patch_entity),
+    "delete": ConsoleAction(describe_delete, delete_entity),
 }
 """By the name that the address has: `/do/verify`."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from oneread.console.acting import Described, Done, undo_of, wanted
-from oneread.console.asking import Ask
-from oneread.console.blocks import Input, Note, says
+from oneread.console.acting import ActionDone, ActionPage, undo_of, wanted
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import FormInput, NoteBlock, says
 from oneread.counters.counters import CounterEntry
 from oneread.errors import NotFound, UsageError
 
 
-async def _entry(ask: Ask) -> CounterEntry:
+async def _entry(ask: PageRequest) -> CounterEntry:
     name = wanted(ask, "name")
     listed = await ask.db.counters(name, limit=1)
     if not listed or listed[0].name != name:
@@ -19,15 +19,17 @@ async def _entry(ask: Ask) -> CounterEntry:
     return listed[0]
 
 
-async def describe_shards(ask: Ask) -> Described:
+async def describe_shards(ask: PageRequest) -> ActionPage:
     """How many rows there are."""
     found = await _entry(ask)
     said = "later adds are spread over so many rows; the value stays. A read costs the rows that there ever were."
-    inputs = [Input("shards", "rows", ask.one("shards") or str(found.shards))]
-    return Described(f"Spread {found.name}", found.name, [Note("", says(said))], "Change", str(found.shards), inputs)
+    inputs = [FormInput("shards", "rows", ask.one("shards") or str(found.shards))]
+    return ActionPage(
+        f"Spread {found.name}", found.name, [NoteBlock("", says(said))], "Change", str(found.shards), inputs
+    )
 
 
-async def set_shards(ask: Ask) -> Done:
+async def set_shards(ask: PageRequest) -> ActionDone:
     """Changes it."""
     found = await _entry(ask)
     text = ask.one("shards")
@@ -35,4 +37,6 @@ async def set_shards(ask: Ask) -> Done:
         raise UsageError("rows are a whole number", given=text)
     await ask.db.counter(found.name).configure(shards=int(text))
     undo = undo_of("shards", name=found.name, shards=str(found.shards))
-    return Done(f"{found.name}: {found.shards} -> {text} rows", f"/counter?name={quote(found.name, safe='')}", undo)
+    return ActionDone(
+        f"{found.name}: {found.shards} -> {text} rows", f"/counter?name={quote(found.name, safe='')}", undo
+    )

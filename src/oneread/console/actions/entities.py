@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from oneread.console.acting import Described, Done, undo_of, wanted
-from oneread.console.asking import Ask
-from oneread.console.blocks import Block, Fold, Input, Note, says
+from oneread.console.acting import ActionDone, ActionPage, undo_of, wanted
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import FoldBlock, FormInput, NoteBlock, PageBlock, says
 from oneread.console.pages.data import bound_text
 from oneread.database.typed_keys import NONE, WantedType, key_parts, value, whole_key, word
 from oneread.errors import InvalidQuery, NotFound, OnereadError, Unsupported
@@ -15,7 +15,7 @@ from oneread.models.model import Model
 from oneread.models.types import types_of
 
 
-def _named(ask: Ask) -> tuple[type[Model[Any]], list[str], tuple[Any, ...]]:
+def _named(ask: PageRequest) -> tuple[type[Model[Any]], list[str], tuple[Any, ...]]:
     """The model, the words of the key, and the key."""
     cls = ask.db.operations.schema.named().get(wanted(ask, "of"))
     if cls is None or not issubclass(cls, Model):
@@ -28,7 +28,7 @@ def _link(cls: type, words: list[str]) -> str:
     return f"/entity/{cls.__name__}?{urlencode([('key', each) for each in words])}"
 
 
-async def _found(ask: Ask) -> tuple[Any, str]:
+async def _found(ask: PageRequest) -> tuple[Any, str]:
     """The entity, and its version as text."""
     cls, words, key = _named(ask)
     found = await ask.db.find(cls, *key)
@@ -37,7 +37,7 @@ async def _found(ask: Ask) -> tuple[Any, str]:
     return found, str(ask.db.version(found))
 
 
-def _field(ask: Ask, found: Any) -> tuple[str, WantedType]:
+def _field(ask: PageRequest, found: Any) -> tuple[str, WantedType]:
     """The field that is to be changed, and how its text is read."""
     name = wanted(ask, "field")
     known = types_of(type(found), ask.catalog.names).get(name)
@@ -46,7 +46,7 @@ def _field(ask: Ask, found: Any) -> tuple[str, WantedType]:
     return name, WantedType(name, known.present.bare, known.optional)
 
 
-async def describe_patch(ask: Ask) -> Described:
+async def describe_patch(ask: PageRequest) -> ActionPage:
     """A field, with what a change of it would write."""
     found, version = await _found(ask)
     name, _type = _field(ask, found)
@@ -55,21 +55,21 @@ async def describe_patch(ask: Ask) -> Described:
         now = word(getattr(found, name))
     except OnereadError:
         now = ""
-    blocks: list[Block] = [
-        Note("warn", says(f"writes at most {bound_text(bound)}; tasks follow for what is more")),
-        Fold("what that is made of", str(bound)),
+    blocks: list[PageBlock] = [
+        NoteBlock("warn", says(f"writes at most {bound_text(bound)}; tasks follow for what is more")),
+        FoldBlock("what that is made of", str(bound)),
     ]
     label = f"{name}, {NONE} for none"
-    inputs = [Input("value", label, ask.one("value") or now)]
+    inputs = [FormInput("value", label, ask.one("value") or now)]
     title = f"Change {name} of {' '.join([ask.one('of'), *ask.several('key')])}"
-    return Described(title, _of(ask), blocks, "Change", version, inputs)
+    return ActionPage(title, _of(ask), blocks, "Change", version, inputs)
 
 
-def _of(ask: Ask) -> str:
+def _of(ask: PageRequest) -> str:
     return " ".join([ask.one("of"), *ask.several("key")])
 
 
-async def patch_entity(ask: Ask) -> Done:
+async def patch_entity(ask: PageRequest) -> ActionDone:
     """Changes the field, where the entity has the version that was shown."""
     found, version = await _found(ask)
     name, wanted_type = _field(ask, found)
@@ -83,23 +83,25 @@ async def patch_entity(ask: Ask) -> Done:
     before = getattr(found, name)
     await ask.db.patch(cls, *key, if_version=int(version), **{name: given})
     undo = undo_of("patch", of=cls.__name__, key=words, field=name, value=word(before))
-    return Done(f"{_of(ask)}: {name} is {ask.one('value')}", _link(cls, words), undo)
+    return ActionDone(f"{_of(ask)}: {name} is {ask.one('value')}", _link(cls, words), undo)
 
 
-async def describe_delete(ask: Ask) -> Described:
+async def describe_delete(ask: PageRequest) -> ActionPage:
     """An entity, with what a delete of it would write."""
     found, version = await _found(ask)
     bound = ask.costs.delete(type(found))
-    blocks: list[Block] = [
-        Note("bad", says(f"there is no way back. Writes at most {bound_text(bound)}; tasks follow for what is more")),
-        Fold("what that is made of", str(bound)),
+    blocks: list[PageBlock] = [
+        NoteBlock(
+            "bad", says(f"there is no way back. Writes at most {bound_text(bound)}; tasks follow for what is more")
+        ),
+        FoldBlock("what that is made of", str(bound)),
     ]
-    return Described(f"Delete {_of(ask)}", _of(ask), blocks, "Delete", version)
+    return ActionPage(f"Delete {_of(ask)}", _of(ask), blocks, "Delete", version)
 
 
-async def delete_entity(ask: Ask) -> Done:
+async def delete_entity(ask: PageRequest) -> ActionDone:
     """Deletes it, where it has the version that was shown; one with children or references stays."""
     cls, _words, key = _named(ask)
     _found_now, version = await _found(ask)
     await ask.db.delete(cls, *key, if_version=int(version))
-    return Done(f"{_of(ask)} is deleted", f"/data/{cls.__name__}")
+    return ActionDone(f"{_of(ask)} is deleted", f"/data/{cls.__name__}")

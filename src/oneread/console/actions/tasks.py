@@ -2,65 +2,65 @@
 
 from __future__ import annotations
 
-from oneread.console.acting import Described, Done
-from oneread.console.asking import Ask
-from oneread.console.blocks import Note, says
-from oneread.console.jobs import Job
+from oneread.console.acting import ActionDone, ActionPage
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import NoteBlock, says
+from oneread.console.jobs import ConsoleJob
 
 
-async def describe_drain(_ask: Ask) -> Described:
+async def describe_drain(_ask: PageRequest) -> ActionPage:
     """Tasks that wait are done now."""
     said = "runs the tasks that wait, 200 holders a batch, until none is left; workers of programs do the same"
-    return Described("Run the tasks", "tasks", [Note("", says(said))], "Run")
+    return ActionPage("Run the tasks", "tasks", [NoteBlock("", says(said))], "Run")
 
 
-async def drain(ask: Ask) -> Done:
+async def drain(ask: PageRequest) -> ActionDone:
     """Begins to run them."""
     return _begin(ask, "drain", retries=False)
 
 
-async def describe_retry(_ask: Ask) -> Described:
+async def describe_retry(_ask: PageRequest) -> ActionPage:
     """Holders that were set aside are tried again."""
     said = "tries the holders that are set aside again, and runs the tasks that follow"
-    return Described("Try again", "set aside", [Note("", says(said))], "Try again")
+    return ActionPage("Try again", "set aside", [NoteBlock("", says(said))], "Try again")
 
 
-async def retry(ask: Ask) -> Done:
+async def retry(ask: PageRequest) -> ActionDone:
     """Begins to try them."""
     return _begin(ask, "retry", retries=True)
 
 
-def _begin(ask: Ask, kind: str, *, retries: bool) -> Done:
+def _begin(ask: PageRequest, kind: str, *, retries: bool) -> ActionDone:
     db = ask.db
 
-    async def work(_job: Job) -> str:
+    async def work(_job: ConsoleJob) -> str:
         return f"{await db.drain(retry=retries):,} batches done"
 
     ask.jobs.start(kind, ask.user, work)
-    return Done("the tasks are run", "/tasks")
+    return ActionDone("the tasks are run", "/tasks")
 
 
-async def describe_sweep(ask: Ask) -> Described:
+async def describe_sweep(ask: PageRequest) -> ActionPage:
     """What has expired is deleted."""
     found = await ask.db.survey(most=1)
     late = (
         ", ".join(f"{name} for {seconds:,.0f} s" for name, seconds in found.unswept.items()) or "nothing waits for it"
     )
     said = f"deletes what has expired and is not deleted yet ({late}); it is not readable any more"
-    return Described("Sweep", "what has expired", [Note("warn", says(said))], "Sweep")
+    return ActionPage("Sweep", "what has expired", [NoteBlock("warn", says(said))], "Sweep")
 
 
-async def sweep(ask: Ask) -> Done:
+async def sweep(ask: PageRequest) -> ActionDone:
     """Begins to sweep."""
     db = ask.db
 
     def several(number: int) -> str:
         return f"{number:,} {'entity' if number == 1 else 'entities'}"
 
-    async def work(job: Job) -> str:
+    async def work(job: ConsoleJob) -> str:
         swept = await db.sweep(progress=job.report)
         held = f"; {several(swept.held)} held by what refers to them" if swept.held else ""
         return f"{several(swept.deleted)} deleted{held}"
 
     ask.jobs.start("sweep", ask.user, work)
-    return Done("sweeping", "/tasks")
+    return ActionDone("sweeping", "/tasks")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from oneread.console.asking import Ask
+from oneread.console.asking import PageRequest
 from oneread.console.blocks import ConsolePage
 from oneread.console.pages.costs import show_costs
 from oneread.console.pages.counters import show_counter, show_counters
@@ -29,14 +29,14 @@ from oneread.console.pages.tasks import show_tasks
 from oneread.console.pages.verify import show_verify
 
 
-class ShownPage(NamedTuple):
+class MenuPage(NamedTuple):
     """One page: `at` is the path of its place in the menu; a `label` puts it there, in a group.
 
     `requests` is what it may ask of the store.
     """
 
     path: str
-    make: Callable[[Ask], Awaitable[ConsolePage]]
+    make: Callable[[PageRequest], Awaitable[ConsolePage]]
     at: str
     label: str = ""
     group: int = 0
@@ -47,25 +47,25 @@ COUNTING: Final = 100
 """Requests of a page that counts what waits: markers of commits are in 64 places."""
 
 PAGES: Final = (
-    ShownPage("/", show_overview, "/", "Overview", requests=COUNTING),
-    ShownPage("/data", show_classes, "/data", "Data"),
-    ShownPage("/data/{name}", show_list, "/data"),
-    ShownPage("/entity/{name}", show_entity, "/data"),
-    ShownPage("/find/{name}", find_by_field, "/data"),
-    ShownPage("/graph", show_graph, "/graph", "Graph"),
-    ShownPage("/costs", show_costs, "/costs", "Costs"),
-    ShownPage("/verify", show_verify, "/verify", "Verify", 1),
-    ShownPage("/tasks", show_tasks, "/tasks", "Tasks", 1, COUNTING),
-    ShownPage("/schema", show_schema, "/schema", "Schema", 1),
-    ShownPage("/counters", show_counters, "/counters", "Counters", 1),
-    ShownPage("/counter", show_counter, "/counters"),
-    ShownPage("/feeds", show_feeds, "/feeds", "Feeds", 1, COUNTING),
-    ShownPage("/launches", show_launches, "/launches", "Launches", 2),
-    ShownPage("/launches/{name}", show_launch, "/launches"),
-    ShownPage("/moves", show_moves, "/moves", "Moves", 2),
-    ShownPage("/heat", show_heat, "/heat", "Heat", 2),
-    ShownPage("/slow", show_slow_calls, "/slow", "Slow calls", 2),
-    ShownPage("/log", show_log, "/log", "Log", 2),
+    MenuPage("/", show_overview, "/", "Overview", requests=COUNTING),
+    MenuPage("/data", show_classes, "/data", "Data"),
+    MenuPage("/data/{name}", show_list, "/data"),
+    MenuPage("/entity/{name}", show_entity, "/data"),
+    MenuPage("/find/{name}", find_by_field, "/data"),
+    MenuPage("/graph", show_graph, "/graph", "Graph"),
+    MenuPage("/costs", show_costs, "/costs", "Costs"),
+    MenuPage("/verify", show_verify, "/verify", "Verify", 1),
+    MenuPage("/tasks", show_tasks, "/tasks", "Tasks", 1, COUNTING),
+    MenuPage("/schema", show_schema, "/schema", "Schema", 1),
+    MenuPage("/counters", show_counters, "/counters", "Counters", 1),
+    MenuPage("/counter", show_counter, "/counters"),
+    MenuPage("/feeds", show_feeds, "/feeds", "Feeds", 1, COUNTING),
+    MenuPage("/launches", show_launches, "/launches", "Launches", 2),
+    MenuPage("/launches/{name}", show_launch, "/launches"),
+    MenuPage("/moves", show_moves, "/moves", "Moves", 2),
+    MenuPage("/heat", show_heat, "/heat", "Heat", 2),
+    MenuPage("/slow", show_slow_calls, "/slow", "Slow calls", 2),
+    MenuPage("/log", show_log, "/log", "Log", 2),
 )
 SHOWN_PAGES: Final = tuple(each for each in PAGES if each.label)
 """Those of the menu."""

@@ -5,15 +5,27 @@ from __future__ import annotations
 from typing import Final
 
 from oneread.console.acting import offer
-from oneread.console.asking import Ask
-from oneread.console.blocks import Block, Column, ConsolePage, Facts, Form, Input, Table, Ways, instant, number, says
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import (
+    ConsolePage,
+    FactsBlock,
+    FormBlock,
+    FormInput,
+    PageBlock,
+    TableBlock,
+    WaysBlock,
+    columns,
+    instant,
+    number,
+    says,
+)
 from oneread.errors import NotFound
 
 COUNTERS: Final = 15
 """On one page: each value is a request."""
 
 
-async def show_counters(ask: Ask) -> ConsolePage:
+async def show_counters(ask: PageRequest) -> ConsolePage:
     """A page of counters with their values."""
     prefix, after = ask.one("prefix"), ask.one("after")
     found = await ask.db.counters(prefix, limit=COUNTERS + 1, after=after or None)
@@ -27,21 +39,15 @@ async def show_counters(ask: Ask) -> ConsolePage:
         ]
         for each in found[:COUNTERS]
     ]
-    columns = [
-        Column("counter"),
-        Column("value", right=True),
-        Column("shards", right=True),
-        Column("windows"),
-        Column("adds"),
-    ]
+    heads = columns("counter", "value", "shards", "windows", "adds", right=("value", "shards"))
     further = ask.link("/counters", prefix=prefix, after=found[COUNTERS - 1].name) if len(found) > COUNTERS else ""
-    form = Form(ask.link("/counters"), [Input("prefix", "begins with", prefix)], "Show")
+    form = FormBlock(ask.link("/counters"), [FormInput("prefix", "begins with", prefix)], "Show")
     return ConsolePage(
-        "Counters", [form, Table("", columns, rows, empty="no counter was added to"), Ways(next=further)]
+        "Counters", [form, TableBlock("", heads, rows, empty="no counter was added to"), WaysBlock(next=further)]
     )
 
 
-async def show_counter(ask: Ask) -> ConsolePage:
+async def show_counter(ask: PageRequest) -> ConsolePage:
     """One counter."""
     name = ask.one("name")
     listed = await ask.db.counters(name, limit=1)
@@ -58,11 +64,14 @@ async def show_counter(ask: Ask) -> ConsolePage:
     ]
     named = ("shard", "value", "added", "taken")
     rows = [[number(each.number), number(each.value), number(each.raised), number(each.lowered)] for each in shards]
-    blocks: list[Block] = [Facts("", facts), Table("Shards", [Column(each, right=True) for each in named], rows)]
+    blocks: list[PageBlock] = [
+        FactsBlock("", facts),
+        TableBlock("Shards", columns(*named, right=named), rows),
+    ]
     command = f"oneread counter {name} --shards N"
     blocks.append(offer(ask, "change the number of rows", "shards", command, name=name))
     for size in entry.windows:
         windows = [[(instant(each.start),), number(each.value)] for each in await counter.windows(size) if each.value]
-        columns = [Column(size), Column("value", right=True)]
-        blocks.append(Table(f"Windows of a {size}", columns, windows, empty="nothing was added in any of them"))
+        heads = columns(size, "value", right=("value",))
+        blocks.append(TableBlock(f"Windows of a {size}", heads, windows, empty="nothing was added in any of them"))
     return ConsolePage(f"Counter {name}", blocks)

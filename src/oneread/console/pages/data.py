@@ -6,8 +6,22 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from oneread.console.asking import Ask, cell_of
-from oneread.console.blocks import Block, Cell, Column, ConsolePage, Fold, Form, Input, Note, Table, Text, Ways, says
+from oneread.console.asking import PageRequest, cell_of
+from oneread.console.blocks import (
+    CellTexts,
+    ConsolePage,
+    FoldBlock,
+    FormBlock,
+    FormInput,
+    NoteBlock,
+    PageBlock,
+    ShownText,
+    TableBlock,
+    TableColumn,
+    WaysBlock,
+    columns,
+    says,
+)
 from oneread.costs.bounds import Bound, counted
 from oneread.database.lists import list_of
 from oneread.database.typed_keys import WantedType, key_parts, rest_of_key, value, values
@@ -40,29 +54,29 @@ def key_text(catalog: Catalog, cls: Any) -> str:
     return ", ".join(each.name for each in key_parts(catalog, cls))
 
 
-def declared_models(ask: Ask) -> list[type[Model[Any]]]:
+def declared_models(ask: PageRequest) -> list[type[Model[Any]]]:
     """The models of the schema, without those that it adds by itself."""
     return [each for each in ask.db.operations.schema.models if not issubclass(each, FeedMarks)]
 
 
-def declared_views(ask: Ask) -> list[type[View[Any]]]:
+def declared_views(ask: PageRequest) -> list[type[View[Any]]]:
     """The views of the schema, without those that it adds by itself."""
     return [each for each in ask.db.operations.schema.views if not each.is_added]
 
 
-def lists_of(ask: Ask, cls: Any) -> list[type[View[Any]]]:
+def lists_of(ask: PageRequest, cls: Any) -> list[type[View[Any]]]:
     """The views that are about a model."""
     return [each for each in declared_views(ask) if ask.catalog.views[each].model is cls]
 
 
-def class_rows(ask: Ask, classes: Sequence[Any]) -> list[list[Cell]]:
+def class_rows(ask: PageRequest, classes: Sequence[Any]) -> list[list[CellTexts]]:
     """A line for each model or view: its name, key, and what a page costs at most."""
-    found: list[list[Cell]] = []
+    found: list[list[CellTexts]] = []
     for cls in classes:
         bound = ask.costs.page(cls)
         found.append(
             [
-                (Text(cls.__name__, link=ask.link_of(cls)), Text(kind_of(cls), "dim")),
+                (ShownText(cls.__name__, link=ask.link_of(cls)), ShownText(kind_of(cls), "dim")),
                 says(key_text(ask.catalog, cls)),
                 says(bound_text(bound)),
             ]
@@ -70,21 +84,21 @@ def class_rows(ask: Ask, classes: Sequence[Any]) -> list[list[Cell]]:
     return found
 
 
-CLASS_COLUMNS: Final = (Column("name"), Column("by"), Column("a page, at most", right=True))
+CLASS_COLUMNS: Final = columns("name", "by", "a page, at most", right=("a page, at most",))
 
 
-async def show_classes(ask: Ask) -> ConsolePage:
+async def show_classes(ask: PageRequest) -> ConsolePage:
     """All models and views."""
     models = declared_models(ask)
     views = declared_views(ask)
     tables = [
-        Table("Models", CLASS_COLUMNS, class_rows(ask, models)),
-        Table("Views", CLASS_COLUMNS, class_rows(ask, views), empty="no views are declared"),
+        TableBlock("Models", CLASS_COLUMNS, class_rows(ask, models)),
+        TableBlock("Views", CLASS_COLUMNS, class_rows(ask, views), empty="no views are declared"),
     ]
     return ConsolePage("Data", tables, most="nothing")
 
 
-async def show_list(ask: Ask) -> ConsolePage:
+async def show_list(ask: PageRequest) -> ConsolePage:
     """A page of a model or view, in its own order."""
     cls = ask.declared()
     parts = key_parts(ask.catalog, cls)
@@ -94,28 +108,30 @@ async def show_list(ask: Ask) -> ConsolePage:
     bounds = _bounds(ask, cls, rest)
     limit, cursor = min(ROWS, cls.max_limit), ask.one("cursor") or None
     bound = ask.costs.page(cls, limit=limit)
-    about = (Text(f"{kind_of(cls)} by {', '.join(each.name for each in parts)}" if parts else kind_of(cls)),)
+    about = (ShownText(f"{kind_of(cls)} by {', '.join(each.name for each in parts)}" if parts else kind_of(cls)),)
     form = _form(ask, cls, parts, words)
     feed = list_of(ask.db.operations, cls).feed
     if feed is not None and len(words) < feed.members:
-        whose = Note("", says("a feed is read by whose it is: fill in the first fields"))
+        whose = NoteBlock("", says("a feed is read by whose it is: fill in the first fields"))
         return ConsolePage(cls.__name__, [form, whose], about=about, most=bound_text(bound))
     page = await ask.db.page(cls, *equal, limit=limit, cursor=cursor, **bounds)
-    names = _columns(page.rows, cls)
+    names = _fields(page.rows, cls)
     rows = [
         [_first(ask, row, names[0]), *(cell_of(ask, getattr(row, name, None)) for name in names[1:])]
         for row in page.rows
     ]
-    blocks: list[Block] = [form]
+    blocks: list[PageBlock] = [form]
     if page.truncated:
-        blocks.append(Note("warn", says("many rows were left out here: the page is short, and the next one continues")))
-    columns = [Column(name, right=_are_numbers([getattr(row, name, None) for row in page.rows])) for name in names]
-    blocks.append(Table("", columns, rows, empty="no rows"))
-    blocks.append(Ways(_way(ask, page.previous), _way(ask, page.next)))
+        blocks.append(
+            NoteBlock("warn", says("many rows were left out here: the page is short, and the next one continues"))
+        )
+    heads = [TableColumn(name, right=_are_numbers([getattr(row, name, None) for row in page.rows])) for name in names]
+    blocks.append(TableBlock("", heads, rows, empty="no rows"))
+    blocks.append(WaysBlock(_way(ask, page.previous), _way(ask, page.next)))
     how = ask.explain.page(cls, *equal, limit=limit, cursor=cursor, **bounds)
-    blocks.append(Fold("How it is read", str(how)))
+    blocks.append(FoldBlock("How it is read", str(how)))
     if others := [view for view in lists_of(ask, cls) if view is not cls]:
-        blocks.append(Table("Other lists of it", CLASS_COLUMNS, class_rows(ask, others)))
+        blocks.append(TableBlock("Other lists of it", CLASS_COLUMNS, class_rows(ask, others)))
     if issubclass(cls, Model):
         blocks.append(_finding(ask, cls))
     return ConsolePage(cls.__name__, blocks, about=about, most=bound_text(bound))
@@ -132,7 +148,7 @@ def _given(words: list[str]) -> list[str]:
     return words
 
 
-def _bounds(ask: Ask, cls: Any, rest: Any) -> dict[str, Any]:
+def _bounds(ask: PageRequest, cls: Any, rest: Any) -> dict[str, Any]:
     """The bounds of the next part of the key."""
     found: dict[str, Any] = {}
     for name in _BOUNDS:
@@ -144,7 +160,7 @@ def _bounds(ask: Ask, cls: Any, rest: Any) -> dict[str, Any]:
     return found
 
 
-def _columns(rows: Any, cls: Any) -> list[str]:
+def _fields(rows: Any, cls: Any) -> list[str]:
     """The fields of a class, and those of its variants that the rows have."""
     names = dict.fromkeys(cls.__struct_fields__)
     for row in rows:
@@ -152,7 +168,7 @@ def _columns(rows: Any, cls: Any) -> list[str]:
     return list(names)
 
 
-def _first(ask: Ask, row: Any, name: str) -> Cell:
+def _first(ask: PageRequest, row: Any, name: str) -> CellTexts:
     """The first column, which leads to the page of the row."""
     found = cell_of(ask, getattr(row, name, None))
     link = ask.link_of_record(row)
@@ -160,37 +176,40 @@ def _first(ask: Ask, row: Any, name: str) -> Cell:
         source = getattr(row, "source", None)
         return (*found, *_source(ask, source)) if isinstance(source, Ref) and name != "source" else found
     if found and not found[0].link:
-        return (Text(found[0].text, found[0].tone, link, found[0].at, whole=""), *found[1:])
-    return (*found, Text("open", link=link))
+        return (ShownText(found[0].text, found[0].tone, link, found[0].at, whole=""), *found[1:])
+    return (*found, ShownText("open", link=link))
 
 
-def _source(ask: Ask, source: Ref[Any]) -> Cell:
-    return (Text("open", link=cell_of(ask, source)[0].link),) if cell_of(ask, source)[0].link else ()
+def _source(ask: PageRequest, source: Ref[Any]) -> CellTexts:
+    return (ShownText("open", link=cell_of(ask, source)[0].link),) if cell_of(ask, source)[0].link else ()
 
 
-def _form(ask: Ask, cls: Any, parts: list[WantedType], words: list[str]) -> Form:
+def _form(ask: PageRequest, cls: Any, parts: list[WantedType], words: list[str]) -> FormBlock:
     """The parts of the key as inputs, and bounds of the next one."""
     filled = [*words, *[""] * len(parts)]
     inputs = [
-        Input("key", each.name, filled[place], getattr(each.type, "__name__", "")) for place, each in enumerate(parts)
+        FormInput("key", each.name, filled[place], getattr(each.type, "__name__", ""))
+        for place, each in enumerate(parts)
     ]
     if len(words) < len(parts):
         name = parts[len(words)].name
-        inputs += [Input(bound, f"{name} {said}", ask.one(bound)) for bound, said in _BOUNDS.items() if bound in _SHOWN]
-    return Form(ask.link_of(cls), inputs, "Show")
+        inputs += [
+            FormInput(bound, f"{name} {said}", ask.one(bound)) for bound, said in _BOUNDS.items() if bound in _SHOWN
+        ]
+    return FormBlock(ask.link_of(cls), inputs, "Show")
 
 
 _SHOWN: Final = ("since", "until", "starts_with")
 
 
-def _way(ask: Ask, cursor: str | None) -> str:
+def _way(ask: PageRequest, cursor: str | None) -> str:
     if cursor is None:
         return ""
     kept = {name: given for name, given in ask.query.items() if name != "cursor"}
     return ask.link(f"/data/{ask.path['name']}", **kept, cursor=cursor)
 
 
-def _finding(ask: Ask, cls: Any) -> Form:
+def _finding(ask: PageRequest, cls: Any) -> FormBlock:
     """A form that finds by another field: by a list that answers it, or by saying which one would."""
-    fields = [Input("field", "by another field", choices=cls.__struct_fields__), Input("value", "is")]
-    return Form(ask.link(f"/find/{cls.__name__}"), fields, "Find")
+    fields = [FormInput("field", "by another field", choices=cls.__struct_fields__), FormInput("value", "is")]
+    return FormBlock(ask.link(f"/find/{cls.__name__}"), fields, "Find")

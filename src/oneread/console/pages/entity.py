@@ -5,8 +5,21 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from oneread.console.asking import Ask, cell_of
-from oneread.console.blocks import Block, Cell, Column, ConsolePage, Facts, Fold, Note, Table, Text, Ways, instant, says
+from oneread.console.asking import PageRequest, cell_of
+from oneread.console.blocks import (
+    CellTexts,
+    ConsolePage,
+    FactsBlock,
+    FoldBlock,
+    NoteBlock,
+    PageBlock,
+    ShownText,
+    TableBlock,
+    WaysBlock,
+    columns,
+    instant,
+    says,
+)
 from oneread.console.pages.data import bound_text, kind_of
 from oneread.costs.bounds import counted
 from oneread.database.places import EntityPlaces, EntityVersions, Holder, RawCell, ShownNumber, ShownPlace
@@ -23,7 +36,7 @@ _MANY: Final = 1_000
 """Rows that a change writes here, from which on it is said in another tone."""
 
 
-async def show_entity(ask: Ask) -> ConsolePage:
+async def show_entity(ask: PageRequest) -> ConsolePage:
     """What is stored under one key, and what is known of it."""
     cls = ask.declared()
     if not ask.can_find(cls):
@@ -31,62 +44,62 @@ async def show_entity(ask: Ask) -> ConsolePage:
     words = ask.several("key")
     key = whole_key(cls, key_parts(ask.catalog, cls), words)
     title = " ".join([cls.__name__, *words])
-    about: Cell = (Text(cls.__name__, link=ask.link_of(cls)), Text(kind_of(cls), "dim"))
+    about: CellTexts = (ShownText(cls.__name__, link=ask.link_of(cls)), ShownText(kind_of(cls), "dim"))
     if issubclass(cls, Model):
         blocks, beside = await _entity(ask, cls, key, words)
         return ConsolePage(title, blocks, beside, about, bound_text(ask.explain.places(cls, *key).bound))
     found = await ask.db.find(cls, *key)
     if found is None:
         raise NotFound("there is none of this key", of=cls, key=words)
-    fields = Facts("Fields", [(name, cell_of(ask, getattr(found, name))) for name in found.__struct_fields__])
+    fields = FactsBlock("Fields", [(name, cell_of(ask, getattr(found, name))) for name in found.__struct_fields__])
     how = ask.explain.get(cls, *key)
-    return ConsolePage(title, [fields, Fold("How it is read", str(how))], about=about, most=bound_text(how.bound))
+    return ConsolePage(title, [fields, FoldBlock("How it is read", str(how))], about=about, most=bound_text(how.bound))
 
 
 async def _entity(
-    ask: Ask, cls: type[Model[Any]], key: tuple[Any, ...], words: list[str]
-) -> tuple[list[Block], list[Block]]:
+    ask: PageRequest, cls: type[Model[Any]], key: tuple[Any, ...], words: list[str]
+) -> tuple[list[PageBlock], list[PageBlock]]:
     """The two columns: fields, versions and the row; and where it is shown."""
     checks = bool(ask.one("check"))
     try:
         found = await ask.db.places(cls, *key, cursor=ask.one("cursor") or None, check=checks)
     except Corrupt as error:
-        return [Note("bad", says(str(error))), _raw_row(await _cells(ask, cls, key))], []
-    blocks: list[Block] = []
+        return [NoteBlock("bad", says(str(error))), _raw_row(await _cells(ask, cls, key))], []
+    blocks: list[PageBlock] = []
     if found.entity is None:
-        blocks.append(Note("warn", says("this entity was deleted; its row remains as a mark that it was")))
+        blocks.append(NoteBlock("warn", says("this entity was deleted; its row remains as a mark that it was")))
     else:
-        blocks.append(Facts("Fields", _fields(ask, found.entity, words)))
-    blocks += [Facts("Versions", _versions(found.versions)), _raw_row(list(found.cells))]
+        blocks.append(FactsBlock("Fields", _fields(ask, found.entity, words)))
+    blocks += [FactsBlock("Versions", _versions(found.versions)), _raw_row(list(found.cells))]
     if found.entity is not None:
         bound = ask.costs.delete(type(found.entity))
-        blocks.append(Fold(f"If it were deleted: at most {bound_text(bound)}; tasks do what is more", str(bound)))
+        blocks.append(FoldBlock(f"If it were deleted: at most {bound_text(bound)}; tasks do what is more", str(bound)))
         if ask.may_write:
-            blocks.append(Note("", says("delete it", link=ask.link("/do/delete", of=cls.__name__, key=words))))
-    blocks.append(Fold("How it is read", str(ask.explain.places(cls, *key))))
+            blocks.append(NoteBlock("", says("delete it", link=ask.link("/do/delete", of=cls.__name__, key=words))))
+    blocks.append(FoldBlock("How it is read", str(ask.explain.places(cls, *key))))
     return blocks, _places(ask, cls, words, found)
 
 
-def _fields(ask: Ask, found: Any, words: list[str]) -> list[tuple[str, Cell]]:
+def _fields(ask: PageRequest, found: Any, words: list[str]) -> list[tuple[str, CellTexts]]:
     """The fields, each with a link to change it where that may be done here."""
     cls = type(found)
     known = types_of(cls, ask.catalog.names) if ask.may_write else {}
     fixed = {*key_names(cls), *(each.field for each in ask.catalog.entity_types[cls].rollups)}
-    fields: list[tuple[str, Cell]] = []
+    fields: list[tuple[str, CellTexts]] = []
     for name in found.__struct_fields__:
         shown = cell_of(ask, getattr(found, name))
         if name in known and name not in fixed and has_words(known[name].present.bare):
-            shown = (*shown, Text("change", link=ask.link("/do/patch", of=cls.__name__, key=words, field=name)))
+            shown = (*shown, ShownText("change", link=ask.link("/do/patch", of=cls.__name__, key=words, field=name)))
         fields.append((name, shown))
     return fields
 
 
-def _versions(versions: EntityVersions) -> list[tuple[str, Cell]]:
-    facts: list[tuple[str, Cell]] = []
+def _versions(versions: EntityVersions) -> list[tuple[str, CellTexts]]:
+    facts: list[tuple[str, CellTexts]] = []
     for name, version in (("own", versions.own), ("row", versions.row)):
         if version:
             at = datetime.fromtimestamp(version / 1000, UTC)
-            facts.append((name, (Text(str(version), code=True), instant(at))))
+            facts.append((name, (ShownText(str(version), code=True), instant(at))))
     if versions.created is not None:
         facts.append(("created", (instant(versions.created),)))
     waits = says("not all written yet: a commit is being finished", "warn") if versions.waits else says("all written")
@@ -96,33 +109,35 @@ def _versions(versions: EntityVersions) -> list[tuple[str, Cell]]:
     return facts
 
 
-def _places(ask: Ask, cls: type, words: list[str], found: EntityPlaces) -> list[Block]:
+def _places(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces) -> list[PageBlock]:
     """Every row that follows from it, the numbers that it shows, and who refers to it."""
-    columns = [Column("place"), Column("by"), Column("a change writes")]
+    heads = columns("place", "by", "a change writes")
     rows = [_place(ask, each) for each in found.places]
-    blocks: list[Block] = [Table("Where it is shown", columns, rows, empty="nowhere")]
+    blocks: list[PageBlock] = [TableBlock("Where it is shown", heads, rows, empty="nowhere")]
     if found.checked is None:
         check = ask.link(f"/entity/{cls.__name__}", key=words, check="yes")
-        blocks.append(Note("", says("compare these rows with what they should be", link=check)))
+        blocks.append(NoteBlock("", says("compare these rows with what they should be", link=check)))
     elif not found.checked:
-        blocks.append(Note("warn", says("it was being changed, so that nothing was compared; look again")))
+        blocks.append(NoteBlock("warn", says("it was being changed, so that nothing was compared; look again")))
     elif not found.faults:
-        blocks.append(Note("ok", says("every row is as it should be")))
-    blocks += [Note("bad", (Text(each.text), Text("verify", link=ask.link("/verify")))) for each in found.faults]
+        blocks.append(NoteBlock("ok", says("every row is as it should be")))
+    blocks += [
+        NoteBlock("bad", (ShownText(each.text), ShownText("verify", link=ask.link("/verify")))) for each in found.faults
+    ]
     if found.shows:
         shown = [_number(ask, each) for each in found.shows]
-        blocks.append(Table("Numbers", [Column("number"), Column("of"), Column("as")], shown))
+        blocks.append(TableBlock("Numbers", columns("number", "of", "as"), shown))
     holders = [_holder(ask, each) for each in found.holders]
-    heads = [Column("entity"), Column("by"), Column("takes")]
-    blocks.append(Table("Who refers to it", heads, holders, empty="nobody with a tracked reference"))
+    heads = columns("entity", "by", "takes")
+    blocks.append(TableBlock("Who refers to it", heads, holders, empty="no entity with a tracked reference"))
     onward = ask.link(f"/entity/{cls.__name__}", key=words, cursor=found.next) if found.next else ""
-    return [*blocks, Ways(next=onward)]
+    return [*blocks, WaysBlock(next=onward)]
 
 
 _BY: Final = {"back-reference": "says to its source who takes values of it", "hold": "forbids its source's delete"}
 
 
-def _place(ask: Ask, place: ShownPlace) -> list[Cell]:
+def _place(ask: PageRequest, place: ShownPlace) -> list[CellTexts]:
     view = ask.db.operations.schema.named().get(place.view)
     equal = [_word(each) for each in place.equal]
     link = ""
@@ -131,7 +146,7 @@ def _place(ask: Ask, place: ShownPlace) -> list[Cell]:
     elif view is not None and place.kind in ("index", "unique", "back-reference", "hold"):
         link = ask.link(f"/data/{place.view}", key=equal)
     key = " / ".join(_word(each) for each in place.key)
-    by: Cell = says(f"{place.kind} each({place.field})" if place.field and place.kind == "index" else place.kind)
+    by: CellTexts = says(f"{place.kind} each({place.field})" if place.field and place.kind == "index" else place.kind)
     if place.kind in _BY:
         by = says(_BY[place.kind], "dim")
     if place.share:
@@ -140,11 +155,11 @@ def _place(ask: Ask, place: ShownPlace) -> list[Cell]:
         more = "more than " if place.more_members else ""
         by += says(f"of {more}{counted(place.members, 'member')}", "dim")
     if place.state is not None and place.state != "there":
-        by += (Text(place.state, "bad", ask.link("/verify")),)
-    return [(Text(place.view, link=link), Text(key[:100])), by, _changes(place)]
+        by += (ShownText(place.state, "bad", ask.link("/verify")),)
+    return [(ShownText(place.view, link=link), ShownText(key[:100])), by, _changes(place)]
 
 
-def _changes(place: ShownPlace) -> Cell:
+def _changes(place: ShownPlace) -> CellTexts:
     """What a change of which field writes here."""
     by_rows: dict[int, list[str]] = {}
     for field, rows in place.changes.items():
@@ -153,10 +168,10 @@ def _changes(place: ShownPlace) -> Cell:
     if not place.follow:
         return says(said or "-", "" if said else "dim")
     follow = f"up to {place.follow:,} follow"
-    return (*says(f"{said};"), Text(follow, "warn" if place.follow >= _MANY else ""))
+    return (*says(f"{said};"), ShownText(follow, "warn" if place.follow >= _MANY else ""))
 
 
-def _number(ask: Ask, shown: ShownNumber) -> list[Cell]:
+def _number(ask: PageRequest, shown: ShownNumber) -> list[CellTexts]:
     named = ask.db.operations.schema.named()
     words = [_word(each) for each in shown.key]
     view = named.get(shown.name)
@@ -166,15 +181,15 @@ def _number(ask: Ask, shown: ShownNumber) -> list[Cell]:
     elif shown.kind == "total" and view is not None and ask.can_find(view):
         link = ask.link_of_key(view, words)
     last = says(f"last number {shown.last:,}") if shown.last is not None else says(shown.field)
-    return [says(shown.kind), (Text(shown.name, link=link), Text(" / ".join(words))), last]
+    return [says(shown.kind), (ShownText(shown.name, link=link), ShownText(" / ".join(words))), last]
 
 
-def _holder(ask: Ask, holder: Holder) -> list[Cell]:
+def _holder(ask: PageRequest, holder: Holder) -> list[CellTexts]:
     cls = ask.db.operations.schema.named().get(holder.model)
     words = [_word(each) for each in holder.key]
     link = ask.link_of_key(cls, words) if cls is not None and words and ask.can_find(cls) else ""
     return [
-        (Text(" ".join([holder.model, *words]), link=link),),
+        (ShownText(" ".join([holder.model, *words]), link=link),),
         says(", ".join(holder.fields)),
         says(", ".join(holder.takes) or "nothing"),
     ]
@@ -187,7 +202,7 @@ def _word(value: object) -> str:
         return str(value)
 
 
-async def _cells(ask: Ask, cls: Any, key: tuple[Any, ...]) -> list[RawCell]:
+async def _cells(ask: PageRequest, cls: Any, key: tuple[Any, ...]) -> list[RawCell]:
     """The cells of a row that cannot be read otherwise."""
     root = ask.db.operations.root(cls, key)
 
@@ -198,11 +213,11 @@ async def _cells(ask: Ask, cls: Any, key: tuple[Any, ...]) -> list[RawCell]:
     return await ask.db.run(read())
 
 
-def _raw_row(cells: list[RawCell]) -> Fold:
+def _raw_row(cells: list[RawCell]) -> FoldBlock:
     """The stored cells of a row, in hexadecimal."""
     size = sum(len(each.column) + len(each.data) for each in cells)
     lines: list[str] = []
     for each in cells:
         cut = "" if len(each.data) <= _RAW else f"... ({counted(len(each.data), 'byte')})"
         lines.append(f"{each.column!r} at {each.stamp}  {each.data[:_RAW].hex(' ', 4)}{cut}")
-    return Fold(f"Raw row: {counted(len(cells), 'cell')}, {counted(size, 'byte')}", "\n".join(lines))
+    return FoldBlock(f"Raw row: {counted(len(cells), 'cell')}, {counted(size, 'byte')}", "\n".join(lines))

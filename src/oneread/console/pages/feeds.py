@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from oneread.console.asking import Ask
-from oneread.console.blocks import Column, ConsolePage, Table, number, says
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import ConsolePage, TableBlock, columns, number, says
 from oneread.console.pages.data import bound_text, declared_views, key_text
 from oneread.console.pages.tasks import COUNTED
 from oneread.derivations.pending_tasks import TaskLag
@@ -13,7 +13,7 @@ from oneread.derivations.views import Feed
 from oneread.models.model import stored_name
 
 
-async def show_feeds(ask: Ask) -> ConsolePage:
+async def show_feeds(ask: PageRequest) -> ConsolePage:
     """All feeds of the schema."""
     found = await ask.db.survey(most=COUNTED)
     rows = []
@@ -31,11 +31,9 @@ async def show_feeds(ask: Ask) -> ConsolePage:
                     says(bound_text(ask.costs.page(feed))),
                 ]
             )
-    columns = [
-        Column("feed"), Column("by"), Column("fan-outs waiting", right=True), Column("oldest, s", right=True),
-        Column("kept"), Column("a page, at most", right=True),
-    ]  # fmt: skip
-    return ConsolePage("Feeds", [Table("", columns, rows, empty="the schema has no feeds")], live=2)
+    waiting, cost = ("fan-outs waiting", "oldest, s"), "a page, at most"
+    heads = columns("feed", "by", *waiting, "kept", cost, right=(*waiting, cost))
+    return ConsolePage("Feeds", [TableBlock("", heads, rows, empty="the schema has no feeds")], live=2)
 
 
 def _time(kept: timedelta) -> str:

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneread.console.asking import Ask
-from oneread.console.blocks import Block, ConsolePage, Note, Table, says
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import ConsolePage, NoteBlock, PageBlock, TableBlock, says
 from oneread.console.pages.data import CLASS_COLUMNS, class_rows, kind_of, lists_of
 from oneread.derivations.rules import rules_of
 from oneread.errors import InvalidQuery
 from oneread.models.paths import path_of
 
 
-async def find_by_field(ask: Ask) -> ConsolePage:
+async def find_by_field(ask: PageRequest) -> ConsolePage:
     """The lists that begin with a field, with its value filled in; where there are none, the declaration of one."""
     cls = ask.declared()
     field, given = ask.one("field"), ask.one("value")
     if field not in cls.__struct_fields__:
         raise InvalidQuery("this is not a field of the model", model=cls, field=field)
     found = [view for view in [cls, *lists_of(ask, cls)] if _first_field(ask, view) == field]
-    blocks: list[Block] = []
+    blocks: list[PageBlock] = []
     if found:
         rows = class_rows(ask, found)
         for view, row in zip(found, rows, strict=True):
             row[0] = says(view.__name__, link=ask.link(f"/data/{view.__name__}", key=[given] if given else []))
-        blocks.append(Table("", CLASS_COLUMNS, rows))
+        blocks.append(TableBlock("", CLASS_COLUMNS, rows))
     else:
         blocks.append(
-            Note(
+            NoteBlock(
                 "",
                 says(f"no list of {cls.__name__} is by {field}, and the console reads nothing that is not one page."),
                 _declaration(cls, field),
@@ -36,7 +36,7 @@ async def find_by_field(ask: Ask) -> ConsolePage:
     return ConsolePage(f"{cls.__name__} by {field}", blocks, about=says(kind_of(cls)), most="nothing")
 
 
-def _first_field(ask: Ask, cls: Any) -> str:
+def _first_field(ask: PageRequest, cls: Any) -> str:
     """The field of the model by which a list begins."""
     view = ask.catalog.views.get(cls)
     if view is None:

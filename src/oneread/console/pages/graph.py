@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from oneread.console.asking import Ask
-from oneread.console.blocks import Block, ConsolePage, Form, Input, Picture
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import ConsolePage, FormBlock, FormInput, PageBlock, PictureBlock
 from oneread.costs.graph_svg import svg_lines
 from oneread.costs.schema_graph import SchemaGraph, graph_of
 
 ALL = "everything"
 
 
-async def show_graph(ask: Ask) -> ConsolePage:
+async def show_graph(ask: PageRequest) -> ConsolePage:
     """The graph, or the part of it around one declaration."""
     whole = graph_of(ask.db.operations.schema, ask.db.operations.parts.prices)
     names = [each.name for each in whole.nodes]
@@ -19,8 +19,8 @@ async def show_graph(ask: Ask) -> ConsolePage:
     classes = ask.db.operations.schema.named()
     links = {each.name: ask.link("/graph", around=each.name) for each in drawn.nodes if each.name != around}
     links |= {around: ask.link_of(classes[around])} if around in classes else {}
-    form = Form(ask.link("/graph"), [Input("around", "around", around, choices=(ALL, *names))], "Draw")
-    blocks: list[Block] = [form, Picture("", "\n".join(svg_lines(drawn, links=links)))]
+    form = FormBlock(ask.link("/graph"), [FormInput("around", "around", around, choices=(ALL, *names))], "Draw")
+    blocks: list[PageBlock] = [form, PictureBlock("", "\n".join(svg_lines(drawn, links=links)))]
     return ConsolePage("Graph", blocks, most="nothing")
 
 

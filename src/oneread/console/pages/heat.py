@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, Final, get_args
 
-from oneread.console.asking import Ask
+from oneread.console.asking import PageRequest
 from oneread.console.blocks import (
-    Block,
-    Column,
     ConsolePage,
-    Form,
-    Input,
-    Note,
-    Picture,
-    Table,
-    Text,
+    FormBlock,
+    FormInput,
+    NoteBlock,
+    PageBlock,
+    PictureBlock,
+    ShownText,
+    TableBlock,
     Tone,
+    columns,
     number,
     says,
 )
@@ -33,61 +33,59 @@ _RANGES: Final = 40
 _TONES: Final[dict[str, Tone]] = {"act": "bad", "look": "warn", "know": ""}
 
 
-async def show_heat(ask: Ask) -> ConsolePage:
+async def show_heat(ask: PageRequest) -> ConsolePage:
     """The map by declaration, or of one by ranges of its keys; findings of the doctor below."""
     last, back = time_back(ask, "6 hours")
-    operation = ask.one("operation") or "all"
-    if operation not in get_args(HeatOperation):
-        raise InvalidQuery("there is no such operation", given=operation, known=get_args(HeatOperation))
+    operation = _operation(ask)
     classes = ask.db.operations.schema.named()
     name = ask.one("of")
     declared: Any = classes.get(name)
     ranges = _RANGES if declared is not None else 1
-    heat = await ask.db.heat(last=back, operation=operation, declared=declared, ranges=ranges)  # type: ignore[arg-type]  # checked above
+    heat = await ask.db.heat(last=back, operation=operation, declared=declared, ranges=ranges)
     findings = await ask.db.doctor(last=back)
-    form = Form(
-        ask.link("/heat"),
-        [
-            Input("of", "of", name, choices=("everything", *sorted(classes))),
-            Input("operation", "what", operation, choices=get_args(HeatOperation)),
-            Input("last", "of the last", last, choices=tuple(HOURS)),
-        ],
-        "Show",
-    )
-    blocks: list[Block] = [form]
+    inputs = [
+        FormInput("of", "of", name, choices=("everything", *sorted(classes))),
+        FormInput("operation", "what", operation, choices=get_args(HeatOperation)),
+        FormInput("last", "of the last", last, choices=tuple(HOURS)),
+    ]
+    form = FormBlock(ask.link("/heat"), inputs, "Show")
     if not heat.ranges:
-        return ConsolePage("Heat", [form, Note("", says(UNRECORDED))])
+        return ConsolePage("Heat", [form, NoteBlock("", says(UNRECORDED))])
     lines = lines_by_range(heat) if declared is not None else lines_by_declaration(heat)
-    blocks.append(Picture("Requests a second", "\n".join(_svg(heat, lines)), "heat"))
+    named = {} if declared is not None else {each: ask.link("/heat", of=each, last=last) for each in classes}
     rows = [
         [
-            says(
-                each.label,
-                link=ask.link("/heat", of=each.label, operation=operation, last=last)
-                if each.label in classes and declared is None
-                else "",
-            ),
+            says(each.label, link=named.get(each.label, "")),
             number(sum(each.amounts) / max(1, len(each.amounts))),
             number(max(each.amounts, default=0.0)),
             says(each.end),
         ]
         for each in lines
     ]
-    columns = [Column("keys"), Column("a second", right=True), Column("most", right=True), Column("by")]
-    blocks.append(Table("The same as numbers", columns, rows))
+    heads = columns("keys", "a second", "most", "by", right=("a second", "most"))
+    drawn = PictureBlock("Requests a second", "\n".join(_svg(heat, lines)), "heat")
+    blocks: list[PageBlock] = [form, drawn, TableBlock("The same as numbers", heads, rows)]
     blocks += [finding_note(each) for each in findings]
     about = f"{heat.processes:,} programs, {heat.sampled:.2g} of their time recorded"
-    return ConsolePage("Heat", blocks, about=(Text(about),))
+    return ConsolePage("Heat", blocks, about=(ShownText(about),))
 
 
-def finding_note(finding: HeatFinding) -> Note:
+def _operation(ask: PageRequest) -> HeatOperation:
+    given = ask.one("operation") or "all"
+    known: dict[str, HeatOperation] = {each: each for each in get_args(HeatOperation)}
+    if given not in known:
+        raise InvalidQuery("there is no such operation", given=given, known=list(known))
+    return known[given]
+
+
+def finding_note(finding: HeatFinding) -> NoteBlock:
     """What the doctor says, with the declaration to paste."""
     said = (
-        Text(finding.severity, _TONES[finding.severity]),
-        Text(f"{finding.declared}: {finding.what} ({', '.join(finding.evidence)})"),
-        Text(". ".join(each for each in (finding.costs, finding.gain) if each), "dim"),
+        ShownText(finding.severity, _TONES[finding.severity]),
+        ShownText(f"{finding.declared}: {finding.what} ({', '.join(finding.evidence)})"),
+        ShownText(". ".join(each for each in (finding.costs, finding.gain) if each), "dim"),
     )
-    return Note(_TONES[finding.severity], said, finding.change)
+    return NoteBlock(_TONES[finding.severity], said, finding.change)
 
 
 def _svg(heat: HeatMap, lines: Sequence[HeatLine]) -> Iterator[str]:

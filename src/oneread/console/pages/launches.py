@@ -8,8 +8,20 @@ from typing import Any, Final
 import msgspec
 
 from oneread.console.acting import offer
-from oneread.console.asking import Ask, text_cell
-from oneread.console.blocks import Block, Cell, Column, ConsolePage, Facts, Note, Table, Text, instant, number, says
+from oneread.console.asking import PageRequest, text_cell
+from oneread.console.blocks import (
+    CellTexts,
+    ConsolePage,
+    FactsBlock,
+    NoteBlock,
+    PageBlock,
+    ShownText,
+    TableBlock,
+    columns,
+    instant,
+    number,
+    says,
+)
 from oneread.costs.numbers import seconds_text
 from oneread.errors import NotFound
 from oneread.launches.differences import LaunchDifference
@@ -18,7 +30,7 @@ from oneread.launches.reports import LaunchReport, SideReport
 DIFFERENCES: Final = 50
 
 
-async def show_launches(ask: Ask) -> ConsolePage:
+async def show_launches(ask: PageRequest) -> ConsolePage:
     """All launches of the store."""
     rows = [
         [
@@ -31,23 +43,23 @@ async def show_launches(ask: Ask) -> ConsolePage:
         for each in await ask.db.launches.all()
     ]
     named = ("writes", "shadow", "reads", "compared", "differ")
-    columns = [Column("launch"), Column("phase"), *(Column(name, right=True) for name in named)]
-    return ConsolePage("Launches", [Table("", columns, rows, empty="nothing is launched")], live=2)
+    heads = columns("launch", "phase", *named, right=named)
+    return ConsolePage("Launches", [TableBlock("", heads, rows, empty="nothing is launched")], live=2)
 
 
 def _differ(report: LaunchReport) -> int:
     return sum(report.differ.values())
 
 
-async def show_launch(ask: Ask) -> ConsolePage:
+async def show_launch(ask: PageRequest) -> ConsolePage:
     """One launch, both sides beside each other, and their differences."""
     name = ask.path["name"]
     found = next((each for each in await ask.db.launches.all() if each.name == name), None)
     if found is None:
         raise NotFound("there is no launch of this name", name=name)
-    blocks: list[Block] = []
+    blocks: list[PageBlock] = []
     if found.taken_back:
-        blocks.append(Note("bad", says(f"the guard has taken reads back: {found.taken_back}")))
+        blocks.append(NoteBlock("bad", says(f"the guard has taken reads back: {found.taken_back}")))
     facts = [
         ("phase", says(found.phase)),
         ("written for", says(f"{found.writes:g} % of entities")),
@@ -60,11 +72,9 @@ async def show_launch(ask: Ask) -> ConsolePage:
         ("dropped", says(f"{found.dropped:,} dropped, {found.late:,} late")),
     ]
     sides = [[says(side), *_side(report)] for side, report in found.sides.items()]
-    columns = [
-        Column("side"),
-        *(Column(each, right=True) for each in ("answered", "failed", "p50", "p99", "requests", "rows")),
-    ]
-    blocks += [Facts("", facts), Table("Both sides", columns, sides)]
+    amounts = ("answered", "failed", "p50", "p99", "requests", "rows")
+    heads = columns("side", *amounts, right=amounts)
+    blocks += [FactsBlock("", facts), TableBlock("Both sides", heads, sides)]
     if found.phase != "finished":
         blocks += [
             offer(ask, "change the percentages", "launch", f"oneread launch set {name} --reads 5", name=name),
@@ -75,30 +85,30 @@ async def show_launch(ask: Ask) -> ConsolePage:
     return ConsolePage(f"Launch {name}", blocks, live=2)
 
 
-def _side(report: SideReport) -> list[Cell]:
+def _side(report: SideReport) -> list[CellTexts]:
     return [
         number(report.answered), number(report.failed), says(seconds_text(report.latency(0.5))),
         says(seconds_text(report.latency(0.99))), number(report.requests), number(report.rows),
     ]  # fmt: skip
 
 
-def _difference(each: LaunchDifference) -> Table:
+def _difference(each: LaunchDifference) -> TableBlock:
     """One difference: its fields on both sides."""
     heading = (
         f"{each.kind}: {each.verb} of {', '.join(map(str, each.key))}, row {each.place + 1}, seen {each.count:,} times"
     )
-    names = dict.fromkeys([*(each.old or {}), *(each.new or {})])
-    columns = [Column("field"), Column("old"), Column("new")]
+    names: list[str] = list(dict.fromkeys([*(each.old or {}), *(each.new or {})]))
+    heads = columns("field", "old", "new")
     rows = [[_field(name, each), _value(each.old, name), _value(each.new, name)] for name in names]
     rows.append([says("seen", "dim"), (instant(each.at),), says(each.process, "dim")])
-    return Table(heading, columns, rows)
+    return TableBlock(heading, heads, rows)
 
 
-def _field(name: str, each: LaunchDifference) -> Cell:
-    return (Text(name), Text("differs", "bad")) if name in each.fields else (Text(name),)
+def _field(name: str, each: LaunchDifference) -> CellTexts:
+    return (ShownText(name), ShownText("differs", "bad")) if name in each.fields else (ShownText(name),)
 
 
-def _value(row: Mapping[str, Any] | None, name: str) -> Cell:
+def _value(row: Mapping[str, Any] | None, name: str) -> CellTexts:
     if row is None or name not in row:
         return says("nothing", "dim")
     value = row[name]

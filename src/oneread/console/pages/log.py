@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from oneread.console.asking import Ask, text_cell
-from oneread.console.blocks import Column, ConsolePage, Table, Ways, instant, says
+from oneread.console.asking import PageRequest, text_cell
+from oneread.console.blocks import ConsolePage, TableBlock, WaysBlock, columns, instant, says
 from oneread.console.log import logged
 
 ROWS: Final = 50
 
 
-async def show_log(ask: Ask) -> ConsolePage:
+async def show_log(ask: PageRequest) -> ConsolePage:
     """A page of the log, newest first."""
     found = await ask.db.run(logged(ROWS + 1, ask.one("before")))
     rows = [
@@ -25,7 +25,9 @@ async def show_log(ask: Ask) -> ConsolePage:
         ]
         for _at, each in found[:ROWS]
     ]
-    columns = [Column(each) for each in ("at", "by", "did", "to", "said", "")]
+    heads = columns("at", "by", "did", "to", "said", "")
     further = ask.link("/log", before=found[ROWS - 1][0]) if len(found) > ROWS else ""
     empty = "nothing was done by consoles in the last 90 days"
-    return ConsolePage("Log", [Table("", columns, rows, empty=empty), Ways(next=further)], most="1 request, 51 rows")
+    return ConsolePage(
+        "Log", [TableBlock("", heads, rows, empty=empty), WaysBlock(next=further)], most="1 request, 51 rows"
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from oneread.console.asking import Ask
-from oneread.console.blocks import Block, Column, ConsolePage, Facts, Note, Table, instant, says
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import ConsolePage, FactsBlock, NoteBlock, PageBlock, TableBlock, columns, instant, says
 from oneread.transactions.moves import read_move
 
 _SAID = {
@@ -19,11 +19,11 @@ _SAID = {
 }
 
 
-async def show_moves(ask: Ask) -> ConsolePage:
+async def show_moves(ask: PageRequest) -> ConsolePage:
     """The row of the move, as both stores have it."""
     move, _stored = await ask.db.run(read_move())
     if move is None:
-        return ConsolePage("Moves", [Note("", says("this store is not being moved"))], most="1 request, 1 row")
+        return ConsolePage("Moves", [NoteBlock("", says("this store is not being moved"))], most="1 request, 1 row")
     facts = [
         ("state", says(f"{move.state}: {_SAID.get(move.state, '')}")),
         ("this store is", says(f"the {move.role}")),
@@ -33,9 +33,9 @@ async def show_moves(ask: Ask) -> ConsolePage:
     ]
     earlier = [[says(state), (instant(_date(at)),)] for at, state in reversed(move.history)]
     command = "oneread move status --watch --db ... --to ..."
-    blocks: list[Block] = [
-        Facts("", facts), Table("Before", [Column("state"), Column("since")], earlier),
-        Note("", says("both stores are asked by"), command),
+    blocks: list[PageBlock] = [
+        FactsBlock("", facts), TableBlock("Before", columns("state", "since"), earlier),
+        NoteBlock("", says("both stores are asked by"), command),
     ]  # fmt: skip
     return ConsolePage("Moves", blocks, live=2)
 

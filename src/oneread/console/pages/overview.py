@@ -6,61 +6,104 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from oneread.console.asking import Ask
-from oneread.console.blocks import Block, Cell, Column, ConsolePage, Numbers, Table, Text, says
+from oneread.console.asking import PageRequest, text_cell
+from oneread.console.blocks import (
+    CellTexts,
+    ConsolePage,
+    NumbersBlock,
+    PageBlock,
+    ShownText,
+    TableBlock,
+    Tone,
+    columns,
+    says,
+)
 from oneread.console.pages.data import CLASS_COLUMNS, class_rows, declared_models, declared_views
 from oneread.console.pages.tasks import COUNTED, behind_text
 from oneread.costs.bounds import counted, readable
 from oneread.database.survey import Survey
 from oneread.derivations.views import View
 from oneread.heat.doctor import HeatFinding
+from oneread.heat.map import HeatMap
 from oneread.launches.reports import LaunchReport
 from oneread.models.model import stored_name
+from oneread.verify.noted import NotedVerification, last_verified
 
 _HOUR: Final = timedelta(hours=1)
 
 
-async def show_overview(ask: Ask) -> ConsolePage:
+async def show_overview(ask: PageRequest) -> ConsolePage:
     """How the store is."""
     found = await ask.db.survey(most=COUNTED)
+    verified = await ask.db.run(last_verified())
     launches = await ask.db.launches.all()
     heat = await ask.db.heat(last=_HOUR, ranges=1)
     findings = await ask.db.doctor(last=_HOUR)
-    calls = sum(map(sum, heat.cells)) / max(1, len(heat.times))
-    numbers = [
-        (Text(f"{found.behind:,.1f} s", "warn" if found.behind > _LATE else "", ask.link("/tasks")), "behind"),
-        (Text(f"{'' if found.are_all else 'over '}{found.tasks:,}", link=ask.link("/tasks")), "tasks waiting"),
-        (Text(f"{found.set_aside:,}", "bad" if found.set_aside else "", ask.link("/tasks")), "holders set aside"),
-        (Text(f"{calls:,.1f} /s" if heat.ranges else "not recorded", link=ask.link("/heat")), "requests, last hour"),
-        (Text(f"{len(findings):,} to do", "warn" if findings else "", ask.link("/heat")), "doctor, last hour"),
-    ]
-    blocks: list[Block] = [Numbers(numbers)]
-    lines = [*_wrong(ask, found), *_launched(ask, launches), *_advised(ask, findings)]
-    columns = [Column("what"), Column("is not as it should be")]
-    blocks.append(Table("Not as it should be", columns, lines, empty="everything is as it should be"))
-    models = declared_models(ask)
+    lines = [*_wrong(ask, found), *_unverified(ask, verified), *_launched(ask, launches), *_advised(ask, findings)]
+    heads = columns("what", "is not as it should be")
     views = declared_views(ask)
-    blocks += [
-        Table("Models", CLASS_COLUMNS, class_rows(ask, models)),
-        Table("Views", (*CLASS_COLUMNS, Column("state", right=True)), _view_rows(ask, found, views), empty="no views"),
+    blocks: list[PageBlock] = [
+        NumbersBlock(_numbers(ask, found, verified, heat, findings)),
+        TableBlock("Not as it should be", heads, lines, empty="everything is as it should be"),
+        TableBlock("Models", CLASS_COLUMNS, class_rows(ask, declared_models(ask))),
+        TableBlock(
+            "Views",
+            [*CLASS_COLUMNS, *columns("state", right=("state",))],
+            _view_rows(ask, found, views),
+            empty="no views",
+        ),
     ]
     if found.engine is not None:
         tables = [
-            [says(name), (Text(f"{each.rows:,}"),), says(readable(each.bytes))]
+            [says(name), says(f"{each.rows:,}"), says(readable(each.bytes))]
             for name, each in found.engine.tables.items()
         ]
-        blocks.append(
-            Table("Tables", [Column("table"), Column("rows", right=True), Column("bytes", right=True)], tables)
-        )
+        blocks.append(TableBlock("Tables", columns("table", "rows", "bytes", right=("rows", "bytes")), tables))
     return ConsolePage("Overview", blocks, about=says(f"schema {found.schema_version}"), live=2)
+
+
+def _numbers(
+    ask: PageRequest,
+    found: Survey,
+    verified: NotedVerification | None,
+    heat: HeatMap,
+    findings: Sequence[HeatFinding],
+) -> list[tuple[ShownText, str]]:
+    """The five numbers, each with its page."""
+    calls = sum(map(sum, heat.cells)) / max(1, len(heat.times))
+    requests = f"{calls:,.1f} /s" if heat.ranges else "not recorded"
+    behind: Tone = "warn" if found.behind > _LATE else ""
+    said, tone = _found_by(verified)
+    at = "no verification was noted" if verified is None else f"verified {verified.at:%Y-%m-%d %H:%M} UTC"
+    return [
+        (ShownText(f"{found.behind:,.1f} s", behind, ask.link("/tasks")), "behind"),
+        (ShownText(f"{'' if found.are_all else 'over '}{found.tasks:,}", link=ask.link("/tasks")), "tasks waiting"),
+        (ShownText(said, tone, ask.link("/verify")), at),
+        (ShownText(requests, link=ask.link("/heat")), "requests, last hour"),
+        (ShownText(f"{len(findings):,} to do", "warn" if findings else "", ask.link("/heat")), "doctor, last hour"),
+    ]
+
+
+def _found_by(verified: NotedVerification | None) -> tuple[str, Tone]:
+    if verified is None:
+        return "not verified", ""
+    if verified.faults:
+        return counted(verified.faults, "fault"), "bad"
+    return ("clean", "ok") if verified.clean else ("in part", "warn")
+
+
+def _unverified(ask: PageRequest, verified: NotedVerification | None) -> list[list[CellTexts]]:
+    """The faults of the last verification."""
+    texts = () if verified is None else verified.texts
+    return [[says("fault", "bad", ask.link("/verify")), (text_cell(each),)] for each in texts]
 
 
 _LATE: Final = 5.0
 
 
-def _wrong(ask: Ask, found: Survey) -> list[list[Cell]]:
+def _wrong(ask: PageRequest, found: Survey) -> list[list[CellTexts]]:
     """What a survey says that should be otherwise."""
-    lines: list[list[Cell]] = []
+    lines: list[list[CellTexts]] = []
     if found.unfinished:
         lines.append([says("backfill", "warn", ask.link("/schema")), says("views are to be built: oneread backfill")])
     if found.behind > _LATE:
@@ -79,8 +122,8 @@ def _wrong(ask: Ask, found: Survey) -> list[list[Cell]]:
     return lines
 
 
-def _launched(ask: Ask, launches: Sequence[LaunchReport]) -> list[list[Cell]]:
-    lines: list[list[Cell]] = []
+def _launched(ask: PageRequest, launches: Sequence[LaunchReport]) -> list[list[CellTexts]]:
+    lines: list[list[CellTexts]] = []
     for each in launches:
         differ, link = sum(each.differ.values()), ask.link(f"/launches/{each.name}")
         if each.taken_back:
@@ -91,7 +134,7 @@ def _launched(ask: Ask, launches: Sequence[LaunchReport]) -> list[list[Cell]]:
     return lines
 
 
-def _advised(ask: Ask, findings: list[HeatFinding]) -> list[list[Cell]]:
+def _advised(ask: PageRequest, findings: list[HeatFinding]) -> list[list[CellTexts]]:
     return [
         [
             says(each.severity, "bad" if each.severity == "act" else "warn", ask.link("/heat")),
@@ -102,7 +145,7 @@ def _advised(ask: Ask, findings: list[HeatFinding]) -> list[list[Cell]]:
     ]
 
 
-def _view_rows(ask: Ask, found: Survey, views: list[type[View[Any]]]) -> list[list[Cell]]:
+def _view_rows(ask: PageRequest, found: Survey, views: list[type[View[Any]]]) -> list[list[CellTexts]]:
     rows = class_rows(ask, list(views))
     for view, row in zip(views, rows, strict=True):
         state = found.views.get(stored_name(view), "unknown")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from oneread.console.acting import offer
-from oneread.console.asking import Ask
-from oneread.console.blocks import Block, Column, ConsolePage, Facts, Table, Tone, number, says
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import ConsolePage, FactsBlock, PageBlock, TableBlock, Tone, columns, number, says
 from oneread.console.pages.verify import job_blocks
 from oneread.derivations.schema_rows import stored_schema
 from oneread.evolution.backfill_position import BackfillPosition, position
@@ -13,11 +13,11 @@ from oneread.models.versions import StoredSchema
 _TONES: dict[str, Tone] = {"readable": "ok", "building": "warn", "retired": "dim"}
 
 
-async def show_schema(ask: Ask) -> ConsolePage:
+async def show_schema(ask: PageRequest) -> ConsolePage:
     """What the store knows of its schema."""
     stored = await ask.db.run(stored_schema())
     reached = await ask.db.run(position())
-    blocks: list[Block] = []
+    blocks: list[PageBlock] = []
     if stored.unfinished:
         blocks.append(offer(ask, "a backfill has work to do: run it", "backfill", "oneread backfill"))
     job = ask.jobs.last("backfill")
@@ -30,19 +30,19 @@ async def show_schema(ask: Ask) -> ConsolePage:
         for name, view in sorted(stored.views.items())
     ]
     rows += [[says(view.name), says("retired", "dim"), number(view.generation)] for view in stored.retired]
-    columns = [Column("view"), Column("state"), Column("generation", right=True)]
-    blocks.append(Table("Views", columns, rows, empty="the store has no views"))
+    heads = columns("view", "state", "generation", right=("generation",))
+    blocks.append(TableBlock("Views", heads, rows, empty="the store has no views"))
     kinds = [[says(name), number(each)] for name, each in sorted(stored.kinds.items())]
-    blocks.append(Table("Models", [Column("model"), Column("number", right=True)], kinds))
+    blocks.append(TableBlock("Models", columns("model", "number", right=("number",)), kinds))
     return ConsolePage("Schema", blocks, about=says(_about(ask, stored)), live=2)
 
 
-def _about(ask: Ask, stored: StoredSchema) -> str:
+def _about(ask: PageRequest, stored: StoredSchema) -> str:
     spans = "spans rows" if ask.db.operations.spans_rows else "changes one row at a time"
     return f"version {stored.version}, of a store that {spans}"
 
 
-def _backfill(reached: BackfillPosition) -> Facts:
+def _backfill(reached: BackfillPosition) -> FactsBlock:
     of = f" of about {reached.total:,}" if reached.total else ""
     facts = [
         ("phase", says(reached.phase)),
@@ -52,4 +52,4 @@ def _backfill(reached: BackfillPosition) -> Facts:
         ("refused", says(f"{reached.refused:,}", "bad" if reached.refused else "")),
     ]
     facts += [(each.entity, says(each.reason, "bad")) for each in reached.refusals]
-    return Facts("Backfill", facts)
+    return FactsBlock("Backfill", facts)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from oneread.console.asking import Ask
-from oneread.console.blocks import Column, ConsolePage, Form, Input, Table, instant, number, says
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import ConsolePage, FormBlock, FormInput, TableBlock, columns, instant, number, says
 from oneread.costs.numbers import seconds_text
 from oneread.errors import InvalidQuery
 
@@ -15,7 +15,7 @@ CALLS: Final = 50
 UNRECORDED: Final = "nothing was recorded in this time: programs record with connect(url, schema, heat=1.0)"
 
 
-def time_back(ask: Ask, usual: str) -> tuple[str, timedelta]:
+def time_back(ask: PageRequest, usual: str) -> tuple[str, timedelta]:
     """How far back a page goes: what it was asked for, in words and as a time."""
     given = ask.one("last") or usual
     if given not in HOURS:
@@ -23,7 +23,7 @@ def time_back(ask: Ask, usual: str) -> tuple[str, timedelta]:
     return given, timedelta(hours=HOURS[given])
 
 
-async def show_slow_calls(ask: Ask) -> ConsolePage:
+async def show_slow_calls(ask: PageRequest) -> ConsolePage:
     """Calls by how long they took."""
     last, back = time_back(ask, "1 hour")
     found = await ask.db.slow_calls(last=back, limit=CALLS)
@@ -40,9 +40,6 @@ async def show_slow_calls(ask: Ask) -> ConsolePage:
         ]
         for each in found
     ]
-    columns = [
-        Column("took", right=True), Column("verb"), Column("of"), Column("requests", right=True),
-        Column("rows", right=True), Column("at"), Column("program"),
-    ]  # fmt: skip
-    form = Form(ask.link("/slow"), [Input("last", "of the last", last, choices=tuple(HOURS))], "Show")
-    return ConsolePage("Slow calls", [form, Table("", columns, rows, empty=UNRECORDED)])
+    heads = columns("took", "verb", "of", "requests", "rows", "at", "program", right=("took", "requests", "rows"))
+    form = FormBlock(ask.link("/slow"), [FormInput("last", "of the last", last, choices=tuple(HOURS))], "Show")
+    return ConsolePage("Slow calls", [form, TableBlock("", heads, rows, empty=UNRECORDED)])

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from oneread.console.acting import offer
-from oneread.console.asking import Ask
-from oneread.console.blocks import Block, Column, ConsolePage, Note, Table, Text, instant, number, says
+from oneread.console.asking import PageRequest
+from oneread.console.blocks import (
+    ConsolePage,
+    NoteBlock,
+    PageBlock,
+    ShownText,
+    TableBlock,
+    columns,
+    instant,
+    number,
+    says,
+)
 from oneread.console.pages.verify import job_blocks
 from oneread.costs.bounds import counted
-from oneread.derivations.pending_tasks import TaskLag
+from oneread.database.survey import Survey
+from oneread.derivations.pending_tasks import SetAsideHolder, TaskLag
 
 HOLDERS: Final = 50
 COUNTED: Final = 100
@@ -21,32 +33,44 @@ _KINDS: Final = {
 }
 
 
-async def show_tasks(ask: Ask) -> ConsolePage:
+async def show_tasks(ask: PageRequest) -> ConsolePage:
     """Tasks, what is behind, and the holders that could not follow."""
     found = await ask.db.survey(most=COUNTED)
     aside = await ask.db.set_aside(HOLDERS) if found.set_aside else []
+    blocks: list[PageBlock] = [*_waiting(found), _set_aside(aside)]
+    if found.tasks:
+        blocks.append(offer(ask, "run the tasks that wait", "drain", "oneread tasks --drain"))
+    if aside:
+        blocks.append(offer(ask, "once the cause is gone, try them again", "retry", "oneread tasks --retry"))
+    if found.unswept:
+        blocks.append(offer(ask, "delete what has expired", "sweep", "oneread sweep"))
+    for kind in ("drain", "retry", "sweep"):
+        job = ask.jobs.last(kind)
+        if job is not None:
+            blocks += job_blocks(ask, job)
+    about = (ShownText(behind_text(found.behind, are_all=found.are_all)),)
+    return ConsolePage("Tasks", blocks, about=about, live=2)
+
+
+def _waiting(found: Survey) -> Iterator[PageBlock]:
+    """Tasks by kind and feed, commits that are not finished, and what waits for a sweep."""
     lag = [(f"{kind} tasks", _KINDS.get(kind, ""), each) for kind, each in found.lag.items()]
     lag += [(name, "entries of a feed follow", each) for name, each in found.feeds.items()]
-    columns = [
-        Column("tasks"),
-        Column("for"),
-        *(Column(name, right=True) for name in ("waiting", "begun", "oldest, s")),
-    ]
-    blocks: list[Block] = [Table("Waiting", columns, [_lag_row(*each) for each in lag], empty="no tasks wait")]
+    amounts = ("waiting", "begun", "oldest, s")
+    heads = columns("tasks", "for", *amounts, right=amounts)
+    yield TableBlock("Waiting", heads, [_lag_row(*each) for each in lag], empty="no tasks wait")
     if found.commits is not None and found.commits.markers:
-        blocks.append(
-            Note(
-                "warn",
-                says(
-                    f"{counted(found.commits.markers, 'commit')} not finished, the oldest began "
-                    f"{found.commits.oldest:,.1f} s ago; workers finish them"
-                ),
-            )
-        )
-    rows = [[says(name), number(seconds)] for name, seconds in found.unswept.items()]
-    if rows:
-        blocks.append(Table("Expired and not swept", [Column("list"), Column("for, s", right=True)], rows))
-    holders = [
+        many = f"{counted(found.commits.markers, 'commit')} not finished"
+        said = f"{many}, the oldest began {found.commits.oldest:,.1f} s ago; workers finish them"
+        yield NoteBlock("warn", says(said))
+    if found.unswept:
+        rows = [[says(name), number(seconds)] for name, seconds in found.unswept.items()]
+        yield TableBlock("Expired and not swept", columns("list", "for, s", right=("for, s",)), rows)
+
+
+def _set_aside(aside: Sequence[SetAsideHolder]) -> TableBlock:
+    """Holders whose copies could not follow, each with its error."""
+    rows = [
         [
             says(each.holder or "every holder", "bad"),
             says(each.source),
@@ -56,19 +80,8 @@ async def show_tasks(ask: Ask) -> ConsolePage:
         ]
         for each in aside
     ]
-    names = [Column("holder"), Column("of"), Column("why"), Column("tries", right=True), Column("since")]
-    blocks.append(Table("Set aside", names, holders, empty="nothing is set aside"))
-    if found.tasks:
-        blocks.append(offer(ask, "run the tasks that wait", "drain", "oneread tasks --drain"))
-    if holders:
-        blocks.append(offer(ask, "once the cause is gone, try them again", "retry", "oneread tasks --retry"))
-    if found.unswept:
-        blocks.append(offer(ask, "delete what has expired", "sweep", "oneread sweep"))
-    for kind in ("drain", "retry", "sweep"):
-        job = ask.jobs.last(kind)
-        if job is not None:
-            blocks += job_blocks(ask, job)
-    return ConsolePage("Tasks", blocks, about=(Text(behind_text(found.behind, are_all=found.are_all)),), live=2)
+    heads = columns("holder", "of", "why", "tries", "since", right=("tries",))
+    return TableBlock("Set aside", heads, rows, empty="nothing is set aside")
 
 
 def behind_text(seconds: float, *, are_all: bool) -> str:
@@ -76,5 +89,5 @@ def behind_text(seconds: float, *, are_all: bool) -> str:
     return f"{'' if are_all else 'at least '}{seconds:,.1f} s behind"
 
 
-def _lag_row(name: str, what: str, lag: TaskLag) -> list[tuple[Text, ...]]:
+def _lag_row(name: str, what: str, lag: TaskLag) -> list[tuple[ShownText, ...]]:
     return [says(name), says(what), number(lag.waiting), number(lag.begun), number(lag.oldest)]

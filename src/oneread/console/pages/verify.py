@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from oneread.console.acting import offer
-from oneread.console.asking import Ask, text_cell
-from oneread.console.blocks import Block, Column, ConsolePage, Facts, Note, Table, Tone, instant, says
-from oneread.console.jobs import Job
+from oneread.console.asking import PageRequest, text_cell
+from oneread.console.blocks import (
+    ConsolePage,
+    FactsBlock,
+    NoteBlock,
+    PageBlock,
+    TableBlock,
+    Tone,
+    columns,
+    instant,
+    says,
+)
+from oneread.console.jobs import ConsoleJob
 from oneread.costs.bounds import counted
 from oneread.verify.noted import NotedVerification, last_verified
 
@@ -15,10 +25,10 @@ _TONES: Final[dict[str, Tone]] = {"running": "", "ended": "ok", "stopped": "warn
 SHOWN: Final = 100
 
 
-async def show_verify(ask: Ask) -> ConsolePage:
+async def show_verify(ask: PageRequest) -> ConsolePage:
     """The jobs, the faults as they are found, and what was found last."""
     noted = await ask.db.run(last_verified())
-    blocks: list[Block] = [Note("", says("verify everything", link=ask.link("/do/verify")))]
+    blocks: list[PageBlock] = [NoteBlock("", says("verify everything", link=ask.link("/do/verify")))]
     blocks.append(offer(ask, "repair what verify finds", "repair", "oneread repair"))
     for kind in ("verify", "repair"):
         job = ask.jobs.last(kind)
@@ -27,11 +37,11 @@ async def show_verify(ask: Ask) -> ConsolePage:
     if noted is not None:
         blocks.append(_noted(noted))
     elif ask.jobs.last("verify") is None:
-        blocks.append(Note("", says("nothing was verified yet, or not with a note: oneread verify --note")))
+        blocks.append(NoteBlock("", says("nothing was verified yet, or not with a note: oneread verify --note")))
     return ConsolePage("Verify", blocks, live=1)
 
 
-def job_blocks(ask: Ask, job: Job) -> list[Block]:
+def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
     """How far a job is, and its faults."""
     facts = [("state", says(job.state, _TONES[job.state])), ("by", says(job.by)), ("since", (instant(job.began),))]
     progress = job.progress
@@ -43,7 +53,7 @@ def job_blocks(ask: Ask, job: Job) -> list[Block]:
         facts.append(("said", says(job.said, _TONES[job.state])))
     if job.state == "running":
         facts.append(("", says("stop", link=ask.link("/do/stop", kind=job.kind))))
-    blocks: list[Block] = [Facts(job.kind.capitalize(), facts)]
+    blocks: list[PageBlock] = [FactsBlock(job.kind.capitalize(), facts)]
     if job.found:
         rows = [
             [
@@ -56,12 +66,12 @@ def job_blocks(ask: Ask, job: Job) -> list[Block]:
             ]
             for each in job.faults[:SHOWN]
         ]
-        columns = [Column(each) for each in ("fault", "in", "row", "found", "expected", "then")]
-        blocks.append(Table(f"{counted(job.found, 'fault')}, the first {len(rows):,}", columns, rows))
+        heads = columns("fault", "in", "row", "found", "expected", "then")
+        blocks.append(TableBlock(f"{counted(job.found, 'fault')}, the first {len(rows):,}", heads, rows))
     return blocks
 
 
-def _noted(noted: NotedVerification) -> Facts:
+def _noted(noted: NotedVerification) -> FactsBlock:
     """What was noted last."""
     said = "clean" if noted.clean else counted(noted.faults, "fault") if noted.faults else "not all was compared"
     facts = [
@@ -73,4 +83,4 @@ def _noted(noted: NotedVerification) -> Facts:
     if noted.skipped:
         facts.append(("not compared", says(", ".join(noted.skipped), "warn")))
     facts += [("", (text_cell(each),)) for each in noted.texts]
-    return Facts("Last verification", facts)
+    return FactsBlock("Last verification", facts)
