@@ -9,8 +9,8 @@ from oneread.console.acting import ActionDone, ActionPage, undo_of, wanted
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import FoldBlock, FormInput, NoteBlock, PageBlock, says
 from oneread.console.pages.data import bound_text
-from oneread.database.typed_keys import NONE, WantedType, key_parts, value, whole_key, word
-from oneread.errors import InvalidQuery, NotFound, OnereadError, Unsupported
+from oneread.database.typed_keys import NONE, WantedType, has_words, key_parts, value, whole_key, word
+from oneread.errors import InvalidQuery, NotFound, OnereadError
 from oneread.models.model import Model
 from oneread.models.types import types_of
 
@@ -74,12 +74,9 @@ async def patch_entity(ask: PageRequest) -> ActionDone:
     found, version = await _found(ask)
     name, wanted_type = _field(ask, found)
     cls, words, key = _named(ask)
-    try:
-        given = value(cls, wanted_type, ask.one("value"))
-    except OnereadError as error:
-        if "no form" in error.message:
-            raise Unsupported("fields of this type cannot be changed here; use a program", field=name) from error
-        raise
+    if not has_words(wanted_type.type):
+        raise InvalidQuery("fields of this type cannot be changed here; use a program", model=cls, field=name)
+    given = value(cls, wanted_type, ask.one("value"))
     before = getattr(found, name)
     await ask.db.patch(cls, *key, if_version=int(version), **{name: given})
     undo = undo_of("patch", of=cls.__name__, key=words, field=name, value=word(before))
