@@ -111,6 +111,7 @@ class _Store(NamedTuple):
 
     explain: Explainer
     jobs: ConsoleJobs
+    kept: dict[object, tuple[float, Any]]
 
 
 def harmless(value: object) -> object:
@@ -213,7 +214,7 @@ class _Pages:
         db = self._db if isinstance(self._db, AsyncDatabase) else self._db(request)
         store = self._stores.get(db)
         if store is None:  # compiling the costs takes half a second
-            store = self._stores.setdefault(db, _Store(db.explain, ConsoleJobs()))
+            store = self._stores.setdefault(db, _Store(db.explain, ConsoleJobs(), {}))
         user = request.scope[_USER]
         query: dict[str, list[str]] = {}
         for name, value in given:

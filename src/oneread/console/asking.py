@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from math import inf
+from time import monotonic
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from oneread.console.blocks import CUT, CellTexts, ShownText, instant
 from oneread.console.jobs import ConsoleJobs
+from oneread.costs.bounds import counted
 from oneread.costs.declared import Costs
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.explaining import Explainer
@@ -20,19 +23,23 @@ from oneread.errors import NotFound, shown
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.wide import digits_of
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class PageRequest:
     """A request: of which store, by whom, and what it asks for.
 
-    `explain` explains the verbs of the store, and `jobs` are long work on it; `csrf` is what a form of this user has.
-    `root` is what addresses of the console begin with, empty at the top of a site. `path` are words of the path by
-    name; `query` are parameters, each with all its values in their order, and those of a form that was sent.
+    `explain` explains the verbs of the store, `jobs` are long work on it, and `kept` is what the console remembers of
+    it. `csrf` is what a form of this user has. `root` is what addresses of the console begin with, empty at the top of
+    a site. `path` are words of the path by name; `query` are parameters, each with all its values in their order, and
+    those of a form that was sent.
     """
 
     db: AsyncDatabase
     explain: Explainer
     jobs: ConsoleJobs
+    kept: dict[object, tuple[float, Any]]
     user: str
     may_write: bool
     csrf: str
@@ -49,6 +56,23 @@ class PageRequest:
     def costs(self) -> Costs:
         """The bounds of the verbs."""
         return self.explain.costs
+
+    def page_bound(self, cls: type) -> str:
+        """What a page of a model or view may cost, in words; worked out once."""
+        if cls not in self.kept:
+            bound = self.costs.page(cls)
+            self.kept[cls] = inf, f"{counted(bound.requests, 'request')}, {counted(bound.rows, 'row')}"
+        found: str = self.kept[cls][1]
+        return found
+
+    async def remembered(self, name: str, seconds: float, read: Callable[[], Awaitable[T]]) -> T:
+        """What a read answered within the last seconds, for everyone who looks."""
+        until, found = self.kept.get(name, (0.0, None))
+        if monotonic() >= until:
+            found = await read()
+            self.kept[name] = monotonic() + seconds, found
+        answer: T = found
+        return answer
 
     def one(self, name: str) -> str:
         """The value of a parameter; empty where it is not given."""

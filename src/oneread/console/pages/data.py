@@ -71,17 +71,14 @@ def lists_of(ask: PageRequest, cls: Any) -> list[type[View[Any]]]:
 
 def class_rows(ask: PageRequest, classes: Sequence[Any]) -> list[list[CellTexts]]:
     """A line for each model or view: its name, key, and what a page costs at most."""
-    found: list[list[CellTexts]] = []
-    for cls in classes:
-        bound = ask.costs.page(cls)
-        found.append(
-            [
-                (ShownText(cls.__name__, link=ask.link_of(cls)), ShownText(kind_of(cls), "dim")),
-                says(key_text(ask.catalog, cls)),
-                says(bound_text(bound)),
-            ]
-        )
-    return found
+    return [
+        [
+            (ShownText(cls.__name__, link=ask.link_of(cls)), ShownText(kind_of(cls), "dim")),
+            says(key_text(ask.catalog, cls)),
+            says(ask.page_bound(cls)),
+        ]
+        for cls in classes
+    ]
 
 
 CLASS_COLUMNS: Final = columns("name", "by", "a page, at most", right=("a page, at most",))

@@ -30,6 +30,8 @@ from oneread.models.model import stored_name
 from oneread.verify.noted import NotedVerification, last_verified
 
 _HOUR: Final = timedelta(hours=1)
+_KEPT_SECONDS: Final = 30.0
+"""For how long heat and findings, which change by the minute, are not read again."""
 
 
 async def show_overview(ask: PageRequest) -> ConsolePage:
@@ -37,8 +39,10 @@ async def show_overview(ask: PageRequest) -> ConsolePage:
     found = await ask.db.survey(most=COUNTED)
     verified = await ask.db.run(last_verified())
     launches = await ask.db.launches.all()
-    heat = await ask.db.heat(last=_HOUR, ranges=1)
-    findings = await ask.db.doctor(last=_HOUR)
+    heat = await ask.remembered("heat", _KEPT_SECONDS, lambda: ask.db.heat(last=_HOUR, ranges=1))
+    findings: list[HeatFinding] = []
+    if heat.ranges:
+        findings = await ask.remembered("doctor", _KEPT_SECONDS, lambda: ask.db.doctor(last=_HOUR))
     lines = [*_wrong(ask, found), *_unverified(ask, verified), *_launched(ask, launches), *_advised(ask, findings)]
     heads = columns("what", "is not as it should be")
     views = declared_views(ask)
@@ -59,7 +63,7 @@ async def show_overview(ask: PageRequest) -> ConsolePage:
             for name, each in found.engine.tables.items()
         ]
         blocks.append(TableBlock("Tables", columns("table", "rows", "bytes", right=("rows", "bytes")), tables))
-    return ConsolePage("Overview", blocks, about=says(f"schema {found.schema_version}"), live=2)
+    return ConsolePage("Overview", blocks, about=says(f"schema {found.schema_version}"), live=5)
 
 
 def _numbers(
