@@ -246,6 +246,24 @@ def test_the_command_prints_each_format_and_json(graph):
     assert {"Person", "Note", "NotesOfAuthor"} <= {each.name for each in found.nodes}
 
 
+def test_one_declaration_is_drawn_with_its_neighbours(graph):
+    whole, part = graph("--json").out, graph("--json", "--around", "Note").out
+    names = {each["name"] for each in json.loads(part)["nodes"]}
+    assert "Note" in names
+    assert names < {each["name"] for each in json.loads(whole)["nodes"]}
+    assert all("Note" in (each["start"], each["end"]) for each in json.loads(part)["edges"])
+    assert "no declaration of this name" in graph("--around", "Nothing").err
+
+
+def test_a_picture_in_a_page_is_compared(graph, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"# Notes\n\n```mermaid\n{graph().out}```\n")
+    assert graph("--check", page).code == 0
+    page.write_text(page.read_text().replace("Note", "Letter"))
+    assert (graph("--check", page).code, "draw it again" in graph("--check", page).out) == (1, True)
+    assert graph("--check", tmp_path / "nothing").code == 2
+
+
 def test_what_is_wrong_is_wrong_use(bare, graph):
     assert "--schema" in bare("graph").err
     assert bare("graph").code == 2

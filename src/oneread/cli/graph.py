@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from oneread.cli.failures import FOUND
 from oneread.cli.options import JsonOption, QuietOption, SchemaOption, SpanOption, schema_of
 from oneread.cli.output import Output
 from oneread.costs.graph_svg import svg_lines
 from oneread.costs.graph_text import dot_lines, mermaid_lines
-from oneread.costs.schema_graph import SchemaGraph, graph_of
+from oneread.costs.schema_graph import SchemaGraph, graph_of, part_around
+from oneread.errors import UsageError
 
 
 class GraphFormat(StrEnum):
@@ -28,6 +31,12 @@ _WRITERS: Final[dict[GraphFormat, Callable[[SchemaGraph], list[str]]]] = {
     GraphFormat.DOT: dot_lines,
     GraphFormat.SVG: svg_lines,
 }
+AroundOption = Annotated[
+    str, typer.Option("--around", metavar="NAME", help="One declaration, with what it is made of and what shows it.")
+]
+CheckGraphOption = Annotated[
+    str, typer.Option("--check", metavar="FILE", help="Fail if the file does not have this picture.")
+]
 
 
 def command(
@@ -36,19 +45,41 @@ def command(
     form: Annotated[
         GraphFormat, typer.Option("--format", help="Mermaid for Markdown, DOT for Graphviz, or an SVG picture.")
     ] = GraphFormat.MERMAID,
+    around: AroundOption = "",
+    check: CheckGraphOption = "",
     span: SpanOption = "rows",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Draws the schema: models, references, copies with what they carry, views, totals, feeds, and what follows.
 
-    No store is opened. An arrow begins at what is declared and ends at what it is made of. Where values follow a
+    No store is opened. --check is for a picture in your own pages: it says whether a file, or a block of it, has this
+    one. An arrow begins at what is declared and ends at what it is made of. Where values follow a
     change, the arrow says how many follow within the commit at most; a task does the rest.
 
     Example: oneread graph --format svg --schema shop.models:shop > shop.svg
     """
     output = Output(as_json=as_json, quiet=quiet)
     graph = graph_of(schema_of(schema), span)  # type: ignore[arg-type]  # which checks it
+    if around:
+        graph = part_around(graph, around)
+    lines = _WRITERS[form](graph)
+    if check:
+        _compare(output, check, lines)
+        return
     output.document(graph)
-    for line in _WRITERS[form](graph):
+    for line in lines:
         output.text(line)
+
+
+def _compare(output: Output, path: str, lines: list[str]) -> None:
+    """Ends with 1 where a file has another picture."""
+    try:
+        stored = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("the file of --check cannot be read", path=path, reason=str(error)) from error
+    same = "\n".join(lines) in stored
+    output.document({"same": same})
+    output.text(f"{path}: {'as the schema is' if same else 'not as the schema is; draw it again'}")
+    if not same:
+        raise typer.Exit(FOUND)

@@ -23,6 +23,7 @@ from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.rollups import Rollup
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Feed, Index, View
+from oneread.errors import UsageError, perhaps
 from oneread.evolution.schema import Schema
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.marks import FeedMarks
@@ -113,6 +114,22 @@ def graph_of(schema: Schema, span: Span = "rows") -> SchemaGraph:
         Unsupported: stores that change one row at a time do not keep something that is declared.
     """
     return _Grapher(schema, of(schema, span)).graph()
+
+
+def part_around(graph: SchemaGraph, name: str) -> SchemaGraph:
+    """One declaration of a graph with those that it is made of, and those that are made of it.
+
+    Raises:
+        UsageError: the graph has no declaration of this name.
+    """
+    known = [each.name for each in graph.nodes]
+    if name not in known:
+        raise UsageError(
+            "the graph has no declaration of this name", name=name, **(perhaps(name, known) or {"known": known})
+        )
+    edges = tuple(each for each in graph.edges if name in (each.start, each.end))
+    near = {name, *(each.start for each in edges), *(each.end for each in edges)}
+    return SchemaGraph(tuple(each for each in graph.nodes if each.name in near), edges)
 
 
 class _Grapher:

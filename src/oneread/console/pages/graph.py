@@ -5,7 +5,7 @@ from __future__ import annotations
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import ConsolePage, FormBlock, FormInput, PageBlock, PictureBlock
 from oneread.costs.graph_svg import svg_lines
-from oneread.costs.schema_graph import SchemaGraph, graph_of
+from oneread.costs.schema_graph import graph_of, part_around
 
 ALL = "everything"
 
@@ -15,17 +15,10 @@ async def show_graph(ask: PageRequest) -> ConsolePage:
     whole = graph_of(ask.db.operations.schema, ask.db.operations.parts.prices)
     names = [each.name for each in whole.nodes]
     around = ask.one("around")
-    drawn = _around(whole, around) if around in names else whole
+    drawn = part_around(whole, around) if around in names else whole
     classes = ask.db.operations.schema.named()
     links = {each.name: ask.link("/graph", around=each.name) for each in drawn.nodes if each.name != around}
     links |= {around: ask.link_of(classes[around])} if around in classes else {}
     form = FormBlock(ask.link("/graph"), [FormInput("around", "around", around, choices=(ALL, *names))], "Draw")
     blocks: list[PageBlock] = [form, PictureBlock("", "\n".join(svg_lines(drawn, links=links)))]
     return ConsolePage("Graph", blocks, most="nothing")
-
-
-def _around(graph: SchemaGraph, name: str) -> SchemaGraph:
-    """One declaration with those that it is made of, and those that are made of it."""
-    edges = tuple(each for each in graph.edges if name in (each.start, each.end))
-    near = {name, *(each.start for each in edges), *(each.end for each in edges)}
-    return SchemaGraph(tuple(each for each in graph.nodes if each.name in near), edges)
