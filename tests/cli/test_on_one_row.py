@@ -31,6 +31,8 @@ RAN = [
     ["heat", "--kept", "7"],
     ["doctor"],
     ["page", "Person"],
+    ["places", "Person", "1"],
+    ["places", "Person", "1", "--check"],
     ["shell", "--run", "print(db.get(Person, 1).name)"],
     ["shell", "--write", "--run", "print(db.counter('votes').add(3))"],
     ["counter", "votes", "--seconds", "0"],

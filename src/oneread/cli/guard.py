@@ -16,7 +16,7 @@ from typing import Final
 from oneread.errors import Corrupt
 from oneread.starting import EXIT_CODE
 
-GUARDED: Final = frozenset({"backup", "dump", "get", "page", "stat", "verify"})
+GUARDED: Final = frozenset({"backup", "dump", "get", "page", "places", "stat", "verify"})
 """Commands that only read. One that writes must not outlive the process that was started."""
 
 SECONDS: Final = 60

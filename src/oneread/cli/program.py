@@ -30,6 +30,7 @@ class CommandEntry(NamedTuple):
 COMMANDS: Final[dict[str, CommandEntry]] = {
     "get": CommandEntry("Look at data", "show one entity, or one group of an aggregate"),
     "page": CommandEntry("Look at data", "show a page of a view or of entities"),
+    "places": CommandEntry("Look at data", "show where an entity is shown, and who refers to it"),
     "stat": CommandEntry("Look at data", "show how large the store is, and what it holds"),
     "counter": CommandEntry("Look at data", "show a counter's value, shards and rate; list counters"),
     "console": CommandEntry("Look at data", "see the store in a browser"),

@@ -62,6 +62,11 @@ def _listed(values: Iterable[object]) -> str:
     return ", ".join(str(text_of(each)) for each in values)
 
 
+def key_text(key: Iterable[object]) -> str:
+    """The parts of a key in one word, each as a cell of a table has it."""
+    return "/".join("" if each is None else str(text_of(each)) for each in key)
+
+
 _CELLS: Final[dict[tuple[type, ...], Callable[[Any], object]]] = {
     (NoneType, bool, int, float, str, Decimal): lambda value: value,
     (bytes,): bytes.hex,

@@ -33,10 +33,9 @@ from oneread import (
 )
 from oneread.errors import Corrupt, InvalidCursor, InvalidKey, InvalidQuery, NotFound
 from oneread.plans.trace import Cost
-from oneread.store.requests import Read
-from oneread.store.rows import VALUE, Cell
+from oneread.store.requests import Mutate, Read
+from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.transactions.root import BODY, EMITTED, VERSION
-from tests.unit.verify.hands import put, stored_rows
 
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
 
@@ -162,6 +161,16 @@ def db(url):
 def place(found, kind, view, *key):
     (one,) = [each for each in found.places if (each.kind, each.view) == (kind, view) and each.key[: len(key)] == key]
     return one
+
+
+def change(db, table, key, **mutation):
+    """Changes one row behind the library's back."""
+    db.run(Mutate(table, [RowMutation(key, **mutation)]).__iter__())
+
+
+def remove(db, table, key):
+    (row,) = db.run(Read(table, [key], "dm").__iter__())
+    change(db, table, key, delete_row=max(cell.stamp for cell in row.values()))
 
 
 def test_every_place_is_named(db):
@@ -302,7 +311,7 @@ def test_a_check_says_of_each_row_whether_it_is_there(db):
 
 def test_a_missing_row_is_named(db):
     gone = place(db.places(Event, 7), "index", "EventsOfTag", "b")
-    put(db, "views", gone.row, None)
+    remove(db, "views", gone.row)
     found = db.places(Event, 7, check=True)
     assert {each.row: each.state for each in found.places if each.state not in ("there", None)} == {gone.row: "missing"}
     assert [each.text for each in found.faults] == ["EventsOfTag b of Event 7: the row is missing"]
@@ -315,9 +324,9 @@ def test_a_missing_row_is_named(db):
 def test_a_row_with_another_value_and_a_claim_of_another_are_named(db):
     before = db.places(Event, 7)
     row, claim = place(before, "index", "EventsOfTag", "b"), place(before, "unique", "EventByTitle")
-    other = dict(stored_rows(db, "views", place(before, "index", "EventByTitle").row))
-    put(db, "views", row.row, {VALUE: Cell(next(iter(other.values()))[VALUE].value, 1)})
-    put(db, "counts", claim.row, None)
+    (other,) = db.run(Read("views", [place(before, "index", "EventByTitle").row]).__iter__())
+    change(db, "views", row.row, puts={VALUE: Cell(other[VALUE].value, other[VALUE].stamp + 1)})
+    remove(db, "counts", claim.row)
     found = db.places(Event, 7, check=True)
     states = {each.row: each.state for each in found.places if each.state not in ("there", None)}
     assert states == {row.row: "other value", claim.row: "missing"}
@@ -327,7 +336,8 @@ def test_a_row_with_another_value_and_a_claim_of_another_are_named(db):
 @pytest.mark.parametrize("column", [BODY, EMITTED, VERSION])
 def test_a_damaged_row_is_named(db, column):
     row = stored_row(db, Event, 7)
-    put(db, "roots", db.operations.root(Event, (7,)), {**row, column: Cell(b"\xff", row[column].stamp)})
+    wrong = Cell(b"\xff", row[column].stamp + 1)
+    change(db, "roots", db.operations.root(Event, (7,)), puts={column: wrong})
     for check in (False, True):
         with pytest.raises(Corrupt) as damaged:
             db.places(Event, 7, check=check)
@@ -336,7 +346,7 @@ def test_a_damaged_row_is_named(db, column):
 
 def test_a_row_without_a_record_is_named(db):
     row = stored_row(db, Event, 7)
-    put(db, "roots", db.operations.root(Event, (7,)), {key: cell for key, cell in row.items() if key != EMITTED})
+    change(db, "roots", db.operations.root(Event, (7,)), deletes={EMITTED: row[EMITTED].stamp})
     with pytest.raises(Corrupt, match="record"):
         db.places(Event, 7)
 
