@@ -61,10 +61,11 @@ class ShownPlace(msgspec.Struct, frozen=True):
         kind: `index`, or a row of a `unique` value that names its owner; `extremum`, a row of which a group shows the
             first ones; `share` in a group; `feed item` and `membership`, which entries of a feed are made of;
             `back-reference` and `hold`, by which a source knows who copies it and who forbids its delete.
-        view: the name of the view, `View.field` of an extremum; the model of the source of a back-reference or hold.
+        view: the name of the view, `View.field` of an extremum, `View~1` of a former generation; the model of the
+            source of a back-reference or hold.
         key: the values of the view's key, and then the entity's own key if the row ends in it; of a group and of a
-            unique value the view's alone; of a back-reference or hold the source's key. Empty where a former
-            generation or an unknown view has the row.
+            unique value the view's alone; of a back-reference or hold the source's key. Empty where the
+            row is of a view that this program does not have.
         equal: values by which `db.page(view, *equal)` begins with the rows of this key; `db.get` of a group. Shorter
             than the view's key where that has a digest.
         field: of a row for each element, the list's field; of a back-reference or hold, the fields that refer.

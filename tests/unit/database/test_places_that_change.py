@@ -1,9 +1,12 @@
 """Places of an entity that is being changed: nothing is called a fault that is only on its way."""
 
+from datetime import datetime, timedelta
+
 import pytest
 
-from oneread import Key, Model, Schema, connect
+from oneread import Index, Key, Model, Schema, by, connect, expires, newest
 from oneread.database.place_reader import PlacesQuery, PlacesRead
+from oneread.testing.clock import START, Clock
 from tests.unit.database.test_places import EVENT, SCHEMA, Event, Group, Member, Note, place
 
 
@@ -80,3 +83,58 @@ def test_an_entity_without_views_has_no_places(url):
         db.save(Grade(number=1))
         found = db.places(Grade, 1, check=True)
         assert (found.places, found.holders, found.checked) == ((), (), True)
+
+
+class Lease(Model[int]):
+    number: Key[int]
+    house: str = "a"
+    until: datetime = START
+    ttl = expires("until")
+
+
+def test_what_waits_for_a_sweep_is_expired(url):
+    clock = Clock()
+    with connect(url, Schema(Lease), clock=clock, workers=0) as db:
+        db.save(Lease(number=1, until=START + timedelta(seconds=5)))
+        assert not db.places(Lease, 1).versions.expired
+        clock.tick(6)
+        found = db.places(Lease, 1)
+        assert db.find(Lease, 1) is None
+        assert (found.versions.expired, found.versions.deleted, found.entity.house) == (True, False, "a")
+        db.sweep()
+        assert db.places(Lease, 1).versions.deleted
+
+
+def leases(*rules):
+    """A view of leases, whatever its rules are."""
+
+    class LeasesOfHouse(Index[Lease]):
+        house: str = by(Lease.house)
+        until: datetime = rules[0](Lease.until)
+
+    return LeasesOfHouse
+
+
+def test_rows_of_a_former_generation_are_places_too(url):
+    before, after = Schema(Lease, leases(newest)), Schema(Lease, leases(by))
+    with connect(url, before, workers=0) as db:
+        db.save(Lease(number=1, until=START + timedelta(days=99_999)))
+        (old,) = [each for each in db.places(Lease, 1).places if each.view == "LeasesOfHouse"]
+    with connect(url, after, workers=0) as db:
+        (found,) = [each for each in db.places(Lease, 1, check=True).places if each.row == old.row]
+        assert (found.view, found.key, found.state) == ("LeasesOfHouse~1", old.key, "there")
+        db.backfill(fence=True, quiet=0.0)
+        named = db.places(Lease, 1, check=True)
+        assert {each.view: each.state for each in named.places if each.key == old.key} == {
+            "LeasesOfHouse": "there", "LeasesOfHouse~1": "there",
+        }  # fmt: skip
+
+
+def test_rows_of_a_view_that_only_a_newer_program_has_are_named_by_its_number(url):
+    with connect(url, Schema(Lease), workers=0) as old, connect(url, Schema(Lease, leases(by)), workers=0) as new:
+        new.save(Lease(number=1, until=START + timedelta(days=99_999)))
+        (known,) = [each for each in new.places(Lease, 1).places if each.view == "LeasesOfHouse"]
+        (found,) = [each for each in old.places(Lease, 1).places if each.row == known.row]
+        assert (found.kind, found.key, found.equal, found.changes, found.state) == ("index", (), (), {}, None)
+        assert found.view.startswith("view number ")
+        assert found.view.endswith(", generation 1")
