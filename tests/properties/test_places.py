@@ -59,11 +59,16 @@ class WholeStore:
             expected = self.db.run(reader.expected_rows(key, row))
             found[key] |= {("counts", place) for place, _amounts, _sign in expected.writes.deltas}
             found[key] |= {("views", place) for place in expected.writes.puts if place.startswith(POINTERS)}
+            found[key] |= {("counts", place) for place in expected.writes.claimed}
         return found
 
     def _may_be_left(self, table, key):
-        """Whether it is a row that a refused commit has put before it was refused, on a store of one row."""
-        return table == "views" and key.startswith(POINTERS) and not self.db.operations.spans_rows
+        """Whether a store of one row may keep such a row, put by a refused commit or left for another owner.
+
+        Of these the expected ones are compared, and no others.
+        """
+        is_claim = table == "counts" and not self.keyspaces.keyspace_of(table, key).width
+        return (is_claim or key.startswith(POINTERS)) and not self.db.operations.spans_rows
 
     def compare(self):
         """How many places there are, after each entity's were compared."""
@@ -77,9 +82,18 @@ class WholeStore:
             compared = [each for each in found.places if each.kind != "share"]
             assert {each.state for each in compared} <= {"there"}
             number += len(found.places)
+            self.compare_costs(kind, key, found)
             self.compare_holders(key, kind)
         assert not {key: each for key, each in owned.items() if each}, "every row belongs to an entity with a root row"
         return number
+
+    def compare_costs(self, kind, key, checked):
+        """What was asked is below the bound of the verb, byte for byte."""
+        parts = kind.parts_of(key)
+        for found, check in ((self.db.places(kind.cls, *parts), False), (checked, True)):
+            cost, bound = self.db.cost(found), self.db.explain.places(kind.cls, *parts, check=check).bound
+            for name in ("requests", "rounds", "rows", "bytes"):
+                assert getattr(cost, name) <= getattr(bound, name), (name, kind.cls, cost, str(bound))
 
     def compare_holders(self, source, kind):
         """The holders of an entity are those whose back-references and holds name it, however they are divided."""

@@ -64,8 +64,13 @@ class PlaceCosts:
 
     def _add_members(self, total: BoundBuilder, cls: type, limit: int) -> None:
         """The memberships of the groups that an item is in, which are counted with the holders."""
+        variants = [each for each in self._costs.of if issubclass(each, cls)]
         for feed in self._catalog.views.values():
-            if isinstance(feed, FeedView) and feed.groups is None and issubclass(cls, feed.model):
+            if (
+                isinstance(feed, FeedView)
+                and feed.groups is None
+                and any(issubclass(one, feed.model) for one in variants)
+            ):
                 (items,), (members,) = self._costs.views[feed.items.cls], self._costs.views[feed.members.cls]
                 rows, requests = items.rows * (limit + 1), items.rows
                 line = Line("scan views memberships", feed.cls.__name__, rows, members.row, requests, rounds=0)
