@@ -1,5 +1,6 @@
 """`graph`: every declaration is drawn once, with the bounds of costs, in text that readers of each format accept."""
 
+import json
 import random
 import re
 from html import unescape
