@@ -24,6 +24,11 @@ def latency_bucket(seconds: float) -> int:
     return bisect_right(BOUNDS, seconds)
 
 
+def bucket_end(number: int) -> float:
+    """Where a bucket ends, in seconds."""
+    return float(_LEAST * 2 ** ((number + 1) / 2))
+
+
 def latency_of(buckets: Sequence[int], share: float) -> float:
     """The upper bound in seconds of the bucket within which this share of the reads was answered; 0.0 for none."""
     left = sum(buckets) * share
@@ -32,8 +37,8 @@ def latency_of(buckets: Sequence[int], share: float) -> float:
     for number, count in enumerate(buckets):
         left -= count
         if left <= 0:
-            return float(_LEAST * 2 ** ((number + 1) / 2))
-    return float(_LEAST * 2 ** (BUCKETS / 2))
+            return bucket_end(number)
+    return bucket_end(BUCKETS - 1)
 
 
 def _no_latencies() -> list[int]:

@@ -13,7 +13,7 @@ from typing import Protocol
 from oneread.errors import Conflict
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.store.requests import Read
+from oneread.store.requests import Read, Scan
 from oneread.store.rows import VALUE, Row
 from oneread.transactions.commit import SystemCommitter, swap_alone
 from oneread.transactions.leases import Lease, LeaseHolder, decode_lease, encode_lease
@@ -34,6 +34,13 @@ class PeriodicJob(Protocol):
         Two workers may do a step at the same time, so each transaction decides again what is to be done.
         """
         ...
+
+
+def job_leases(limit: int) -> Plan[list[tuple[str, Lease]]]:
+    """The jobs that workers have leases on, or had, by name. One request, at most `limit` rows."""
+    rows = yield from Scan("system", LEASES, limit)
+    found = [(key[len(LEASES.start) :].decode(errors="replace"), decode_lease(row[VALUE].value)) for key, row in rows]
+    return [(name, lease) for name, lease in found if lease is not None]
 
 
 class JobLease:

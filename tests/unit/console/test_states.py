@@ -115,6 +115,8 @@ def test_what_waits_is_counted_up_to_a_bound_and_run(url):
         page = browser.get("/tasks")
         assert "at least" in page
         assert "over 100" in browser.get("/")
+        assert "The first 20" in page
+        assert "not begun" in page
         assert browser.json("/tasks")["cost"]["rows"] <= 1_000
         browser.send("/do/drain")
         until = time.monotonic() + 60

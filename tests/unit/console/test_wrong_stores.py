@@ -13,6 +13,7 @@ from oneread.launches.differences import LaunchDifference
 from oneread.plans.clock import wall_clock
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import VALUE, Cell, RowMutation, RowRange
+from oneread.transactions.jobs import JobLease
 from oneread.transactions.system_rows import CONSOLE_LOG, REPORTS
 from oneread.verify.noted import last_verified
 from tests.unit.console.places import SITE, Evening, EveningsOfTown, fill, links, opened
@@ -108,6 +109,7 @@ def test_differences_of_a_launch_are_side_by_side(launched):  # noqa: F811 - the
         db.launches.back("BestSongs", why="differs", by="ada")
     with opened(launched, schema=SONGS) as browser:
         page = browser.get("/launches/BestSongs")
+        assert "Answers of the old side" in page
         assert "other value: page of 3, row 1, seen 1 times" in page
         assert "Song &lt;3&gt;" in page
         assert "differs" in page
@@ -161,6 +163,15 @@ def test_a_holder_that_was_set_aside_has_its_error_and_is_tried_again(url):
         assert "only the old name will do" in page
         assert "once the cause is gone, try them again" in page
         assert "could not follow what they copy" in browser.get("/")
+
+
+def test_workers_and_their_jobs_are_named(filled):
+    with connect(filled, SITE, workers=0) as db:
+        assert db.run(JobLease(db.operations.committer, db.operations.outbox.leases, "sweep").take())
+    with opened(filled) as browser:
+        page = browser.get("/tasks")
+        assert "Jobs of workers" in page
+        assert ">sweep<" in page
 
 
 def test_a_report_that_cannot_be_read_is_an_error_in_words(filled):

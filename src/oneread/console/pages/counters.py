@@ -12,6 +12,7 @@ from oneread.console.blocks import (
     FormBlock,
     FormInput,
     PageBlock,
+    PictureBlock,
     TableBlock,
     WaysBlock,
     columns,
@@ -19,6 +20,7 @@ from oneread.console.blocks import (
     number,
     says,
 )
+from oneread.console.charts import bars
 from oneread.errors import NotFound
 
 COUNTERS: Final = 15
@@ -71,7 +73,10 @@ async def show_counter(ask: PageRequest) -> ConsolePage:
     command = f"oneread counter {name} --shards N"
     blocks.append(offer(ask, "change the number of rows", "shards", command, name=name))
     for size in entry.windows:
-        windows = [[(instant(each.start),), number(each.value)] for each in await counter.windows(size) if each.value]
+        kept = await counter.windows(size)
+        drawn = bars([each.value for each in kept], [f"{each.start:%m-%d %H:%M}" for each in kept], f"by {size}")
+        blocks.append(PictureBlock(f"By {size}", "\n".join(drawn), "heat"))
+        windows = [[(instant(each.start),), number(each.value)] for each in kept if each.value]
         heads = columns(size, "value", right=("value",))
         blocks.append(TableBlock(f"Windows of a {size}", heads, windows, empty="nothing was added in any of them"))
     return ConsolePage(f"Counter {name}", blocks)

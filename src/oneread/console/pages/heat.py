@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Any, Final, get_args
 
 from oneread.console.asking import PageRequest
@@ -21,14 +19,13 @@ from oneread.console.blocks import (
     number,
     says,
 )
+from oneread.console.charts import heat_lines
 from oneread.console.pages.slow import HOURS, UNRECORDED, time_back
-from oneread.errors import InvalidQuery, printable
+from oneread.errors import InvalidQuery
 from oneread.heat.doctor import HeatFinding
-from oneread.heat.drawing import HeatLine, lines_by_declaration, lines_by_range
-from oneread.heat.map import HeatMap, HeatOperation
+from oneread.heat.drawing import lines_by_declaration, lines_by_range
+from oneread.heat.map import HeatOperation
 
-_COLOURS: Final = 7
-_LABEL, _LINE, _CELLS, _MEAN = 200, 22, 380, 60
 _RANGES: Final = 40
 _TONES: Final[dict[str, Tone]] = {"act": "bad", "look": "warn", "know": ""}
 
@@ -63,7 +60,7 @@ async def show_heat(ask: PageRequest) -> ConsolePage:
         for each in lines
     ]
     heads = columns("keys", "a second", "most", "by", right=("a second", "most"))
-    drawn = PictureBlock("Requests a second", "\n".join(_svg(heat, lines)), "heat")
+    drawn = PictureBlock("Requests a second", "\n".join(heat_lines(heat, lines)), "heat")
     blocks: list[PageBlock] = [form, drawn, TableBlock("The same as numbers", heads, rows)]
     blocks += [finding_note(each) for each in findings]
     about = f"{heat.processes:,} programs, {heat.sampled:.2g} of their time recorded"
@@ -86,25 +83,3 @@ def finding_note(finding: HeatFinding) -> NoteBlock:
         ShownText(". ".join(each for each in (finding.costs, finding.gain) if each), "dim"),
     )
     return NoteBlock(_TONES[finding.severity], said, finding.change)
-
-
-def _svg(heat: HeatMap, lines: Sequence[HeatLine]) -> Iterator[str]:
-    """The map: a line for each declaration or range, a square for each time; what it says stands in the table too."""
-    width, height = _LABEL + _CELLS + _MEAN, _LINE * (len(lines) + 1)
-    most = max([max(each.amounts, default=0.0) for each in lines], default=0.0)
-    step = _CELLS / max(1, len(heat.times))
-    yield f'<svg class="heat" role="img" aria-label="heat by time" viewBox="0 0 {width} {height}">'
-    for place, time in enumerate(heat.times):
-        if place % max(1, len(heat.times) // 5) == 0:
-            yield f'<text class="dim" x="{_LABEL + place * step:.1f}" y="14">{time:%H:%M}</text>'
-    for number_of, line in enumerate(lines, 1):
-        top = number_of * _LINE
-        yield f'<text x="0" y="{top + 14}">{escape(printable(line.label)[:30])}</text>'
-        for place, amount in enumerate(line.amounts):
-            level = 0 if not amount or not most else 1 + min(_COLOURS - 1, int(amount / most * _COLOURS))
-            x = _LABEL + place * step
-            title = f"<title>{heat.times[place]:%H:%M} UTC: {amount:,.1f} a second</title>"
-            yield f'<rect class="c{level}" x="{x:.2f}" y="{top}" width="{step:.2f}" height="{_LINE - 4}">{title}</rect>'
-        mean = sum(line.amounts) / max(1, len(line.amounts))
-        yield f'<text x="{_LABEL + _CELLS + 6}" y="{top + 14}">{mean:,.1f}</text>'
-    yield "</svg>"

@@ -15,6 +15,7 @@ from oneread.console.blocks import (
     FactsBlock,
     NoteBlock,
     PageBlock,
+    PictureBlock,
     ShownText,
     TableBlock,
     columns,
@@ -22,10 +23,12 @@ from oneread.console.blocks import (
     number,
     says,
 )
+from oneread.console.charts import bars
 from oneread.costs.numbers import seconds_text
 from oneread.errors import NotFound
 from oneread.launches.differences import LaunchDifference
 from oneread.launches.reports import LaunchReport, SideReport
+from oneread.launches.tallies import bucket_end
 
 DIFFERENCES: Final = 50
 
@@ -75,6 +78,7 @@ async def show_launch(ask: PageRequest) -> ConsolePage:
     amounts = ("answered", "failed", "p50", "p99", "requests", "rows")
     heads = columns("side", *amounts, right=amounts)
     blocks += [FactsBlock("", facts), TableBlock("Both sides", heads, sides)]
+    blocks += [_latencies(side, report) for side, report in found.sides.items() if any(report.latencies)]
     if found.phase != "finished":
         blocks += [
             offer(ask, "change the percentages", "launch", f"oneread launch set {name} --reads 5", name=name),
@@ -83,6 +87,13 @@ async def show_launch(ask: PageRequest) -> ConsolePage:
         ]
     blocks += [_difference(each) for each in await ask.db.launches.differences(name, limit=DIFFERENCES)]
     return ConsolePage(f"Launch {name}", blocks, live=2)
+
+
+def _latencies(side: str, report: SideReport) -> PictureBlock:
+    """How many answers took how long."""
+    names = [seconds_text(bucket_end(place)) for place in range(len(report.latencies))]
+    drawn = bars(report.latencies, names, f"answers of the {side} side by how long they took")
+    return PictureBlock(f"Answers of the {side} side, by how long they took", "\n".join(drawn), "heat")
 
 
 def _side(report: SideReport) -> list[CellTexts]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from oneread.console.acting import offer
@@ -21,9 +22,13 @@ from oneread.console.blocks import (
 from oneread.console.pages.verify import job_blocks
 from oneread.costs.bounds import counted
 from oneread.database.survey import Survey
-from oneread.derivations.pending_tasks import SetAsideHolder, TaskLag
+from oneread.derivations.pending_tasks import SetAsideHolder, TaskLag, WaitingTask
+from oneread.transactions.jobs import job_leases
+from oneread.transactions.leases import Lease
 
 HOLDERS: Final = 50
+TASKS: Final = 20
+LEASES: Final = 20
 COUNTED: Final = 100
 """Tasks of each kind, and unfinished commits, that a page counts."""
 _KINDS: Final = {
@@ -37,7 +42,9 @@ async def show_tasks(ask: PageRequest) -> ConsolePage:
     """Tasks, what is behind, and the holders that could not follow."""
     found = await ask.db.survey(most=COUNTED)
     aside = await ask.db.set_aside(HOLDERS) if found.set_aside else []
-    blocks: list[PageBlock] = [*_waiting(found), _set_aside(aside)]
+    tasks = await ask.db.run(ask.db.operations.waiting(TASKS)) if found.tasks else []
+    leases = await ask.db.run(job_leases(LEASES))
+    blocks: list[PageBlock] = [*_waiting(found), *_tasks(tasks), _set_aside(aside), *_leases(leases)]
     if found.tasks:
         blocks.append(offer(ask, "run the tasks that wait", "drain", "oneread tasks --drain"))
     if aside:
@@ -66,6 +73,36 @@ def _waiting(found: Survey) -> Iterator[PageBlock]:
     if found.unswept:
         rows = [[says(name), number(seconds)] for name, seconds in found.unswept.items()]
         yield TableBlock("Expired and not swept", columns("list", "for, s", right=("for, s",)), rows)
+
+
+def _tasks(tasks: Sequence[WaitingTask]) -> Iterator[PageBlock]:
+    """The first tasks, and which worker has begun them."""
+    if tasks:
+        rows = [
+            [
+                says(each.source, "" if each.readable else "bad"),
+                number(each.done),
+                number(each.age),
+                says(each.worker or "not begun", "" if each.worker else "dim"),
+            ]
+            for each in tasks
+        ]
+        heads = columns("of", "holders done", "age, s", "worker", right=("holders done", "age, s"))
+        yield TableBlock(f"The first {len(rows)}", heads, rows)
+
+
+def _leases(leases: Sequence[tuple[str, Lease]]) -> Iterator[PageBlock]:
+    """What workers do again and again, and which of them has it."""
+    if leases:
+        rows = [
+            [
+                says(name),
+                says(lease.owner or "free", "" if lease.owner else "dim"),
+                (instant(datetime.fromtimestamp(lease.until / 1000, UTC)),),
+            ]
+            for name, lease in leases
+        ]
+        yield TableBlock("Jobs of workers", columns("job", "worker", "until"), rows)
 
 
 def _set_aside(aside: Sequence[SetAsideHolder]) -> TableBlock:

@@ -1,0 +1,54 @@
+"""Charts as SVG: what they say stands in a table beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Final
+
+from oneread.errors import printable
+from oneread.heat.drawing import HeatLine
+from oneread.heat.map import HeatMap
+
+_COLOURS: Final = 7
+_LABEL, _LINE, _CELLS, _MEAN = 200, 22, 380, 60
+"""Of the map of heat, in its own units: the width of labels, the height of a line, the width of cells and of means."""
+_WIDTH, _HEIGHT, _FOOT = 640, 80, 18
+"""Of bars."""
+_NAMES: Final = 5
+"""Bars whose names are written below them."""
+
+
+def heat_lines(heat: HeatMap, lines: Sequence[HeatLine]) -> Iterator[str]:
+    """The map: a line for each declaration or range, a square for each time; what it says stands in the table too."""
+    width, height = _LABEL + _CELLS + _MEAN, _LINE * (len(lines) + 1)
+    most = max([max(each.amounts, default=0.0) for each in lines], default=0.0)
+    step = _CELLS / max(1, len(heat.times))
+    yield f'<svg class="heat" role="img" aria-label="heat by time" viewBox="0 0 {width} {height}">'
+    for place, time in enumerate(heat.times):
+        if place % max(1, len(heat.times) // 5) == 0:
+            yield f'<text class="dim" x="{_LABEL + place * step:.1f}" y="14">{time:%H:%M}</text>'
+    for number_of, line in enumerate(lines, 1):
+        top = number_of * _LINE
+        yield f'<text x="0" y="{top + 14}">{escape(printable(line.label)[:30])}</text>'
+        for place, amount in enumerate(line.amounts):
+            level = 0 if not amount or not most else 1 + min(_COLOURS - 1, int(amount / most * _COLOURS))
+            x = _LABEL + place * step
+            title = f"<title>{heat.times[place]:%H:%M} UTC: {amount:,.1f} a second</title>"
+            yield f'<rect class="c{level}" x="{x:.2f}" y="{top}" width="{step:.2f}" height="{_LINE - 4}">{title}</rect>'
+        mean = sum(line.amounts) / max(1, len(line.amounts))
+        yield f'<text x="{_LABEL + _CELLS + 6}" y="{top + 14}">{mean:,.1f}</text>'
+    yield "</svg>"
+
+
+def bars(values: Sequence[float], names: Sequence[str], said: str) -> Iterator[str]:
+    """A bar for each value; some of their names are below them, all of them are their titles."""
+    most, step = max(values, default=0) or 1, _WIDTH / max(1, len(values))
+    yield f'<svg class="heat" role="img" aria-label="{escape(said)}" viewBox="0 0 {_WIDTH} {_HEIGHT + _FOOT}">'
+    for place, (value, name) in enumerate(zip(values, names, strict=True)):
+        height, x = max(0.0, value / most) * _HEIGHT, place * step
+        size = f'x="{x + 0.5:.2f}" y="{_HEIGHT - height:.2f}" width="{max(0.5, step - 1):.2f}" height="{height:.2f}"'
+        yield f'<rect class="bar" {size}><title>{escape(printable(name))}: {value:,}</title></rect>'
+        if place % max(1, len(values) // _NAMES) == 0:
+            yield f'<text class="dim" x="{x:.2f}" y="{_HEIGHT + 14}">{escape(printable(name))}</text>'
+    yield "</svg>"
