@@ -21,6 +21,7 @@ from oneread.console.blocks import (
 )
 from oneread.console.charts import heat_lines
 from oneread.console.pages.slow import HOURS, UNRECORDED, time_back
+from oneread.costs.bounds import counted
 from oneread.errors import InvalidQuery
 from oneread.heat.doctor import HeatFinding
 from oneread.heat.drawing import lines_by_declaration, lines_by_range
@@ -63,7 +64,7 @@ async def show_heat(ask: PageRequest) -> ConsolePage:
     drawn = PictureBlock("Requests a second", "\n".join(heat_lines(heat, lines)), "heat")
     blocks: list[PageBlock] = [form, drawn, TableBlock("The same as numbers", heads, rows)]
     blocks += [finding_note(each) for each in findings]
-    about = f"{heat.processes:,} programs, {heat.sampled:.2g} of their time recorded"
+    about = f"{counted(heat.processes, 'program')}, {heat.sampled:.2g} of their time recorded"
     return ConsolePage("Heat", blocks, about=(ShownText(about),))
 
 
