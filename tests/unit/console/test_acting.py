@@ -7,6 +7,7 @@ from html import unescape
 import pytest
 
 from oneread import connect
+from oneread.console.pages import SHOWN_PAGES
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import RowMutation, RowRange
 from tests.unit.console.places import SITE, EveningsOfTown, fill, links, opened
@@ -176,6 +177,17 @@ def test_tasks_are_run_and_what_has_expired_is_swept(filled, action, words):
     with opened(filled) as browser:
         browser.send(f"/do/{action}")
         wait_for(browser, "/tasks", words)
+
+
+def test_pages_answer_while_everything_is_compared_and_written(filled):
+    with opened(filled) as browser:
+        browser.send("/do/verify", changed={"pace": "20"})
+        for path in [each.path for each in SHOWN_PAGES]:
+            browser.send("/do/shards", changed={"shards": "2"}, name="views:1")
+            browser.get(path)
+        assert "running" in browser.get("/verify")
+        browser.send("/do/stop", kind="verify")
+        wait_for(browser, "/verify", "stopped by hand")
 
 
 def test_a_backfill_is_run(filled):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from oneread.console.acting import ActionDone, ActionPage, undo_of, wanted
+from oneread.console.acting import SEEN, ActionDone, ActionPage, undo_of, wanted
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import FoldBlock, FormInput, NoteBlock, PageBlock, says
 from oneread.console.pages.data import bound_text
@@ -71,14 +71,14 @@ def _of(ask: PageRequest) -> str:
 
 async def patch_entity(ask: PageRequest) -> ActionDone:
     """Changes the field, where the entity has the version that was shown."""
-    found, version = await _found(ask)
+    found, _version = await _found(ask)
     name, wanted_type = _field(ask, found)
     cls, words, key = _named(ask)
     if not has_words(wanted_type.type):
         raise InvalidQuery("fields of this type cannot be changed here; use a program", model=cls, field=name)
     given = value(cls, wanted_type, ask.one("value"))
     before = getattr(found, name)
-    await ask.db.patch(cls, *key, if_version=int(version), **{name: given})
+    await ask.db.patch(cls, *key, if_version=int(ask.one(SEEN)), **{name: given})
     undo = undo_of("patch", of=cls.__name__, key=words, field=name, value=word(before))
     return ActionDone(f"{_of(ask)}: {name} is {ask.one('value')}", _link(cls, words), undo)
 
@@ -99,6 +99,5 @@ async def describe_delete(ask: PageRequest) -> ActionPage:
 async def delete_entity(ask: PageRequest) -> ActionDone:
     """Deletes it, where it has the version that was shown; one with children or references stays."""
     cls, _words, key = _named(ask)
-    _found_now, version = await _found(ask)
-    await ask.db.delete(cls, *key, if_version=int(version))
+    await ask.db.delete(cls, *key, if_version=int(ask.one(SEEN)))
     return ActionDone(f"{_of(ask)} is deleted", f"/data/{cls.__name__}")

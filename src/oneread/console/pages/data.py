@@ -127,6 +127,7 @@ async def show_list(ask: PageRequest) -> ConsolePage:
     blocks.append(WaysBlock(_way(ask, page.previous), _way(ask, page.next)))
     how = ask.explain.page(cls, *equal, limit=limit, cursor=cursor, **bounds)
     blocks.append(FoldBlock("How it is read", str(how)))
+    blocks.append(NoteBlock("", says("verify it", link=ask.link("/do/verify", of=cls.__name__))))
     if others := [view for view in lists_of(ask, cls) if view is not cls]:
         blocks.append(TableBlock("Other lists of it", CLASS_COLUMNS, class_rows(ask, others)))
     if issubclass(cls, Model):

@@ -28,10 +28,15 @@ localize(main);
 /** @type {EventSource | null} */
 let stream = null;
 
-/** Shows what a live page says by now, unless someone is at one of its fields. @param {MessageEvent} event */
+/** Whether someone reads or writes something here that a new page would take away. */
+function isInUse() {
+  return main.contains(document.activeElement) || main.querySelector("details[open]") || String(getSelection());
+}
+
+/** Shows what a live page says by now, unless it is in use. @param {MessageEvent} event */
 function onPage(event) {
   const made = new DOMParser().parseFromString(JSON.parse(event.data), "text/html").querySelector("main");
-  if (!made || main.contains(document.activeElement)) return;
+  if (!made || isInUse()) return;
   main.replaceChildren(...made.childNodes);
   localize(main);
 }
