@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from oneread import connect
 from oneread.costs.numbers import BASICS, MachineNumbers, read_numbers
+from tests.cli import changing
 from tests.cli.conftest import SCHEMA
 from tests.unit.costs.numbers import write_some
 
@@ -73,6 +75,47 @@ def test_numbers_of_another_machine_are_noted(cost, tmp_path):
     file = tmp_path / "numbers.json"
     write_some(file, cores=9999)
     assert "measured elsewhere: cores: 9999" in cost(MODEL, "--numbers", file).err
+
+
+@pytest.fixture
+def edited_store(new_url):
+    """A store with one note, whose view was edited in place."""
+    url = new_url()
+    for schema in (changing.before(), changing.edited()):
+        with connect(url, schema, workers=0) as db:
+            db.save(schema.named()["Note"](number=1, text="a"))
+    return url
+
+
+def test_the_former_generation_in_a_store_is_shown_and_counted(bare, edited_store, kind_of_store):
+    asked = ("cost", "Note", "NotesByText", "--schema", "tests.cli.changing:EDITED")
+    of_store = (*asked, "--db", edited_store)
+    declared, found = (
+        {(each["target"], each["verb"]): each for each in bare(*words, "--json").document(list[dict[str, Any]])}
+        for words in ((*asked, "--span", "row" if kind_of_store == "row" else "rows"), of_store)
+    )
+    assert set(found) - set(declared) == {("NotesByText~1", "page(limit=50)")}
+    more = {"create": 1, "get_or_create": 1, "delete": 1, "save": 2, "patch": 2, "upsert": 2}
+    assert {verb: found["Note", verb]["rows"] - declared["Note", verb]["rows"] for verb in more} == more
+    former = {"name": "NotesByText~1", "view": "NotesByText", "drop": "NotesByText~1"}
+    assert {verb: found["Note", verb].get("formers") for verb in ("get", "save")} == {"get": None, "save": [former]}
+    end = (
+        "NotesByText~1 is the former generation of NotesByText: written until the schema changes again, or "
+        "`oneread migrate apply --drop NotesByText~1`\n"
+    )
+    assert bare(*of_store).out.endswith(f"\n{end}")
+    assert bare(*of_store, "--terms").out.count(end) == 1
+    assert "write views          2 index rows (NotesByText~1)" in bare(*of_store, "--terms").out
+    assert "former" not in bare(*asked).out
+    explained = bare("explain", "save", "Note", *asked[3:], "--db", edited_store)
+    assert explained.out.endswith(f"note: {end}")
+    assert "former" not in bare("explain", "get", "Note", "1", *asked[3:], "--db", edited_store).out
+
+
+@pytest.mark.parametrize("wrong", [("--span", "row"), ("--write", "bounds.json"), ("--check", "bounds.json")])
+def test_of_a_store_no_bound_file_is_written_or_checked(cost, url, wrong):
+    ran = cost("--db", url, *wrong)
+    assert (ran.code, "leave --write, --check and --span out" in ran.err) == (2, True)
 
 
 VERBS = {

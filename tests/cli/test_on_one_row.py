@@ -18,6 +18,7 @@ SCHEMA = ("--schema", "tests.cli.notes:NOTES")
 RAN = [
     ["backfill"],
     ["backfill", "--fence"],
+    ["cost", "Person"],
     ["counter"],
     ["counter", "--cache-first"],
     ["dump", "--out", "-"],
@@ -60,7 +61,6 @@ REFUSED = {
     "numbers": ("give the URL a prefix= that no store has",),
 }
 ELSEWHERE = {
-    "cost": "opens no store",
     "graph": "opens no store",
     "load": "takes what dump wrote",
     "copy": "takes two stores",

@@ -23,6 +23,7 @@ from oneread.cli.options import (
     TimesOption,
     find_declared,
     load_numbers,
+    reading,
     schema_of,
 )
 from oneread.cli.output import Output, Right
@@ -32,6 +33,7 @@ from oneread.costs.declared import Costs, of
 from oneread.costs.numbers import MachineNumbers, seconds_text
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
+from oneread.store.urls import redact
 
 
 def command(  # noqa: PLR0913 - each option is one question
@@ -41,7 +43,8 @@ def command(  # noqa: PLR0913 - each option is one question
     terms: Annotated[bool, typer.Option("--terms", help="Show what each bound is made of, and why.")] = False,
     numbers: NumbersOption = "",
     times: TimesOption = False,
-    span: SpanOption = "rows",
+    span: SpanOption = "",
+    db: Annotated[str, typer.Option("--db", metavar="URL", help="Of this store, with what it has besides.")] = "",
     write_to: Annotated[str, typer.Option("--write", metavar="FILE", help="Write the bound file.")] = "",
     check: Annotated[str, typer.Option("--check", metavar="FILE", help="Fail if a bound rose above the file.")] = "",
     as_json: JsonOption = False,
@@ -49,7 +52,8 @@ def command(  # noqa: PLR0913 - each option is one question
 ) -> None:
     """Shows the upper bound of every verb's cost: requests, rounds, rows and bytes, however full the store is.
 
-    No store is opened. Commit the file that --write makes; --check fails your build when a bound rises. The file has
+    No store is opened, unless --db names one: then former generations of views, which it has written besides, are
+    shown and counted. Commit the file that --write makes; --check fails your build when a bound rises. The file has
     the bounds on stores that change several rows at once and on those that change one; --span says which are shown.
 
     Example: oneread cost Purchase --terms --schema shop.models:shop
@@ -58,33 +62,47 @@ def command(  # noqa: PLR0913 - each option is one question
     known = schema_of(schema)
     if write_to and check:
         raise UsageError("--write and --check exclude each other")
+    if db and (write_to or check or span):
+        raise UsageError("--db shows the bounds of one store: leave --write, --check and --span out", db=redact(db))
+    if write_to or check:
+        _use_bound_file(output, known, write_to, check)
+        return
+    costs = _costs_in_store(db, known) if db else of(known, span or "rows")  # type: ignore[arg-type]  # which checks it
+    wanted = {cls.__name__ for cls in find_declared(known, names)}
+    wanted |= {each.name for each in costs.formers if each.view in wanted}
+    bounds = [bound for bound in costs.table() if not wanted or bound.target in wanted]
+    measured = load_numbers(output, numbers, times=times, span=costs.span)
+    rates = {} if measured is None else _group_rates(known, costs, bounds, measured)
+    output.document([_document(costs, bound, measured, rates) for bound in bounds])
+    if terms:
+        for bound in bounds:
+            for line in str(bound).splitlines():
+                output.text(line)
+    else:
+        headers = ["target", "verb", "requests", "rounds", "rows", "bytes", "typically"]
+        headers += [*(["time"] if measured else []), *(["a second in a group"] if rates else [])]
+        output.table(headers, [_row(bound, measured, rates) for bound in bounds])
+    for former in dict.fromkeys(each for bound in bounds for each in costs.formers_of(bound)):
+        output.text(str(former))
+
+
+def _use_bound_file(output: Output, known: Schema, write_to: str, check: str) -> None:
     if write_to:
         write(known, write_to)
         output.document({"written": write_to})
         output.note(f"wrote {write_to}; commit it with the schema")
         return
-    if check:
-        found = compare(known, read(Path(check)))
-        output.document(found)
-        for line in str(found).splitlines():
-            output.text(line)
-        if not found.holds:
-            raise typer.Exit(FOUND)
-        return
-    wanted = {cls.__name__ for cls in find_declared(known, names)}
-    costs = of(known, span)  # type: ignore[arg-type]  # which checks it
-    bounds = [bound for bound in costs.table() if not wanted or bound.target in wanted]
-    measured = load_numbers(output, numbers, times=times, span=costs.span)
-    rates = {} if measured is None else _group_rates(known, costs, bounds, measured)
-    output.document([_document(bound, measured, rates) for bound in bounds])
-    if terms:
-        for bound in bounds:
-            for line in str(bound).splitlines():
-                output.text(line)
-        return
-    headers = ["target", "verb", "requests", "rounds", "rows", "bytes", "typically", *(["time"] if measured else [])]
-    headers += ["a second in a group"] if rates else []
-    output.table(headers, [_row(bound, measured, rates) for bound in bounds])
+    found = compare(known, read(Path(check)))
+    output.document(found)
+    for line in str(found).splitlines():
+        output.text(line)
+    if not found.holds:
+        raise typer.Exit(FOUND)
+
+
+def _costs_in_store(db: str, known: Schema) -> Costs:
+    with reading(db, known) as database:
+        return database.explain.costs
 
 
 def _group_rates(known: Schema, costs: Costs, bounds: Sequence[Bound], measured: MachineNumbers) -> dict[str, float]:
@@ -110,8 +128,12 @@ def _row(bound: Bound, measured: MachineNumbers | None, rates: Mapping[str, floa
     return cells
 
 
-def _document(bound: Bound, measured: MachineNumbers | None, rates: Mapping[str, float]) -> dict[str, object]:
+def _document(
+    costs: Costs, bound: Bound, measured: MachineNumbers | None, rates: Mapping[str, float]
+) -> dict[str, object]:
     found: dict[str, object] = msgspec.to_builtins(bound)
+    if formers := costs.formers_of(bound):
+        found["formers"] = formers
     if measured is not None:
         found["seconds"] = measured.predicted(bound)
     if bound.name in rates:

@@ -26,7 +26,7 @@ from oneread.derivations.compiled_schema import ROW_FORM
 from oneread.derivations.views import View
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
-from oneread.models.model import Model
+from oneread.models.model import Model, stored_name
 from oneread.models.registry import root_model
 from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
 from oneread.store.rows import Table
@@ -75,6 +75,26 @@ class Explanation(msgspec.Struct, frozen=True):
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
+class FormerCost(msgspec.Struct, frozen=True):
+    """The former generation of a view that was edited in place, which is written besides.
+
+    Arguments:
+        name: of its rows, in bounds.
+        view: that it answers for until that one is built.
+        drop: what ends it: `oneread migrate apply --drop`, with this name.
+    """
+
+    name: str
+    view: str
+    drop: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} is the former generation of {self.view}: written until the schema changes again, or "
+            f"`oneread migrate apply --drop {self.drop}`"
+        )
+
+
 class Following(msgspec.Struct, frozen=True):
     """What follows within the call that changes one entity, at most; tasks do the rest.
 
@@ -92,13 +112,15 @@ class Costs:
 
     A bound holds for every store under the schema, however full, for rows that code with the same declarations wrote.
     A row that was written under other declarations may cost, once, a request and the derived rows that it loses more.
-    While a view that was edited in place has a former generation, each write has the rows of that one besides:
-    `Migration.plan` counts them.
+    Those of a database, `db.explain.costs`, have the former generations of views that were edited in place besides,
+    as the store had them when it was opened.
     """
 
     def __init__(self, catalog: Catalog, inline: int, span: Span = "rows") -> None:
         self.span: Span = span
         self._views: tuple[type[View[Any]], ...] = tuple(catalog.views)
+        formers = [cls for cls in self._views if cls.former_of is not None]
+        self.formers = [FormerCost(cls.__name__, cls.former_of.__name__, stored_name(cls)) for cls in formers]
         self._costs = costs = EntityCosts(catalog)
         self._catalog = catalog
         self.inline = inline
@@ -272,6 +294,12 @@ class Costs:
     def cache_counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`read` of a cache-first counter: all of it after a loss of the cache, mostly nothing of the store."""
         return counter_costs.cache_first_read_bound(_check_whole("shards", shards))
+
+    def formers_of(self, bound: Bound) -> tuple[FormerCost, ...]:
+        """The former generations of views that a bound is of, or has terms for."""
+        named = {bound.target, *(term.because for term in bound.terms)}
+        owners = {name.partition(".")[0] for name in named}
+        return tuple([each for each in self.formers if each.name in owners])
 
     @property
     def most_entries(self) -> int:

@@ -254,9 +254,10 @@ class Explainer:
     def _explanation(self, call: str, plan: list[str], bound: Bound, written: Any = None) -> Explanation:
         group = None if written is None else self.costs.group_of(written)
         name = "" if group is None else group.__name__
+        notes = tuple(map(str, self.costs.formers_of(bound)))
         if self._numbers is None:
-            return costs.declared.Explanation(call, tuple(plan), bound, group=name)
-        notes = tuple(
+            return costs.declared.Explanation(call, tuple(plan), bound, notes=notes, group=name)
+        notes += tuple(
             f"the numbers were measured elsewhere: {each}" for each in self._numbers.mismatches(self.costs.span)
         )
         seconds = self._numbers.predicted(bound)
