@@ -647,7 +647,7 @@ class AsyncDatabase(
             progress: called after each batch.
 
         Raises:
-            NotReady: a `ttl` was added, or that of a model changed, and its backfill has not ended.
+            NotReady: what has a `ttl` is built, by a backfill that has not ended, and no other view answers meanwhile.
 
         Examples:
             ```python

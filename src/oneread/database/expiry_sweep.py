@@ -19,6 +19,7 @@ from oneread.derivations.expiry import expiry_lists, expiry_of
 from oneread.encoding.ranges import KeyBounds
 from oneread.errors import OnereadError, UsageError
 from oneread.evolution.fence import Fence
+from oneread.feeds.parts import FeedPart
 from oneread.plans.effects import Now, Together
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
@@ -95,7 +96,8 @@ class ExpirySweep:
         while self._waiting and batch:
             view, part = self._waiting[-1]
             if self._rest is None:
-                yield from self._fence.check_readable(view.cls)
+                if is_awaited(self._catalog, self._fence, view):
+                    yield from self._fence.check_readable(view.cls)
                 self._rest = expired_rows(view, until, part)
             rows = [] if self._rest is None else (yield from Scan(view.table, self._rest, batch))
             self._rest = self._rest.behind(rows[-1][0]) if self._rest is not None and len(rows) == batch else None
@@ -148,13 +150,28 @@ class ExpirySweep:
 
 
 def swept_indexes(catalog: Catalog, fence: Fence) -> list[CompiledView]:
-    """The expiry indexes that a sweep reads: not one that is built while its view has a former generation.
+    """The expiry indexes that a sweep reads: not those of former generations that were dropped meanwhile."""
+    formers = {cls for cls, view in catalog.views.items() if view.cls.former_of is not None}
+    dropped = formers.intersection(fence.retired)
+    return [each for each in catalog.expiry_indexes() if _expiring(each) not in dropped]
 
-    What the former index has is what expires meanwhile: an entity that it names loses the rows of both.
+
+def is_awaited(catalog: Catalog, fence: Fence, index: CompiledView) -> bool:
+    """Whether a sweep waits until an expiry index is built, as of the last look: not where another view answers.
+
+    What a page shows meanwhile is of the other view, and swept by its own expiry index, if it has one. Rows that are
+    in the one which is built expire all the same.
     """
-    every = catalog.expiry_indexes()
-    answered = {getattr(expiry_lists(view.cls), "former_of", None) for view in every}
-    return [view for view in every if fence.is_readable(view.cls) or expiry_lists(view.cls) not in answered]
+    pair = catalog.replaced.get(_expiring(index))
+    is_answered = pair is not None and any(fence.is_readable(side.cls) for side in (pair.old, pair.new))
+    return not is_answered and not fence.is_readable(index.cls)
+
+
+def _expiring(index: CompiledView) -> type:
+    """The model or view that has the ttl of an expiry index: of the items of a feed, the feed."""
+    lists = expiry_lists(index.cls)
+    found: type = lists.feed if issubclass(lists, FeedPart) else lists
+    return found
 
 
 class SweepSteps(Protocol):

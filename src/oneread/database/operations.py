@@ -14,7 +14,7 @@ import msgspec
 from oneread import costs
 from oneread.counters.cache_first import CacheFirstPlans
 from oneread.counters.counters import CounterPlans
-from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps, swept_indexes
+from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps, is_awaited, swept_indexes
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.marking import Marking
 from oneread.database.patches import patching, values_of
@@ -182,7 +182,7 @@ class Operations:
     def _begin_background_sweep(self) -> SweepSteps | None:
         """A sweep of what this schema has, if anything; None while an index that it needs is being built."""
         indexes = swept_indexes(self.catalog, self.fence)
-        if not all(self.fence.is_readable(view.cls) for view in indexes):
+        if any(is_awaited(self.catalog, self.fence, view) for view in indexes):
             return None
         if self.catalog.logs:
             return self._begin_sweep(None)

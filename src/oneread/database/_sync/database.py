@@ -635,7 +635,7 @@ class Database(
             progress: called after each batch.
 
         Raises:
-            NotReady: a `ttl` was added, or that of a model changed, and its backfill has not ended.
+            NotReady: what has a `ttl` is built, by a backfill that has not ended, and no other view answers meanwhile.
 
         Examples:
             ```python
