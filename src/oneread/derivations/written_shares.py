@@ -6,13 +6,13 @@ that does not know the view. See docs/decisions/0149-writes-by-percent.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from oneread.derivations.compiled_schema import CompiledSchema
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitters import NO_TOKENS
-from oneread.launches.sides import bucket_of, buckets_below, seed_of
+from oneread.launches.sides import BUCKETS, bucket_of, buckets_below, seed_of
 from oneread.models.model import stored_name
 from oneread.models.versions import ALL, StoredSchema
 from oneread.store.keys import kind_part
@@ -27,8 +27,9 @@ class _Share(NamedTuple):
 class WrittenShares:
     """The shares that one open store knows. Another object has others, so that identity says whether they changed."""
 
-    def __init__(self, by_kind: Mapping[bytes, tuple[_Share, ...]] = {}) -> None:
+    def __init__(self, by_kind: Mapping[bytes, tuple[_Share, ...]] = {}, percents: Mapping[type, float] = {}) -> None:
         self._by_kind = by_kind
+        self._percents = percents
 
     def left_out(self, key: bytes) -> frozenset[int]:
         """The tokens of views for which the entity of a root row is not written."""
@@ -40,19 +41,34 @@ class WrittenShares:
 
     def percent(self, view: CompiledView) -> float:
         """For how many of the entities a view is written."""
-        shares = (each for several in self._by_kind.values() for each in several)
-        return next((each.buckets / 100 for each in shares if each.tokens.issuperset(view.tokens)), ALL)
+        return self._percents.get(view.cls, ALL)
 
     def learn(self, stored: StoredSchema, compiled: CompiledSchema) -> WrittenShares:
         """Those of a schema row; this object where they are the same."""
         by_kind: dict[bytes, tuple[_Share, ...]] = {}
+        percents: dict[type, float] = {}
         for cls, pair in compiled.replaced.items():
             if cls is not pair.new.cls or not pair.is_launched:
                 continue
-            name = stored_name(cls)
-            known = stored.views.get(name)
+            known = stored.views.get(stored_name(cls))
             if known is not None and known.prefix == pair.new.prefix and known.writes < ALL:
-                kind = compiled.kinds[pair.new.model].prefix
-                share = _Share(frozenset(pair.new.tokens), seed_of(name), buckets_below(known.writes))
-                by_kind[kind] = (*by_kind.get(kind, ()), share)
-        return self if by_kind == self._by_kind else WrittenShares(by_kind)
+                percents[cls] = known.writes
+                for kind, share in _shares_of(pair.new, known.writes, compiled):
+                    by_kind[kind] = (*by_kind.get(kind, ()), share)
+        return self if by_kind == self._by_kind else WrittenShares(by_kind, percents)
+
+
+def _shares_of(view: CompiledView, percent: float, compiled: CompiledSchema) -> Iterator[tuple[bytes, _Share]]:
+    """The shares of a view and of what the schema adds to it, by the prefixes of kinds.
+
+    Of a feed the share is of memberships, the last of its parts: its items have rows as long as it is not 0.
+    """
+    name, tokens = stored_name(view.cls), dict[tuple[bytes, int], set[int]]()
+    for cls, each in compiled.views.items():
+        if cls is view.cls or stored_name(cls).startswith(f"{name}."):
+            is_whole = percent > 0 and cls not in view.parts[-1:] and bool(view.parts)
+            buckets = buckets_below(ALL if is_whole else percent)
+            tokens.setdefault((compiled.kinds[each.model].prefix, buckets), set()).update(each.tokens)
+    for (kind, buckets), several in tokens.items():
+        if buckets < BUCKETS:
+            yield kind, _Share(frozenset(several), seed_of(name), buckets)

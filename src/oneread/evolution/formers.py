@@ -38,7 +38,7 @@ def former_of_part(views: Mapping[str, StoredView], owner: str) -> str:
 
 
 def keyspaces_of(views: Mapping[str, StoredView], name: str) -> list[str]:
-    """The stored names of a former generation's keyspaces, its own first."""
+    """The stored names of a view's keyspaces and of what the schema adds to it, its own first."""
     return [name, *(each for each in views if each != name and _is_of(each, name))]
 
 

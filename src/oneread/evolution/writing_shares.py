@@ -15,7 +15,8 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, is_emitted
 from oneread.errors import UsageError
 from oneread.evolution.changing import change_schema
-from oneread.models.versions import ALL, StoredSchema
+from oneread.evolution.formers import keyspaces_of
+from oneread.models.versions import ALL, StoredSchema, ViewState
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
@@ -58,11 +59,16 @@ def change_share(committer: SystemCommitter, name: str, percent: float) -> Plan[
 
 
 def _with_share(_store: CountedStore, stored: StoredSchema, name: str, percent: float) -> StoredSchema:
-    view = stored.views[name]
+    """The schema after one of these steps; what is added to a view has the same share."""
+    view, shared = stored.views[name], stored.shared
     if view.writes == percent:
         return stored
+    state: ViewState = view.state
+    writes = percent
     if percent < ALL and view.state == "readable":
-        changed, shared = msgspec.structs.replace(view, state="building"), stored.shared
+        state, writes = "building", view.writes
     else:
-        changed, shared = msgspec.structs.replace(view, writes=percent), stored.changes + 1
-    return msgspec.structs.replace(stored, views={**stored.views, name: changed}, shared=shared)
+        shared = stored.changes + 1
+    several = {each: stored.views[each] for each in keyspaces_of(stored.views, name)}
+    several = {each: msgspec.structs.replace(found, state=state, writes=writes) for each, found in several.items()}
+    return msgspec.structs.replace(stored, views={**stored.views, **several}, shared=shared)

@@ -220,3 +220,28 @@ def test_a_sweep_waits_where_the_view_is_built_and_nothing_answers(site, way):
     assert db.backfill(fence=True, quiet=0, wait=0).done
     assert db.sweep() == Swept()
     assert db.verify().clean
+
+
+def test_a_share_of_a_view_is_one_of_its_expiry_index_and_is_swept(site):
+    of = site("launched", "no ttl", "5 hours")
+    with of.open(0) as older:
+        of.fill(older)
+    db = of.open(1)
+    db.launches.set("Other", writes=40)
+    of.fill(db)
+    db.save(Session(number=1, ends_at=START))
+    some = rows(db)["Other"]
+    assert 0 < some < len(POSTS)
+    assert rows(db) == {"Home": len(POSTS), "Other": some, "Other.expiry": some, "Session.expiry": 1}
+    assert db.backfill(fence=True, quiet=0, wait=0).done
+    assert db.verify().faults == ()
+    of.clock.set(START + timedelta(hours=LATE))
+    assert sweep(db, "sweep") == Swept(deleted=1, removed=some)
+    assert rows(db) == {"Home": len(POSTS), "Other": 0, "Other.expiry": 0, "Session.expiry": 0}
+    assert db.verify().faults == ()
+    db.launches.set("Other", writes=100)
+    of.clock.set(START)
+    of.fill(db)
+    assert db.backfill(quiet=0, wait=0).done
+    assert rows(db) == {"Home": len(POSTS), "Other": len(POSTS), "Other.expiry": len(POSTS), "Session.expiry": 0}
+    assert db.verify().clean
