@@ -23,6 +23,7 @@ ON_SERVERS = {
     "unit/counters/test_cache_first.py",
     "unit/database/test_costs_of_former_generations.py",
     "unit/database/test_edited_under_load.py",
+    "unit/database/test_feeds_by_percent.py",
     "unit/database/test_launched_views.py",
     "unit/database/test_launches.py",
     "unit/database/test_logged_models.py",

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.derivation import CompiledView, is_emitted
+from oneread.derivations.derivation import CompiledView
 from oneread.errors import UsageError
 from oneread.evolution.changing import change_schema
 from oneread.evolution.formers import keyspaces_of
@@ -30,10 +30,8 @@ def refuse_share(catalog: Catalog, view: CompiledView) -> None:
     """Raises UsageError for a view that is written for all entities or for none, as others depend on it."""
     if getattr(view.cls, "unique", False):
         raise UsageError("a unique index is written for all entities, or two could have one value", view=view.cls)
-    if view.parts:
-        raise UsageError("a feed is written for all memberships; drop it to end its fan-out", view=view.cls)
-    if not is_emitted(view):
-        raise UsageError("an index over groups is written for all groups: no entity is in it", view=view.cls)
+    if view.groups is not None:
+        raise UsageError("a view of groups is written for all groups: no entity is in it", view=view.cls)
     readers = [each.cls for each in catalog.views.values() if each.groups is view]
     shown = [
         each.cls
