@@ -22,6 +22,7 @@ ON_SERVERS = {
     "unit/copying/test_copies_on_servers.py",
     "unit/counters/test_cache_first.py",
     "unit/database/test_costs_of_former_generations.py",
+    "unit/database/test_edited_marks.py",
     "unit/database/test_edited_under_load.py",
     "unit/database/test_feeds_by_percent.py",
     "unit/database/test_launched_views.py",

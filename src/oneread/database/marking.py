@@ -13,8 +13,8 @@ import msgspec
 from oneread.database.expiry_sweep import CommitChanges
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Delete
+from oneread.derivations.derivation import CompiledView
 from oneread.errors import InvalidQuery
-from oneread.evolution.fence import Fence
 from oneread.feeds.entries import Entries
 from oneread.feeds.entry_cells import entry as stored_entry
 from oneread.feeds.feed_view import FeedView
@@ -33,6 +33,10 @@ MOST_COUNTED: Final = 99
 
 FindEntity: TypeAlias = Callable[[Any, tuple[Any, ...]], Plan[tuple[Any, int]]]
 """Finds an entity and its version by its class and key."""
+
+
+FindAnswering: TypeAlias = Callable[[type], Plan[CompiledView]]
+"""Finds the view whose rows answer a read of a view; raises NotReady."""
 
 
 NewGroupReader: TypeAlias = Callable[[FeedView], "LargeGroupReader | None"]
@@ -146,10 +150,15 @@ class Marking:
     """What the verbs about marks do, for one open database."""
 
     def __init__(
-        self, catalog: Catalog, fence: Fence, find: FindEntity, commit: CommitChanges, group_reader: NewGroupReader
+        self,
+        catalog: Catalog,
+        find_answering: FindAnswering,
+        find: FindEntity,
+        commit: CommitChanges,
+        group_reader: NewGroupReader,
     ) -> None:
         self._catalog = catalog
-        self._fence = fence
+        self._find_answering = find_answering
         self._find = find
         self._commit = commit
         self._group_reader = group_reader
@@ -186,11 +195,11 @@ class Marking:
             text = "the limit of a count is a whole number from 1 to the view's max_limit"
             raise InvalidQuery(text, view=cls, limit=limit, max_limit=feed.view.cls.max_limit)
         values = feed.values(member)
-        yield from self._fence.check_readable(cls)
+        answering = yield from self._find_answering(cls)
         marks = feed.shown((yield from self._stored(feed, values)))
         tails = [None if mark is None else feed.tail(mark) for mark in (marks.seen, marks.read)]
         older = None if None in tails else max(tail for tail in tails if tail is not None)
-        found = yield from self._newest_entries(feed, values, limit + 1, older)
+        found = yield from self._newest_entries(answering, values, limit + 1, older)
         numbers = [_newer(found, tail) for tail in tails]
         more = [number > limit or (found.truncated and number == len(found.tails)) for number in numbers]
         unseen, unread = [min(number, limit) for number in numbers]
@@ -229,14 +238,16 @@ class Marking:
         return feed, MarkChange(catalog, key, moving(positions, back=back), otherwise=otherwise)
 
     def _newest(self, feed: MarkedFeed, values: tuple[Any, ...]) -> Plan[FeedPosition | None]:
-        yield from self._fence.check_readable(feed.view.cls)
-        found = yield from self._newest_entries(feed, values, 1)
+        answering = yield from self._find_answering(feed.view.cls)
+        found = yield from self._newest_entries(answering, values, 1)
         start = feed.entries.prefix + feed.member(values)
         return feed.position_at(start + found.tails[0]) if found.tails else None
 
     def _newest_entries(
-        self, feed: MarkedFeed, values: tuple[Any, ...], size: int, before: bytes | None = None
+        self, answering: CompiledView, values: tuple[Any, ...], size: int, before: bytes | None = None
     ) -> Plan[Newest]:
+        """Of the feed that answers: places in it are those of the feed that was asked, or it would not answer."""
+        feed = self.feed(answering.cls)
         return newest_entries(feed.entries, self._group_reader(feed.view), feed.member(values), size, before)
 
     def _position(self, feed: MarkedFeed, values: tuple[Any, ...], entry: Any) -> FeedPosition:

@@ -126,7 +126,7 @@ class Operations:
         )
         jobs = [self.counters.sweeper, self.sweeper, launches, *parts.jobs]
         self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
-        self.marking = Marking(catalog, self.fence, self.find, self.commit, parts.group_reader)
+        self.marking = Marking(catalog, self._find_answering, self.find, self.commit, parts.group_reader)
         self.meter: WorkerMeter | None = None
         self.cursor_key = b""
         self.heat: HeatRecording | None = None
@@ -367,6 +367,13 @@ class Operations:
             return (yield from self.sides.find_many(view.cls, wanted))
         yield from self.fence.check_readable(view.cls)
         return (yield from view.find_many(wanted))
+
+    def _find_answering(self, view: type) -> Plan[CompiledView]:
+        """The view whose rows answer a read of this one. Raises NotReady."""
+        if view in self.sides:
+            return (yield from self.sides.find_readable(view))
+        yield from self.fence.check_readable(view)
+        return self.catalog.views[view]
 
     def _living(self, key: bytes, found: FoundEntity) -> Plan[FoundEntity]:
         """What was read, or None for an entity that has expired."""

@@ -76,11 +76,16 @@ class Sides:
             return pair.new if asked is pair.new.cls or not pair.is_launched else pair.old
         return pair.new if asked is pair.new.cls and not pair.shows_all else pair.old
 
-    def find_many(self, asked: type, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:
-        """The rows under these values of a view's key, None for absent ones; see `look` for what it costs besides."""
+    def find_readable(self, asked: type) -> Plan[CompiledView]:
+        """The view whose rows answer a read; see `look` for what it costs. Raises NotReady."""
         yield from self.look(asked)
         view = self.answering(asked)
         self._fence.check(view.cls)
+        return view
+
+    def find_many(self, asked: type, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:
+        """The rows under these values of a view's key, None for absent ones; see `look` for what it costs besides."""
+        view = yield from self.find_readable(asked)
         found = yield from view.find_many(wanted)
         if view.cls is asked:
             return found

@@ -23,7 +23,7 @@ from oneread.derivations.entity_type import EntityType
 from oneread.derivations.expiry import expiry_options
 from oneread.derivations.rollups import Rollup
 from oneread.derivations.rules import Rule, rules_of
-from oneread.derivations.views import View
+from oneread.derivations.views import Feed, View
 from oneread.evolution.stored_rules import stored_rules
 from oneread.feeds.parts import FeedPart
 from oneread.models.evolving import EvolutionStep, Retyped, steps_of
@@ -126,8 +126,8 @@ class DeclaredView(msgspec.Struct, frozen=True):
     ways to the values that the condition reads, by path, and `options` the class options that its rows depend on.
     `is_watched` says that its changes are logged, which its rows do not depend on; `stand_in` is the view that answers
     for it while it is built, if any, and `is_paired` that it replaces a view or is replaced. `is_feed_part`:
-    it is one of the two indexes of a feed. `stored` are its rules as
-    data, None where they cannot be stored.
+    it is one of the two indexes of a feed; `is_marked`: it is a feed with marks. `stored` are its rules as data, None
+    where they cannot be stored.
     """
 
     name: str
@@ -144,6 +144,7 @@ class DeclaredView(msgspec.Struct, frozen=True):
     stand_in: str = ""
     is_paired: bool = False
     is_feed_part: bool = False
+    is_marked: bool = False
     stored: StoredRules | None = None
 
 
@@ -275,6 +276,7 @@ class _Declarer:
             self._stand_in(view),
             view in self._catalog.replaced,
             issubclass(view, FeedPart),
+            issubclass(view, Feed) and view.marks,
             stored_rules(view, of, self._names, lambda name, path: self._way(about[name] if name else of, path)),
         )
 

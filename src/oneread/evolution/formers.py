@@ -84,6 +84,9 @@ def why_not_served(former: StoredView, view: DeclaredView, is_changed: Callable[
         return _PAIRED
     if any(is_changed(model, path) for model, path in _steps(former.rules)):
         return "a field that its former generation takes is changed as well"
+    keys = [[rule.found_by for rule in each.key] for each in (former.rules, view.stored)]
+    if view.is_marked and keys[0] != keys[1]:
+        return "its marks are places in another order"
     return _why_another(former.rules, view.stored)
 
 

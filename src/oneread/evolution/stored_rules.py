@@ -66,12 +66,12 @@ class _CannotStore(Exception):
 def stored_rules(
     view: type[View[Any]], of: type[Any], names: Names, way: Callable[[str, tuple[str, ...]], Description]
 ) -> StoredRules | None:
-    """The rules of a view as data; None for other kinds, a feed with marks, and a condition that has no such form.
+    """The rules of a view as data; None for other kinds, and a condition that has no such form.
 
     `of` is what the view is about; `way` is from a field (empty for the condition) and a path to the values on it.
     """
     kinds = [VIEW_KINDS[base] for base in (Index, Aggregate, Feed)]
-    if kind_of_view(view) not in kinds or (issubclass(view, Feed) and view.marks):
+    if kind_of_view(view) not in kinds:
         return None
     types = {name: describe_type(given, view, name, names) for name, given in field_types(view, names).items()}
     try:

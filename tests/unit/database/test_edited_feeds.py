@@ -173,9 +173,8 @@ def test_the_former_entries_answer_until_the_new_ones_are_built(site, edit, face
     [
         (feed(ROWS), feed(TITLED), "has no title"),
         (feed(ROWS), feed(CHANGED), "has no changed_at"),
-        (feed(ROWS, marks=True), feed(ROWS, marks=True, at_most=5), "not in the store"),
     ],
-    ids=["more is shown", "another time", "marks"],
+    ids=["more is shown", "another time"],
 )
 def test_where_the_former_entries_cannot_answer_the_feed_is_not_ready(site, old, new, reason):
     of = site(old, new)
