@@ -9,16 +9,15 @@ and compared with what its entities say.
 import heapq
 from itertools import count as counting
 from random import Random
-from types import SimpleNamespace
 
-from oneread import Aggregate, Copy, Index, Key, Model, by, count, descending, field, total, within
 from oneread.database.open import opened
 from oneread.derivations.schema_rows import stored_schema
+from oneread.engines.memory import MemoryEngine
 from oneread.engines.one_row_memory import OneRowMemoryEngine
 from oneread.errors import Conflict, NotReady, OnereadError, OutcomeUnknown, SchemaMismatch, Unavailable, UsageError
 from oneread.evolution.backfill import BackfillOptions
 from oneread.models.model import stored_name
-from oneread.plans.effects import Now, Reserve, Separately, Sleep, Together
+from oneread.plans.effects import Atomically, Now, Reserve, Separately, Sleep, Together
 from oneread.plans.effects import Random as Chance
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
@@ -34,7 +33,7 @@ from oneread.transactions.root import parse_root
 from oneread.transactions.system_commits import RowSystem
 from oneread.transactions.system_rows import SCHEMA_ROW
 from oneread.transactions.tasks import TaskStepResult
-from tests.simulation.schema import Compiled
+from tests.simulation.shops import shop
 
 START = 1_700_000_000_000
 LEASE = LEASE_SECONDS * 1000
@@ -44,61 +43,51 @@ ACTS, RUNS = 6, 30
 ALL = RowRange(b"", b"")
 
 
-def shop(*, is_sorted=False, has_colour=False, sees=False):
-    """The declarations of one release, by name; every release has classes of its own."""
-
-    class Maker(Model[int]):
-        number: Key[int]
-        name: str
-        land: str | None = None
-
-    class MadeBy(Copy[Maker]):
-        missing_ok = True
-
-        name: str
-
-    class Item(Model[int]):
-        number: Key[int]
-        maker: MadeBy | None = None
-        size: int = 0
-        if has_colour:
-            colour: str = "grey"
-
-    class Note(Model[int]):
-        """Nothing is derived from it under the old schema."""
-
-        number: Key[int]
-        size: int = 0
-
-    class ItemsOfMaker(Index[Item]):
-        maker: MadeBy | None = by(Item.maker, none="first")
-        if is_sorted:
-            size: int = descending(Item.size)
-
-    class ItemsInLand(Index[Item]):
-        land: str | None = by(within(Item.maker, Maker.land), none="first")
-
-    class SizesOfMaker(Aggregate[Item]):
-        maker: MadeBy | None = by(Item.maker, none="first")
-        items: int = count()
-        sizes: int = total(Item.size)
-
-    class LargeNotes(Index[Note]):
-        size: int = by(Note.size)
-        where = field(Note.size) >= 5
-
-    added = (ItemsInLand, SizesOfMaker, LargeNotes) if sees else ()
-    names = SimpleNamespace(Maker=Maker, MadeBy=MadeBy, Item=Item, Note=Note, added=added, views=(ItemsOfMaker, *added))
-    names.schema = Compiled(Maker, Item, Note, *names.views, inline=2)
-    return names
-
-
 OLD = shop()
 NEWER = {
     "added": shop(sees=True),
     "changed": shop(sees=True, is_sorted=True),
     "grown": shop(sees=True, has_colour=True),
 }
+
+
+class OneRow:
+    """Stores that change one row at a time."""
+
+    def engine(self, chance):
+        return OneRowMemoryEngine(chance.choice(("hide", "remove")))
+
+    def opened(self, schema, clock):
+        return opened(schema, read_only=False, committer=RowSystem(Journal(clock=clock)))
+
+    def root_row(self, row):
+        return root_row(row)
+
+    def lease_left(self, program):
+        """Milliseconds of true time, as long as a program may commit by what it knows of the schema."""
+        return LEASE / program.rate - (program.world.time - program.operations.fence._read_at * 1000 / program.rate)
+
+    def recover(self, operations):
+        return operations.committer.recovery.recover(patience=0.0)
+
+
+class AllRows:
+    """Stores whose transactions span rows. A transaction is one turn."""
+
+    def engine(self, _chance):
+        return MemoryEngine()
+
+    def opened(self, schema, _clock):
+        return opened(schema, read_only=False)
+
+    def root_row(self, row):
+        return row
+
+    def lease_left(self, _program):
+        return LEASE
+
+    def recover(self, _operations):
+        return iter(())
 
 
 class ReadRows:
@@ -159,20 +148,19 @@ class Program:
 
     @property
     def lease_left(self):
-        """Milliseconds of true time."""
-        return LEASE / self.rate - (self.world.time - self.operations.fence._read_at * 1000 / self.rate)
+        return self.world.kind.lease_left(self)
 
 
 class RowFence:
     """One history. `old_shop` is what older programs declare, `newer` what newer ones do, by the name of a release."""
 
-    name, old_shop, newer = "fence", OLD, NEWER
+    name, old_shop, newer, kind = "fence", OLD, NEWER, OneRow()
 
     def __init__(self, seed):
         self.seed, self.chance = seed, Random(f"{self.name} {seed}")
         self.time = 1_000_000.0
         self.lines, self.events, self.numbers = [], [], counting()
-        self.engine = OneRowMemoryEngine(self.chance.choice(("hide", "remove")))
+        self.engine = self.kind.engine(self.chance)
         self.release = self.chance.choice(sorted(self.newer))
         self.new_shop = self.newer[self.release]
         self.spite = self.chance.choice((0.1, 0.2, 0.4))
@@ -204,8 +192,7 @@ class RowFence:
         return driver.run(plan, Trace())
 
     def open_now(self, program, release):
-        plan = opened(release.schema, read_only=False, committer=RowSystem(Journal(clock=program.clock)))
-        program.operations = self.drive(program, plan)
+        program.operations = self.drive(program, self.kind.opened(release.schema, program.clock))
 
     def begin(self, program):
         old = self.old_shop
@@ -257,7 +244,7 @@ class RowFence:
             self.start(self.closer, "open", self.opening(self.closer))
 
     def opening(self, program):
-        return opened(self.new_shop.schema, read_only=False, committer=RowSystem(Journal(clock=program.clock)))
+        return self.kind.opened(self.new_shop.schema, program.clock)
 
     def start(self, program, doing, plan):
         program.plan, program.doing = one_by_one(iter(plan)), doing
@@ -297,7 +284,7 @@ class RowFence:
             self.ask(program, asked)
 
     def ask(self, program, asked):
-        writes = isinstance(asked, (Mutate, CheckAndMutate))
+        writes = isinstance(asked, (Mutate, CheckAndMutate, Atomically))
         self.at(self.time_to_send(program, writes=writes), self.do, program, program.turn, asked)
         if writes and self.chance.random() < (0.1 if program is not self.closer else 0.02):
             lost = OutcomeUnknown("simulated: no answer in time")
@@ -327,14 +314,16 @@ class RowFence:
 
     def do(self, program, turn, asked):
         try:
-            answer = asked.run if type(asked) is Separately else None
-            answer = self.drive(program, iter_of(asked)) if answer is not None else self.engine.answer(asked)
+            is_run = type(asked) in (Separately, Atomically)
+            answer = self.drive(program, iter_of(asked)) if is_run else self.engine.answer(asked)
         except OnereadError as error:
             self.at(1, self.advance, program, turn, None, error)
             return
         if isinstance(asked, CheckAndMutate) and asked.table == "roots" and answer:
             self.note(program, f"commits {asked.mutation.key!r}")
             self.look(asked.mutation.key)
+        if type(asked) is Atomically:
+            self.look_at_rows()
         if isinstance(asked, CheckAndMutate) and asked.mutation.key == SCHEMA_ROW:
             self.is_raised = self.is_raised or self.drive(program, stored_schema()).oldest_writer > 1
         if self.is_parked and program.is_old and type(asked) is Read and asked.keys == [SCHEMA_ROW]:
@@ -404,13 +393,16 @@ class RowFence:
         if kind_part(key) not in self.kinds:
             return
         (row,) = self.engine.answer(Read("roots", [key], "dm"))
-        shared = root_row(row)
+        shared = None if row is None else self.kind.root_row(row)
         if shared is not None and not self.closer.operations.catalog.is_current(key, parse_root(shared)):
             self.wrong(f"a row lacks what the schema declares: {key!r}")
 
-    def look_at_all(self):
+    def look_at_rows(self):
         for key, _row in self.engine.answer(Scan("roots", ALL, 1 << 30, families="dm")):
             self.look(key)
+
+    def look_at_all(self):
+        self.look_at_rows()
         for view in self.new_shop.views:
             try:
                 self.closer.operations.fence.check(view)
@@ -426,9 +418,9 @@ class RowFence:
         """Every request has come, however late. Everything is recovered and drained, and compared."""
         if not self.is_built:
             self.wrong("the backfill has not ended")
-        operations, committer = self.closer.operations, self.closer.operations.committer
+        operations = self.closer.operations
         self.time += 60_000
-        self.drive(self.closer, committer.recovery.recover(patience=0.0))
+        self.drive(self.closer, self.kind.recover(operations))
         for _ in range(200):
             self.time += 20_000
             if self.drive(self.closer, operations.outbox.step(50)) is TaskStepResult.IDLE:

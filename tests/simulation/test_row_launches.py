@@ -1,23 +1,29 @@
-"""Launched views on a store that changes one row at a time, while shares of writes and of reads change.
+"""Launched views on a store of either kind, while shares of writes and of reads change.
 
 See docs/decisions/0149-writes-by-percent.md; the histories of seeds are run by `test_worlds`.
 """
 
-from tests.simulation.row_launches import LAUNCHES, RowLaunches
+import pytest
+
+from tests.simulation.row_launches import LAUNCHES, Launches, LaunchesOfAllRows
+
+BOTH = pytest.mark.parametrize("world", [Launches, LaunchesOfAllRows])
 
 
-def test_a_seed_is_one_history():
+@BOTH
+def test_a_seed_is_one_history(world):
     for seed in range(3):
-        first, second = RowLaunches(seed), RowLaunches(seed)
+        first, second = world(seed), world(seed)
         first.run()
         second.run()
         assert first.lines == second.lines
 
 
-def test_every_share_and_every_kind_of_end_is_met():
+@BOTH
+def test_every_share_and_every_kind_of_end_is_met(world):
     lines, sides = [], set()
     for seed in range(25):
-        history = RowLaunches(seed)
+        history = world(seed)
         history.run()
         lines += history.lines
         sides |= {state.reads for state in history.launch_states.values()}

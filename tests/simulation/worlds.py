@@ -145,7 +145,10 @@ WORLDS = {
     "shards of groups": World(row_shards.spread_world, 30, 0.5, rules=row_shards.BY_SEED, searched=400),
     "ranges": World(row_spread.spread_world, 15, 0.25, rules=row_spread.BY_SEED),
     "schemas": World(RowFence, 50, rules=test_row_fence.BROKEN, searched=4000, wrong=Wrong),
-    "launches": World(row_launches.RowLaunches, 45, rules=row_launches.BY_SEED, searched=400, wrong=Wrong),
+    "launches": World(row_launches.Launches, 45, rules=row_launches.BY_SEED, searched=400, wrong=Wrong),
+    "launches of all rows": World(
+        row_launches.LaunchesOfAllRows, 45, rules=row_launches.BY_SEED_OF_ALL_ROWS, searched=400, wrong=Wrong
+    ),
     "building of feeds": World(RowBuilding, 50, rules=test_row_building.BROKEN, searched=4000, wrong=Wrong),
     "watched views": World(Watched, 30, 0.5, rules=test_row_watching.BY_SEED, wrong=(AssertionError, Violation)),
     "purge": World(row_purging.purging, 45, rules=row_purging.BY_SEED),
@@ -168,4 +171,4 @@ WORLDS = {
     ),
     "repairs of feeds": World(repaired_feeds, 12, 0.5, rules=row_verifying_feeds.REPAIRS_BY_SEED, setting=small_feeds),
 }
-"""By name; those of stores that change one row at a time, but for the first."""
+"""By name; those of stores that change one row at a time, but for those of all rows."""
