@@ -8,7 +8,7 @@ log.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -50,6 +50,7 @@ from oneread.database._sync.database import Database
 from oneread.errors import AlreadyExists, OnereadError
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
+from oneread.plans.effects import Together
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.plans.progress import no_progress
@@ -156,7 +157,7 @@ class Follower:
             by_kind.setdefault(kind_part(key), []).append(key)
         for prefix in sorted(by_kind.keys() & self._kinds.keys(), key=self._places.__getitem__):
             yield from self._read_roots(self._kinds[prefix], by_kind[prefix], state)
-        yield from _read_counted(_counted(logged.counters), state)
+        yield from self._read_counted(_counted(logged.counters), state)
         if not self._source.operations.spans_rows:
             yield from _read_tokens([each for each in logged.counters if each.startswith(SHARDS)], state)
         return state
@@ -172,19 +173,52 @@ class Follower:
             else:
                 (state.deleted if _is_deleted(line) else state.living).append((key, line))
 
+    def _read_counted(self, counted: Counted, state: SourceState) -> Plan[None]:
+        """Reads counters, and which of the tokens are kept."""
+        lines = yield from self.log.read_all([counter_line(name) for name in counted.counters])
+        cached = yield from self.log.read_all([cache_counter_line(name) for name in counted.caches])
+        for name, is_cache_first, line in (
+            *((name, False, line) for name, line in zip(counted.counters, lines, strict=True)),
+            *((name, True, line) for name, line in zip(counted.caches, cached, strict=True)),
+        ):
+            if line is None:
+                state.gone.append((name, is_cache_first))
+            else:
+                state.counters.append(line)
+        if counted.tokens:
+            (row,) = yield from Read("counts", [GENERATIONS_ROW])
+            generations = generations_of(row)
+            for part, keys in counted.tokens.items():
+                rows: list[Any] = yield from Read("counts", keys)
+                kept = [key[-TOKEN_BYTES:] for key, row in zip(keys, rows, strict=True) if row is not None]
+                if kept and generations is not None:
+                    state.tokens.append(KeptOnce(part, kept, generations.once_for))
+
     def _apply(self, state: SourceState) -> list[bytes]:
-        """Makes the target what the source is; returns the root rows that it refuses, as the log has them."""
+        """Makes the target what the source is; returns the root rows that it refuses, as the log has them.
+
+        Counters are changed at the same time, and then what keeps their tokens.
+        """
         refused = self._apply_roots(self._changes(state))
-        parts, run = self._target.operations.parts, self._target.run
-        for line in state.counters:
-            self._restore(line)
-        for name, is_cache_first in state.gone:
-            counters = parts.cache_counters if is_cache_first else parts.counters
-            run(counters.delete(name_key(name)))
-        for name_part, tokens, seconds in state.tokens:
-            if name_part != ANY_COUNTER or self._target.operations.spans_rows:
-                run(parts.tokens.keep(name_part, tokens, seconds))
+        parts = self._target.operations.parts
+        gone = [
+            (parts.cache_counters if is_cache_first else parts.counters).delete(name_key(name))
+            for name, is_cache_first in state.gone
+        ]
+        self._change_at_once([*map(self._restored, state.counters), *gone])
+        self._change_at_once(
+            [
+                parts.tokens.keep(*each)
+                for each in state.tokens
+                if each.name != ANY_COUNTER or self._target.operations.spans_rows
+            ]
+        )
         return refused
+
+    def _change_at_once(self, plans: Sequence[Plan[object]]) -> None:
+        """Runs plans for the target that do not meet, at the same time where it answers so."""
+        if plans:
+            self._target.run(Together(plans).__iter__())
 
     def _changes(self, state: SourceState) -> Iterator[tuple[bytes, Change]]:
         """What is done to which rows of the source: entities in the order of a dump, then holders before sources."""
@@ -279,15 +313,24 @@ class Follower:
         rows = yield from self.log.settle((yield from Scan("roots", within, PAGE, families="dm")))
         return (rows[-1][0] if rows else None), (yield from self._dump.lines_of(kind, rows))
 
-    def _restore(self, line: CounterLine | CacheCounterLine) -> None:
+    def _restored(self, line: CounterLine | CacheCounterLine) -> Plan[object]:
         """Stores a counter; doing it again changes nothing."""
         made = RestoreCounter(line) if isinstance(line, CounterLine) else RestoreCacheCounter(line)
-        self._target.run(made.plan(self._target.operations.parts))
+        return made.plan(self._target.operations.parts)
 
     def _copy_counters(self) -> None:
         parts, run = self._target.operations.parts, self._target.run
+        page: list[Plan[object]] = []
+
+        def take(line: CounterLine | CacheCounterLine) -> None:
+            page.append(self._restored(line))
+            if len(page) == PAGE:
+                self._change_at_once(page)
+                page.clear()
+
         self._source.run(self.log.settle_counters())
-        self._source.run(dump_counters(self._restore))
+        self._source.run(dump_counters(take))
+        self._change_at_once(page)
         tokens = self._source.operations.parts.tokens
         self._source.run(dump_tokens(tokens, lambda line: run(RestoreTokens(line).plan(parts))))
 
@@ -326,38 +369,15 @@ def _counted(keys: Iterable[bytes]) -> Counted:
     return found
 
 
-def _read_counted(counted: Counted, state: SourceState) -> Plan[None]:
-    """Reads counters, and which of the tokens are kept."""
-    for name in counted.counters:
-        line = yield from counter_line(name)
-        if line is None:
-            state.gone.append((name, False))
-        else:
-            state.counters.append(line)
-    for name in counted.caches:
-        cached = yield from cache_counter_line(name)
-        if cached is None:
-            state.gone.append((name, True))
-        else:
-            state.counters.append(cached)
-    if counted.tokens:
-        (row,) = yield from Read("counts", [GENERATIONS_ROW])
-        generations = generations_of(row)
-        for part, keys in counted.tokens.items():
-            rows: list[Any] = yield from Read("counts", keys)
-            kept = [key[-TOKEN_BYTES:] for key, row in zip(keys, rows, strict=True) if row is not None]
-            if kept and generations is not None:
-                state.tokens.append(KeptOnce(part, kept, generations.once_for))
-
-
 def _read_tokens(shards: list[bytes], state: SourceState) -> Plan[None]:
-    """Reads the tokens in shards of counters, where they are cells of these."""
+    """Reads the tokens in shards of counters, where they are cells of these. Two requests."""
+    kept: dict[bytes, list[bytes]] = {}
     for row in (yield from read_rows(shards)) if shards else ():
         if row.tokens:
-            name = row.key[VIEW_BYTES:-1]
-            (settings,) = yield from Read("counts", [SETTINGS + name], "dm")
-            kept = [each.removeprefix(TOKEN) for each in row.tokens]
-            state.tokens.append(KeptOnce(name, kept, read_settings_row(name, settings).placing.once_for))
+            kept.setdefault(row.key[VIEW_BYTES:-1], []).extend([each.removeprefix(TOKEN) for each in row.tokens])
+    found = (yield from Read("counts", [SETTINGS + name for name in kept], "dm")) if kept else []
+    for (name, tokens), settings in zip(kept.items(), found, strict=True):
+        state.tokens.append(KeptOnce(name, tokens, read_settings_row(name, settings).placing.once_for))
 
 
 def _no_line(_text: bytes) -> None:

@@ -126,16 +126,9 @@ class CounterCommitter:
     ) -> Plan[None]:
         """Gives a counter other sums, windows and settings in place of its own, while none adds to it.
 
-        The first row has everything then. It is there before the settings: so an entity that begins to show the counter
-        after them finds it.
+        The first row has everything then.
         """
-
-        def change() -> Plan[None]:
-            yield from self._begin_again(name)
-            found = yield from self._change_settings(name, lambda row: row.restored(settings))
-            yield from self._fill(found, sums, windows)
-
-        return self._run(change)
+        raise NotImplementedError
 
     def delete(self, name: bytes) -> Plan[None]:
         """Removes a counter: the settings first, then each row; tokens that were counted stay counted.
@@ -173,14 +166,6 @@ class CounterCommitter:
 
     def _clear(self, found: SettingsRow) -> Plan[None]:
         """Removes what a counter with these settings holds, and marks it if it is shown."""
-        raise NotImplementedError
-
-    def _begin_again(self, name: bytes) -> Plan[None]:
-        """Makes the first row of a counter before its settings, where another program may come between; empty."""
-        raise NotImplementedError
-
-    def _fill(self, found: SettingsRow, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]) -> Plan[None]:
-        """Gives a counter sums and windows in its first row, in place of all it holds, and marks it if it is shown."""
         raise NotImplementedError
 
 
@@ -278,12 +263,17 @@ class NativeCounters(CounterCommitter):
     def _clear(self, found: SettingsRow) -> Plan[None]:
         return _replace_all(found, {})
 
-    def _begin_again(self, name: bytes) -> Plan[None]:  # noqa: ARG002 - all is replaced at once
-        yield from ()
+    def restore(
+        self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
+    ) -> Plan[None]:
+        """One transaction."""
 
-    def _fill(self, found: SettingsRow, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]) -> Plan[None]:
-        held = {window_key(found.name, size, start): encode_sums(each) for (size, start), each in windows.items()}
-        return _replace_all(found, {shard_key(found.name, 0): encode_sums(sums), **held})
+        def change() -> Plan[None]:
+            found = yield from self._change_settings(name, lambda row: row.restored(settings))
+            held = {window_key(name, size, start): encode_sums(each) for (size, start), each in windows.items()}
+            yield from _replace_all(found, {shard_key(name, 0): encode_sums(sums), **held})
+
+        return self._run(change)
 
     def windows_between(self, name: bytes, size: WindowSize, start: int, stop: int) -> Plan[dict[int, Sums]]:
         """One scan, a row each."""

@@ -15,7 +15,9 @@ from oneread.counters.committer import CounterCommitter, Once, check_moment_ahea
 from oneread.counters.rows import (
     INCREMENTS,
     MOST_SHARDS,
+    NOTHING,
     SETTINGS,
+    CounterSettings,
     Sums,
     WindowSize,
     shard_key,
@@ -315,18 +317,28 @@ class ShardCounters(CounterCommitter):
 
     def _clear(self, found: SettingsRow) -> Plan[None]:
         """A scan, and a compare-and-set of each row, which marks for itself. Tokens stay, since late adds may come."""
-        yield from self._change_rows(found.name, lambda row: {"sums": None, "windows": {}, "forgotten": row.increments})
+        yield from self._change_rows(found.name, _emptied)
 
-    def _begin_again(self, name: bytes) -> Plan[None]:
-        yield from self._delete(name)
-        (row,) = yield from _read_rows(name, [0])
-        if row.writes is None:
-            yield from self._change_row(row, lambda _row: {})
+    def restore(
+        self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
+    ) -> Plan[None]:
+        """A scan and a read, and a compare-and-set of each row that holds something, and of settings that change.
 
-    def _fill(self, found: SettingsRow, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]) -> Plan[None]:
+        The first row is there before the settings: so an entity that begins to show the counter after them finds it.
+        """
+        found = yield from Scan("counts", shards_of(name), MOST_SHARDS + 1, families="dm")
+        rows = {key: read_shard_row(key, row) for key, row in found}
+        first = rows.pop(shard_key(name, 0), ShardRow(shard_key(name, 0)))
+        if first.writes is None:
+            first = yield from self._change_row(first, lambda _row: {})
+        kept = yield from self._change_settings(name, lambda row: row.restored(settings))
+        for each in rows.values():
+            if each.total != NOTHING or each.windows:
+                yield from self._change_row(each, _emptied)
         held = {window_column(size, start): each for (size, start), each in windows.items()}
-        (row,) = yield from _read_rows(found.name, [0])
-        yield from self._change_row(row, lambda _row: {"sums": sums, "windows": held}, shown=found.is_shown)
+        yield from self._change_row(
+            first, lambda row: {"sums": sums, "windows": held, "forgotten": row.increments}, shown=kept.is_shown
+        )
 
     def _change_rows(self, name: bytes, change: _RowEdit) -> Plan[None]:
         for key, row in (yield from Scan("counts", shards_of(name), MOST_SHARDS + 1, families="dm")):
@@ -372,6 +384,10 @@ class ShardCounters(CounterCommitter):
 
 _RowEdit: TypeAlias = Callable[[ShardRow], Mapping[str, Any]]
 """From a row, its new `sums`, `windows` and `forgotten` increments; what is left out stays."""
+
+
+def _emptied(row: ShardRow) -> Mapping[str, Any]:
+    return {"sums": None, "windows": {}, "forgotten": row.increments}
 
 
 def change_settings(

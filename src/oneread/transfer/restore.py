@@ -65,6 +65,11 @@ class RestoreEntity(Save):
         self._copies = copies
         self._numbers = numbers
 
+    @property
+    def likely_derives(self) -> bool:
+        """Not with a version of its own: a marker in advance would be of a later one, and stay in the journal."""
+        return not self._version and super().likely_derives
+
     def _known_sources(self, rows: CommittedRows) -> SourceCache:
         return DumpedSources(self._catalog, rows)
 
