@@ -76,7 +76,7 @@ def a_delete_does_not_mark(patch):
 
 
 def a_restored_row_is_made_with_its_value(patch):
-    edit(patch, ShardCounters, "_begin_again", ("if row.writes is None:", "if False:"))
+    edit(patch, ShardCounters, "restore", ("if first.writes is None:", "if False:"))
 
 
 def a_delete_forgets_that_a_counter_is_shown(patch):
@@ -118,7 +118,7 @@ BY_SEED = {
 """Each with a seed that finds it."""
 
 BY_SWITCHES = {
-    a_restored_row_is_made_with_its_value: ("restore and create", "a", (5,)),
+    a_restored_row_is_made_with_its_value: ("restore and create", "a", (3,)),
     a_new_entity_reads_its_counters_before_its_root_row: ("create, and add and copy", "a", (2,)),
     the_entity_is_read_after_its_counter: ("copy there and back", "a", (6,)),
     an_entity_with_equal_totals_is_skipped: ("copy there and back", "a", (7,)),
