@@ -108,11 +108,11 @@ BY_SEED = {
     a_mark_is_removed_with_all_its_stamps: 2,
     a_mark_is_removed_before_the_copy: 0,
     all_rows_have_one_mark: 15,
-    rows_are_not_changed_when_a_counter_is_first_shown: 12,
+    rows_are_not_changed_when_a_counter_is_first_shown: 67,
     rows_are_read_before_the_settings_say_that_they_are_shown: 271,
     the_row_does_not_say_that_it_is_shown: 18,
     a_delete_does_not_mark: 17,
-    a_delete_forgets_that_a_counter_is_shown: 17,
+    a_delete_forgets_that_a_counter_is_shown: 47,
     a_new_row_relies_on_old_settings: 91,
 }
 """Each with a seed that finds it."""
