@@ -21,12 +21,18 @@ from oneread.transactions.jobs import JobLease
 from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.moves import FOLLOWER
+from oneread.transactions.outbox import BATCH as TASK_BATCH
+from oneread.transactions.tasks import TaskStepResult
 
 PAUSE: Final = 0.05
 """Seconds between two looks at a log that has ended."""
 _JOB: Final = "move"
 _RENEWALS: Final = 3
 """How often a lease is renewed in its time."""
+_PREPARED: Final = 10.0
+"""Seconds for which the log is followed at most before writers are held."""
+_SHORT: Final = 0.5
+"""Seconds that the other store is behind at most then."""
 
 
 class MoveFlow:
@@ -38,6 +44,8 @@ class MoveFlow:
         self._followers = {False: Follower(states.source, states.target)}
         self._lease = JobLease(states.target.operations.committer, holder, _JOB)
         self._renewed = {False: float("-inf"), True: float("-inf")}
+        self._has_tasks = False
+        """Whether the store that follows may have tasks, as far as this process knows."""
         for each in (states.source, states.target):
             if isinstance(committer := each.operations.committer, RowCommitter):
                 committer.journal.gate.follower = holder.owner
@@ -91,23 +99,41 @@ class MoveFlow:
         return True
 
     def prepare(self, *, back: bool) -> None:
-        """Takes the right to follow if it is free, which takes seconds where one row is changed at a time."""
-        self._may_follow(back=back)
+        """Before writers are held: takes the right to follow if it is free, and follows until little is left to do.
+
+        Replacing another follower takes seconds where one row is changed at a time.
+        """
+        until = monotonic() + _PREPARED
+        while self.follow_some(back=back) or self._has_tasks:
+            if monotonic() >= until or self.is_near(_SHORT, back=back):
+                return
 
     # The log.
 
-    def follow_some(self, *, back: bool, ends: bool = False) -> int:
+    def follow_some(self, *, back: bool, held: bool = False, ends: bool = False) -> int:
         """One batch of the log, if this process may follow; how many rows were copied.
 
-        With `ends` no program changes the store any more.
+        Then tasks that this has left, in time to renew the right to follow; others are done after the next batch. Not
+        while writers are `held`: those tasks are for workers of the programs. With `ends` no program changes the store
+        any more.
         """
         if not self._may_follow(back=back):
+            self._has_tasks = False
             return 0
         with self.following():
             done, refused = self._follower(back=back).step(ends=ends)
-            if done:
-                (self.states.source if back else self.states.target).drain()
+            self._has_tasks = self._has_tasks or done > 0
+            if self._has_tasks and not held:
+                self._has_tasks = self._do_tasks(self.states.source if back else self.states.target)
         return done - refused
+
+    def _do_tasks(self, store: Database) -> bool:
+        """Does tasks while there are some and it is time; whether there may be others."""
+        until = elapsed() + self._holder.seconds / _RENEWALS
+        while True:
+            result = store.run(store.operations.drain_or_wait(TASK_BATCH))
+            if result is not TaskStepResult.DONE or elapsed() >= until:
+                return result is not TaskStepResult.IDLE
 
     def lag(self, *, back: bool) -> tuple[int, float]:
         """How many entries of the log wait, and for how many seconds the oldest does."""
@@ -119,17 +145,19 @@ class MoveFlow:
         return many, max(0.0, (now - oldest) / 1000)
 
     def is_near(self, until_lag: float, *, back: bool) -> bool:
-        """Whether the oldest change that waits is so old at most; with 0.0, whether none waits."""
+        """Whether the oldest change that waits is so old at most, with 0.0 whether none waits; and no tasks do."""
+        if self._has_tasks:
+            return False
         waiting, lag = self.lag(back=back)
         return not waiting or 0 < until_lag >= lag
 
     def catch_up(self) -> None:
-        """Returns when all that was logged before is followed. Raises Unavailable where it is not."""
+        """Returns when all that was logged before is followed, with its tasks. Raises Unavailable where it is not."""
         back = self.states.writes_back() is not None
         store, until = self._writer(back=back), monotonic() + 2 * self._holder.seconds
         log = self._follower(back=back).log
         wanted = store.run(log.position())
-        while not store.run(log.has_passed(wanted)):
+        while self._has_tasks or not store.run(log.has_passed(wanted)):
             if self.follow_some(back=back):
                 until = monotonic() + 2 * self._holder.seconds
             elif monotonic() > until:
@@ -139,9 +167,12 @@ class MoveFlow:
 
     def drain(self, epoch: int, until: float, *, back: bool) -> None:
         """Follows the log to its end while writers are held. Raises Unavailable where it does not end in time."""
-        self.states.end_unaware(back=back)
+        closed = elapsed()
+        while self.follow_some(back=back, held=True) and monotonic() < until:  # meanwhile leases end
+            pass
+        self.states.end_unaware(closed, back=back)
         while self._is_closed(epoch, back=back):
-            done = self.follow_some(back=back, ends=True)
+            done = self.follow_some(back=back, held=True, ends=True)
             if not self.lag(back=back)[0]:
                 return
             if monotonic() >= until:

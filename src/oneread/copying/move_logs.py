@@ -66,7 +66,7 @@ class ChangesToFollow(Protocol):
         ...
 
     def next(self, limit: int, *, ends: bool) -> Plan[LoggedChanges]:
-        """So many of the oldest changes that can be followed now; with `ends` also those that are under way."""
+        """About so many of the oldest changes that can be followed now; with `ends` also those that are under way."""
         ...
 
     def remove(self, logged: LoggedChanges, again: Sequence[bytes]) -> Plan[None]:
@@ -125,7 +125,7 @@ class EntryLog:
         return found
 
     def next(self, limit: int, *, ends: bool) -> Plan[LoggedChanges]:  # noqa: ARG002 - nothing is under way
-        return logged_changes((yield from Scan("system", LOG_ENTRIES, limit)))
+        return logged_changes((yield from Scan("system", LOG_ENTRIES, limit)), limit)
 
     def remove(self, logged: LoggedChanges, again: Sequence[bytes]) -> Plan[None]:
         return self._committer.together(partial(_remove, entries=logged.entries, again=again))
@@ -147,7 +147,7 @@ class EntryLog:
         if not first:
             return 0, 0
         last = yield from Scan("system", LOG_ENTRIES, 1, reverse=True)
-        return _number(last[0][0]) - _number(first[0][0]) + 1, logged_changes(first).oldest
+        return _number(last[0][0]) - _number(first[0][0]) + 1, logged_changes(first, 1).oldest
 
     def position(self) -> Plan[LogPosition]:
         last = yield from Scan("system", LOG_ENTRIES, 1, reverse=True)

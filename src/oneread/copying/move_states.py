@@ -18,6 +18,7 @@ from oneread.errors import Conflict, UsageError
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.inside import run_plan
+from oneread.plans.performer import elapsed
 from oneread.transactions.commit import swap_alone
 from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.journal_recovery import Recovery
@@ -85,9 +86,9 @@ class MoveStates:
         for each in stores[1:]:
             each.run(_recovery(each).recover(patience=0.0))
 
-    def end_unaware(self, *, back: bool) -> None:
-        """Returns when all programs of the store that was closed know that, and what they sent before is logged."""
-        _end_unaware(self.target if back else self.source)
+    def end_unaware(self, closed: float, *, back: bool) -> None:
+        """Returns when all programs of the store that was closed then know it, and what they sent before is logged."""
+        _end_unaware(self.target if back else self.source, closed)
 
     def copied(self) -> None:
         """The copy is complete: what follows is the log."""
@@ -169,7 +170,7 @@ class MoveStates:
             if row.mover == owner:
                 return True
             if self._change(store, seen, msgspec.structs.replace(row, mover=owner)):
-                _end_unaware(store)  # the follower before this one
+                _end_unaware(store, elapsed())  # the follower before this one
                 return True
 
     def _now(self) -> int:
@@ -221,10 +222,10 @@ def _recovery(store: Database) -> Recovery:
     return committer.recovery
 
 
-def _end_unaware(store: Database) -> None:
-    """Returns when all programs of a store know what the row of the move says. They do where transactions span rows."""
+def _end_unaware(store: Database, changed: float) -> None:
+    """Returns when all programs know how the row of the move was changed. They do where transactions span rows."""
     if not store.operations.spans_rows:
-        store.run(_recovery(store).end_unaware())
+        store.run(_recovery(store).end_unaware(changed))
 
 
 def _moving(seen: SeenMove) -> MoveRow:

@@ -59,16 +59,15 @@ class Recovery:
         A compare-and-set that was sent under a lease has its marker there, and a commit without a marker leaves a row
         as current as it was: so however late a request is done, the wait does not depend on it.
         """
-        yield from self._wait(END_SECONDS)
+        yield from self._wait(self._journal.clock() + END_SECONDS)
         yield from self.recover(patience=0.0)
 
-    def end_unaware(self) -> Plan[None]:
-        """As `end_older`, of programs that do not know yet what the row of a move says."""
-        yield from self._wait(MOVING_END_SECONDS)
+    def end_unaware(self, changed: float) -> Plan[None]:
+        """As `end_older`, of programs that do not know yet what the row of a move says, which was `changed` then."""
+        yield from self._wait(changed + MOVING_END_SECONDS)
         yield from self.recover(patience=0.0)
 
-    def _wait(self, seconds: float) -> Plan[None]:
-        until = self._journal.clock() + seconds
+    def _wait(self, until: float) -> Plan[None]:
         while (left := until - self._journal.clock()) > 0:
             yield from Sleep(left)
 

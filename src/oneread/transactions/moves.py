@@ -212,11 +212,20 @@ class LoggedChanges(msgspec.Struct, frozen=True):
     """Of marks: each up to which stamp it is over."""
 
 
-def logged_changes(found: Sequence[Found]) -> LoggedChanges:
-    """What entries of the log name. Raises Corrupt."""
-    keys = dict.fromkeys([each for key, row in found for each in read_entry(key, row)])
+def logged_changes(found: Sequence[Found], limit: int) -> LoggedChanges:
+    """What the first entries of the log name, until these are so many rows: an entry may have a hundred.
+
+    Raises Corrupt.
+    """
+    keys: dict[bytes, None] = {}
+    entries: list[bytes] = []
+    for key, row in found:
+        if len(keys) >= limit:
+            break
+        keys.update(dict.fromkeys(read_entry(key, row)))
+        entries.append(key)
     oldest = found[0][1][VALUE].stamp if found else 0
-    return LoggedChanges([key for key, _row in found], roots_in(keys), counters_in(keys), oldest)
+    return LoggedChanges(entries, roots_in(keys), counters_in(keys), oldest)
 
 
 def roots_in(logged: Iterable[bytes]) -> list[bytes]:

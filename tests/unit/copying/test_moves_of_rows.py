@@ -120,7 +120,7 @@ def nothing_ended_by_the_copy(patch):
 
 def leases_not_waited_for(patch):
     """The log is followed to its end while programs do not know yet that the store is closed."""
-    patch.setattr(Recovery, "end_unaware", lambda recovery: recovery.recover(patience=0.0))
+    patch.setattr(Recovery, "end_unaware", lambda recovery, _changed: recovery.recover(patience=0.0))
 
 
 def lease_not_looked_at_behind_the_mark(patch):
