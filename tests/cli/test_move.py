@@ -31,6 +31,9 @@ def test_a_store_is_moved_step_by_step(move, url, other):
     assert "following: " in (ran := move("run", "--until-lag", "0")).out, ran.err
     assert move("compare").out == "8 compared, 0 differ; verify of the target: clean\n"
     assert "compared" in move("status").out
+    assert move("compare", "--sample", "0.9").out == "6 compared, 0 differ; of a share of 0.9, nothing else\n"
+    assert move("status").out.endswith("0 differ of a share of 0.9\n")
+    assert "no comparison was interrupted" in move("compare", "--resume").err
     assert move("switch").out.startswith(f"switched, epoch 2: writers were held {held - 1}.")
     with connect(url, NOTES, workers=0) as db, pytest.raises(StoreMoved):
         db.patch(Person, 1, name="late")

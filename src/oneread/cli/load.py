@@ -85,12 +85,12 @@ def command(
 
 
 @contextlib.contextmanager
-def noting_resume() -> Generator[None]:
-    """Notes on an error how to resume the load."""
+def noting_resume(kept: str = "stored records are kept") -> Generator[None]:
+    """Notes on an error how to resume the load, or other work."""
     try:
         yield
     except (KeyboardInterrupt, OSError, StoreError) as error:
-        error.add_note("stored records are kept; continue with the same command and --resume")
+        error.add_note(f"{kept}; continue with the same command and --resume")
         raise
 
 

@@ -14,6 +14,7 @@ import typer
 from oneread.cli import interrupts
 from oneread.cli.copy import TargetSchemaOption
 from oneread.cli.failures import FOUND
+from oneread.cli.load import noting_resume
 from oneread.cli.options import Invocation, schema_of, with_shared_options
 from oneread.cli.output import Output, counted
 from oneread.copying.move_results import MoveComparison, MovePlan, MoveStatus
@@ -39,6 +40,13 @@ HoldOption = Annotated[
     typer.Option("--hold", metavar="SECONDS", help="Of switch and back: how long writers wait, up to 10."),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Of switch and back: without a comparison of the last day.")]
+SampleOption = Annotated[
+    float | None,
+    typer.Option("--sample", metavar="SHARE", help="Of compare: so large a share of the entities alone, as 0.05."),
+]
+ResumeComparisonOption = Annotated[
+    bool, typer.Option("--resume", help="Of compare: continue a comparison that was interrupted.")
+]
 WatchMoveOption = Annotated[bool, typer.Option("--watch", help="Of status: again every second, until Ctrl-C.")]
 
 _SAID_EVERY: Final = 10.0
@@ -55,6 +63,8 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
     until_lag: UntilLagOption = None,
     hold: HoldOption = HOLD,
     force: ForceOption = False,
+    sample: SampleOption = None,
+    resume: ResumeComparisonOption = False,
     watch: WatchMoveOption = False,
 ) -> None:
     """Moves a store to another place, of any kind, while programs write to it.
@@ -76,7 +86,9 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
         if action == "plan":
             _show_plan(output, it.plan())
         elif action == "compare":
-            _compare(output, it, pace)
+            with output.progress() as report, noting_resume("what was compared is kept"):
+                compared = it.compare(sample=sample, resume=resume, pace=pace, progress=report)
+            _show_compared(output, compared)
         elif action == "run":
             _run(output, it, pace, until_lag)
         elif action in ("switch", "back"):
@@ -103,15 +115,16 @@ def _show_plan(output: Output, found: MovePlan) -> None:
     output.text("nothing is in the way")
 
 
-def _compare(output: Output, it: Move, pace: float | None) -> None:
-    with output.progress() as report:
-        found: MoveComparison = it.compare(pace=pace, progress=report)
+def _show_compared(output: Output, found: MoveComparison) -> None:
     output.document(found)
     derived = "clean" if not found.faults else counted(found.faults, "fault")
-    output.text(f"{found.compared:,} compared, {found.differ:,} differ; verify of the target: {derived}")
+    rest = f"verify of the target: {derived}" if found.share == 1 else f"of a share of {found.share:g}, nothing else"
+    output.text(f"{found.compared:,} compared, {found.differ:,} differ; {rest}")
+    if found.cursor:
+        output.note("the target was too busy to verify all of it: run it again with --resume")
     for each in found.differences:
         output.text(f"  {each.name}: {each.source or 'nothing'} -> {each.target or 'nothing'}")
-    if not found.equal:
+    if not found.equal or found.cursor:
         raise typer.Exit(FOUND)
 
 
@@ -150,4 +163,5 @@ def _line(found: MoveStatus) -> str:
     compared = found.compared
     if compared is not None:
         line += f"; compared {compared.at:%d %b %H:%M}, {compared.differ:,} differ"
+        line += "" if compared.share == 1 else f" of a share of {compared.share:g}"
     return line

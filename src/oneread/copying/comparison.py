@@ -56,7 +56,8 @@ class StoreComparison:
             if pair.differs:
                 self._note(pair.name)
 
-        pairs.walk(take, lambda: self._progress(Progress("comparing", pairs.count, faults=self._differ)))
+        for _position in pairs.walk(take):
+            self._progress(Progress("comparing", pairs.count, faults=self._differ))
         more = self._stores.target.run(_count_roots(self._stores.target)) - pairs.met
         if more > 0:
             self._note(f"{more:,} entities that only the target has", more)

@@ -1,14 +1,15 @@
 """Comparing the two stores of a move while programs write to one of them.
 
 What differs is looked at again, each time when the target has followed: an entity whose own version grew between two
-looks counts as equal if the target has one of the versions between, and so does a counter whose sums only grew.
+looks counts as equal if the target has one of the versions between, and so does a counter whose sums only grew. How far
+it has come is stored now and then, with what was found by then, so that a comparison is resumed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -31,59 +32,106 @@ from oneread.transfer.load import DumpLine
 
 NAMED: Final = 100
 _LOOKS: Final = 5
-_MOST: Final = 10_000
-"""Differing entities that are looked at again; with more than these the target has not followed."""
+_BATCHES: Final = 20
+"""Batches of root rows after which what differs is looked at again, and how far it has come is stored."""
 
 _line = msgspec.json.Decoder(DumpLine).decode
+
+
+class ComparisonOptions(NamedTuple):
+    """How a comparison is made; `keep` stores how far it has come."""
+
+    progress: Reporter
+    pace: float | None
+    keep: Callable[[MoveComparison], None]
 
 
 class MoveComparer:
     """Compares two stores; `follow` returns when the target has followed what the source had before the call."""
 
     def __init__(
-        self, both: tuple[Database, Database], follow: Callable[[], None], progress: Reporter, pace: float | None
+        self,
+        both: tuple[Database, Database],
+        follow: Callable[[], None],
+        options: ComparisonOptions,
+        begun: MoveComparison,
     ) -> None:
         self._source, self._target = both
-        self._follow, self._progress = follow, progress
-        self._pace = pace
-        self._found: dict[str, MoveDifference] = {}
-        self._more = 0
-        self._compared = 0
+        self._follow = follow
+        self._progress, self._pace, self._keep = options
+        self._begun = begun
+        self._found = {each.name: each for each in begun.differences}
+        self._compared, self._differ, self._faults = begun.compared, begun.differ, begun.faults
+        self._left = ""
 
     def run(self) -> MoveComparison:
-        """Compares all entities both ways, then counters and tokens, then what the target derives."""
+        """Compares from where it has come: entities both ways, then counters and tokens, and what the target derives.
+
+        Of a sample only entities.
+        """
         self._follow()
-        self._compare_entities(Stores(self._source, self._target, ()), forward=True)
-        self._compare_entities(Stores(self._target, self._source, ()), forward=False)
-        self._compare_counters()
-        faults = self._target.verify(pace=self._pace).faults
-        differences = tuple(list(self._found.values())[:NAMED])
-        at = datetime.fromtimestamp(self._source.run(Now().__iter__()) / 1000, UTC)
-        differ = len(self._found) + self._more
-        return MoveComparison(at, self._compared, differ, differences, len(faults))
+        phases: dict[str, Callable[[str], None]] = {
+            "entities": self._compare_entities,
+            "others": self._compare_others,
+        }
+        if self._begun.share == 1:
+            phases |= {"counters": self._compare_counters, "derived": self._verify}
+        reached, _space, position = self._begun.cursor.partition(" ")
+        for phase in [*phases][[*phases].index(reached or "entities") :]:
+            self._reached(phase, position)
+            phases[phase](position)
+            position = ""
+        return self._so_far(self._left)
+
+    def _so_far(self, cursor: str) -> MoveComparison:
+        return msgspec.structs.replace(
+            self._begun,
+            at=datetime.fromtimestamp(self._source.run(Now().__iter__()) / 1000, UTC),
+            compared=self._compared,
+            differ=self._differ,
+            differences=tuple(self._found.values()),
+            faults=self._faults,
+            cursor=cursor,
+        )
+
+    def _reached(self, phase: str, position: str) -> None:
+        self._keep(self._so_far(f"{phase} {position}"))
 
     def _note(self, name: str, source: str, target: str) -> None:
-        self._found.setdefault(name, MoveDifference(name, source, target))
+        if name not in self._found:
+            self._differ += 1
+            if len(self._found) < NAMED:
+                self._found[name] = MoveDifference(name, source, target)
 
-    def _compare_entities(self, stores: Stores, *, forward: bool) -> None:
-        """One way; the other way only finds what the source has not."""
-        pairs, differing, began = Pairs(stores), dict[bytes, Pair](), elapsed()
+    def _compare_entities(self, position: str) -> None:
+        """What the source has."""
+        self._walk("entities", position, Stores(self._source, self._target, ()))
+
+    def _compare_others(self, position: str) -> None:
+        """What only the target has."""
+        self._walk("others", position, Stores(self._target, self._source, ()))
+
+    def _walk(self, phase: str, position: str, stores: Stores) -> None:
+        pairs, differing, began = Pairs(stores, self._begun.share), dict[bytes, Pair](), elapsed()
+        forward, compared = phase == "entities", self._compared
 
         def take(pair: Pair) -> None:
             if _differs(pair, forward=forward):
-                if len(differing) < _MOST:
-                    differing[pair.key] = pair
-                else:
-                    self._more += 1
+                differing[pair.key] = pair
 
-        def rest() -> None:
-            self._progress(Progress("comparing", pairs.count, faults=len(differing)))
+        for number, place in enumerate(pairs.walk(take, position), 1):
+            self._compared = compared + pairs.count * forward
+            self._progress(Progress("comparing", pairs.count, faults=self._differ + len(differing)))
             if self._pace is not None:
                 self._source.run(Sleep(max(0.0, pairs.count / self._pace - (elapsed() - began))).__iter__())
+            if not number % _BATCHES:
+                self._look_again(pairs, differing, forward=forward)
+                differing.clear()
+                self._reached(phase, place)
+        self._look_again(pairs, differing, forward=forward)
 
-        pairs.walk(take, rest)
-        if forward:
-            self._compared += pairs.count
+    def _look_again(self, pairs: Pairs, differing: dict[bytes, Pair], *, forward: bool) -> None:
+        """Notes those pairs that differ however often they are looked at."""
         for _ in range(_LOOKS):
             if not differing:
                 return
@@ -98,8 +146,24 @@ class MoveComparer:
             mine, other = each.line.decode(), "" if each.found is None else each.found.decode()
             self._note(each.name, *((mine, other) if forward else (other, mine)))
 
-    def _compare_counters(self) -> None:
-        """All counters; those that differ are read again, before and after the target has followed."""
+    def _verify(self, position: str) -> None:
+        """What the target derives. What could not be verified is left to `resume`."""
+        reached = position
+
+        def note(progress: Progress) -> None:
+            nonlocal reached
+            self._progress(progress)
+            if progress.cursor != reached:
+                reached, self._faults = progress.cursor, progress.faults
+                self._reached("derived", reached)
+
+        found = self._target.verify(pace=self._pace, progress=note, resume=position or None)
+        self._faults = found.total
+        if found.skipped:
+            self._left = f"derived {found.cursor}"
+
+    def _compare_counters(self, _position: str) -> None:
+        """All counters and tokens; those that differ are read again, before and after the target has followed."""
         mine, other = _counters(self._source), _counters(self._target)
         self._compared += len(mine)
         differing = [name for name in sorted(mine.keys() | other.keys()) if mine.get(name) != other.get(name)]
@@ -125,10 +189,10 @@ class MoveComparer:
 
 
 def _differs(pair: Pair, *, forward: bool) -> bool:
-    if forward:
-        return pair.differs and not (pair.found is None and _line(pair.line).deleted)
-    living = not _line(pair.line).deleted
-    return living and (pair.found is None or bool(_line(pair.found).deleted))
+    """The other way only what the source has no row of counts."""
+    if pair.found is None:
+        return not _line(pair.line).deleted
+    return forward and pair.differs
 
 
 def _is_between(before: Pair, now: Pair) -> bool:

@@ -7,7 +7,6 @@ log.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -16,6 +15,7 @@ import msgspec
 
 from oneread.copying.move_changes import MovedReader, purged
 from oneread.copying.move_logs import log_of
+from oneread.copying.pairs import position_at, ranges_behind
 from oneread.counters.committer import ANY_COUNTER
 from oneread.counters.dumping import (
     CacheCounterLine,
@@ -279,7 +279,7 @@ class Follower:
             self._source.run(self.log.add(again))
 
         with self._target.bulk(checkpoint=CHECKPOINT, on_refused=note, batch=PAGE) as bulk:
-            for kind, within in self._rest(bulk.position):
+            for kind, within in ranges_behind(self._dump.kinds, str(bulk.position or "")):
                 rest = within
                 while True:
                     keys.clear()
@@ -287,26 +287,14 @@ class Follower:
                     for key, line in lines:
                         change = self._change(line)
                         keys[id(change)] = key
-                        bulk.apply(change, PAGE, position=_position(kind, key))
+                        bulk.apply(change, PAGE, position=position_at(kind, key))
                     if last is None:
                         break
-                    bulk.reached(_position(kind, last))
+                    bulk.reached(position_at(kind, last))
                     bulk.flush()
                     rest = rest.behind(last)
                     yield len(lines)
             self._copy_counters()
-
-    def _rest(self, position: object) -> Iterator[tuple[EntityKind, RowRange]]:
-        """What is to be copied behind a position."""
-        name, _space, last = str(position).partition(" ") if position else ("", "", "")
-        is_behind = not name
-        for kind in self._dump.kinds:
-            within = RowRange.under(kind.prefix)
-            if is_behind:
-                yield kind, within
-            elif stored_name(kind.cls) == name:
-                is_behind = True
-                yield kind, within.behind(b64decode(last))
 
     def _read_page(self, kind: EntityKind, within: RowRange) -> Plan[tuple[bytes | None, list[tuple[bytes, bytes]]]]:
         yield from self._dump.begin()
@@ -333,11 +321,6 @@ class Follower:
         self._change_at_once(page)
         tokens = self._source.operations.parts.tokens
         self._source.run(dump_tokens(tokens, lambda line: run(RestoreTokens(line).plan(parts))))
-
-
-def _position(kind: EntityKind, key: bytes) -> str:
-    """Where a copy is when this root row is the last one that it has copied."""
-    return f"{stored_name(kind.cls)} {b64encode(key).decode()}"
 
 
 class _Deleted(msgspec.Struct):

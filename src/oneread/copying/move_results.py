@@ -66,23 +66,34 @@ class MoveComparison(msgspec.Struct, frozen=True):
     """What comparing both stores of a move has found.
 
     Arguments:
-        at: when it ended.
+        at: when it ended, or how far it has come was stored.
         compared: entities and counters.
         differ: how many differ.
         differences: the first 100 of them.
         faults: rows of the target that differ from what its entities require.
+        share: of the entities, those of a sample; below 1 neither counters nor what the target derives are compared.
+        cursor: where `resume` continues; empty where it has ended.
+        epoch: that of the move when it began.
     """
 
     at: datetime
-    compared: int
-    differ: int
-    differences: tuple[MoveDifference, ...]
-    faults: int
+    compared: int = 0
+    differ: int = 0
+    differences: tuple[MoveDifference, ...] = ()
+    faults: int = 0
+    share: float = 1.0
+    cursor: str = ""
+    epoch: int = 0
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs, and what the target derives is right."""
+        """Whether nothing differs, and what the target derives is right, as far as it was compared."""
         return not self.differ and not self.faults
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything was compared."""
+        return self.share == 1 and not self.cursor
 
 
 class MoveStatus(msgspec.Struct, frozen=True):
@@ -95,7 +106,7 @@ class MoveStatus(msgspec.Struct, frozen=True):
         copied: entities and tombstones that the copy has stored.
         waiting: transactions of the source whose changes are still to follow; where it changes one row at a time, rows.
         lag: seconds since the oldest of them; 0.0 for none.
-        compared: the last comparison.
+        compared: the last comparison that has ended.
         epoch: grows with each decision about a switch.
         held: seconds for which writers were held at the last switch of this controller.
     """

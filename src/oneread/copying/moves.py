@@ -9,16 +9,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Final, Self
 
-import msgspec
-
 from oneread.connect import SCHEMES, connect, migration
 from oneread.copying.copies import check_models, check_two
-from oneread.copying.move_comparison import MoveComparer
+from oneread.copying.move_compared import MoveComparisons
+from oneread.copying.move_comparison import ComparisonOptions, MoveComparer
 from oneread.copying.move_flow import PAUSE, MoveFlow
 from oneread.copying.move_follower import CHECKPOINT
 from oneread.copying.move_logs import log_of
@@ -28,17 +27,16 @@ from oneread.copying.pairs import Stores, is_empty
 from oneread.counters.rows import CHANCES, SETTINGS, settings_of
 from oneread.database._sync.database import Database
 from oneread.derivations.one_row import refuse_unsupported
-from oneread.errors import Conflict, StoreMoved, Unavailable, Unsupported, UsageError
+from oneread.errors import InvalidValue, StoreMoved, Unavailable, Unsupported, UsageError
 from oneread.evolution.schema import Schema
+from oneread.launches.sides import BUCKETS
 from oneread.plans.arguments import check_function, check_pace
 from oneread.plans.clock import wall_clock
 from oneread.plans.effects import Now
 from oneread.plans.progress import Reporter, no_progress
 from oneread.plans.scans import fetch_data, scan_all
-from oneread.store.requests import Read
-from oneread.store.rows import VALUE, Row, RowRange, Table
+from oneread.store.rows import Row, RowRange, Table
 from oneread.store.urls import redact, split_url, with_read_only
-from oneread.transactions.commit import swap_alone
 from oneread.transactions.leases import SECONDS, LeaseHolder
 from oneread.transactions.moves import (
     COMPARED_ROW,
@@ -46,7 +44,6 @@ from oneread.transactions.moves import (
     MoveState,
     read_move,
 )
-from oneread.transactions.system_rows import Swap
 from oneread.transfer.bulk import BATCH
 from oneread.transfer.checkpoints import key_of
 
@@ -54,8 +51,6 @@ HOLD: Final = 10.0
 """Seconds for which a switch lets writers wait at most."""
 SMALL_LAG: Final = 5.0
 """Seconds that the target may be behind when a switch begins."""
-FRESH_HOURS: Final = 24
-"""How old the comparison may be that a switch asks for."""
 
 _COPYING: Final = ("planned", "copying")
 _A_SECOND: Final = 1000
@@ -201,30 +196,43 @@ class Move:
         states.decide(closed.epoch, "following" if returns is None else "switched", back=returns is not None)
         return True
 
-    def compare(self, *, pace: float | None = None, progress: Reporter = no_progress) -> MoveComparison:
+    def compare(
+        self,
+        *,
+        sample: float | None = None,
+        resume: bool = False,
+        pace: float | None = None,
+        progress: Reporter = no_progress,
+    ) -> MoveComparison:
         """Compares both stores while programs write, and verifies what the target derives; the switch asks for this.
 
         It follows the log meanwhile, unless another process does. Costs of both stores a read of all entities, and
         what `verify` of the target costs.
 
         Arguments:
+            sample: compares so large a share of the entities alone, from 0.0001 to 1, the same ones each time. The
+                source is read as ever, of the target those; a switch asks for more.
+            resume: continues a comparison that was interrupted within a day, since the last switch.
             pace: entities that are compared, and then rows that are verified, a second at most.
             progress: called after each 500 entities.
 
         Raises:
-            UsageError: the move was not begun, or the copy is not complete.
+            UsageError: the move was not begun, or the copy is not complete; or there is nothing to resume.
             Unavailable: the target does not follow.
         """
         check_pace("entities", pace)
+        _check_sample(sample)
         check_function("progress", progress)
         flow = self._opened()
         if flow.states.carry_out().state in _COPYING:
             raise UsageError("the copy is not complete: run `oneread move run`")
         back = flow.states.writes_back() is not None
         both = (flow.states.target, flow.states.source) if back else (flow.states.source, flow.states.target)
+        stored = MoveComparisons(flow.states.source)
+        begun = stored.begin(self._nothing_compared(sample), resume=resume, share=sample)
         with flow.following():
-            found = MoveComparer(both, flow.catch_up, progress, pace).run()
-        self._store_comparison(found)
+            found = MoveComparer(both, flow.catch_up, ComparisonOptions(progress, pace, stored.keep), begun).run()
+        stored.keep(found)
         return found
 
     def switch(self, *, hold: float = HOLD, force: bool = False) -> MoveStatus:
@@ -342,7 +350,14 @@ class Move:
         waiting, lag = flow.lag(back=returns is not None) if flows else (0, 0.0)
         copied, _finished = flow.copier.copied()
         return MoveStatus(
-            state, *self._places, copied, waiting, lag, _comparison(source), max(row.epoch, _epoch(target)), self._held
+            state,
+            *self._places,
+            copied,
+            waiting,
+            lag,
+            MoveComparisons(source).read().last,
+            max(row.epoch, _epoch(target)),
+            self._held,
         )
 
     def close(self) -> None:
@@ -410,25 +425,20 @@ class Move:
     # Comparisons.
 
     def _check_ready(self, *, back: bool, force: bool) -> None:
-        found = _comparison(self._opened_source())
         waiting, lag = self._opened().lag(back=back)
         if lag > SMALL_LAG:
             raise UsageError(
                 "the target is too far behind: run `oneread move run`", seconds=round(lag), waiting=waiting
             )
-        if force:
-            return
-        if found is None or self._now() - round(found.at.timestamp() * 1000) > FRESH_HOURS * 3_600_000:
-            raise UsageError("not compared within a day: run `oneread move compare` (or --force)")
-        if not found.equal:
-            raise UsageError("the stores differed: run `oneread move compare` (or --force)", differ=found.differ)
+        if not force:
+            MoveComparisons(self._opened_source()).check(self._nothing_compared())
 
-    def _store_comparison(self, found: MoveComparison) -> None:
-        source = self._opened_source()
-        (row,) = source.run(Read("system", [COMPARED_ROW]).__iter__())
-        seen = None if row is None else row[VALUE].value
-        lost, wanted = Conflict("another comparison has ended at the same time"), msgspec.msgpack.encode(found)
-        source.run(swap_alone(source.operations.committer, Swap(COMPARED_ROW, seen, wanted, lambda: lost)))
+    def _nothing_compared(self, share: float | None = None) -> MoveComparison:
+        """A comparison that begins now."""
+        states = self._opened().states
+        epoch = max(_epoch(states.of_source().row), _epoch(states.of_target().row))
+        at = datetime.fromtimestamp(self._now() / 1000, UTC)
+        return MoveComparison(at, share=1.0 if share is None else share, epoch=epoch)
 
     def _forget_log(self, store: Database) -> None:
         """Removes the log of a store; of the source the comparison, and of the target where the copy was."""
@@ -478,6 +488,11 @@ def _check_hold(hold: object) -> None:
         raise UsageError("hold: expected seconds, above 0 and up to 10", hold=hold)
 
 
+def _check_sample(sample: object) -> None:
+    if sample is not None and (type(sample) not in (int, float) or not 1 / BUCKETS <= sample <= 1):  # type: ignore[operator]
+        raise InvalidValue("sample: expected a share of the entities, from 0.0001 to 1", sample=sample)
+
+
 def _changes_one_row(url: str) -> bool:
     parts = split_url(url, SCHEMES)
     return parts.scheme in ("hbase", "bigtable") or parts.options.get("span") == "row"
@@ -501,14 +516,6 @@ def _count(database: Database, table: Table, within: RowRange, counts: Callable[
 
     database.run(scan_all(table, within, take, BATCH, fetch_data))
     return found[0]
-
-
-def _comparison(source: Database) -> MoveComparison | None:
-    (row,) = source.run(Read("system", [COMPARED_ROW]).__iter__())
-    return None if row is None else _decode(row[VALUE].value)
-
-
-_decode: Final = msgspec.msgpack.Decoder(MoveComparison).decode
 
 
 def _epoch(row: MoveRow | None) -> int:

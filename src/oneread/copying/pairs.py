@@ -6,8 +6,8 @@ written as lines of a dump, which say what an entity is whatever the numbers, sp
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,11 +15,13 @@ import msgspec
 from oneread.counters.rows import ALL
 from oneread.database._sync.database import Database
 from oneread.derivations.catalog import Catalog
+from oneread.launches.sides import BUCKETS, bucket_of, seed_of
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
 from oneread.plans.progress import no_progress
-from oneread.plans.scans import scan_all
+from oneread.plans.scans import check_ascending, fetch_rows
+from oneread.store.keys import entity_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import EMITTED, VALUE, VERSION, Row, RowRange
 from oneread.transactions.intents import root_row
@@ -68,71 +70,106 @@ def _shown(text: bytes) -> tuple[object, ...]:
     return line.model, version, bytes(line.entity), line.document, line.held, bytes(line.deleted), line.numbers
 
 
-def _nothing() -> None:
-    """Reports nothing."""
+def position_at(kind: EntityKind, key: bytes) -> str:
+    """Where a walk over all root rows is when this is the last one that it has read."""
+    return f"{stored_name(kind.cls)} {b64encode(key).decode()}"
+
+
+def ranges_behind(kinds: Sequence[EntityKind], position: str) -> Iterator[tuple[EntityKind, RowRange]]:
+    """What is to be read behind a position; all for an empty one."""
+    name, _space, last = position.partition(" ")
+    is_behind = not name
+    for kind in kinds:
+        within = RowRange.under(kind.prefix)
+        if is_behind:
+            yield kind, within
+        elif stored_name(kind.cls) == name:
+            is_behind = True
+            yield kind, within.behind(b64decode(last))
 
 
 class Pairs:
-    """The root rows of the source, each with that of the target; `count` says how many, `met` how many it has."""
+    """The root rows of the source, each with that of the target; `count` says how many, `met` how many it has.
 
-    def __init__(self, stores: Stores) -> None:
+    With a share, only of so many of the entities: by a hash of their keys, the same ones in both stores.
+    """
+
+    def __init__(self, stores: Stores, share: float = 1.0) -> None:
         self._source, self._target, _left = stores
         both = self._source.operations, self._target.operations
         self._dumps = [Dump(each.catalog, each.parts, (), _no_line, no_progress) for each in both]
         self._lays = [each.parts.cells.lay for each in both]
         self._kinds = {stored_name(kind.cls): kind for kind in both[1].catalog.kinds.values()}
         self._alike = frozenset(_alike(both[0].catalog, both[1].catalog))
+        self._buckets = round(share * BUCKETS)
         self.count = self.met = 0
 
-    def walk(self, take: Callable[[Pair], None], report: Callable[[], object] = _nothing) -> None:
-        """Gives the pairs to `take` that are not the same bytes, in the order of the source; reports each batch."""
-        self._target.run(self._dumps[1].begin())
-        self._source.run(self._walk(take, report))
+    def walk(self, take: Callable[[Pair], None], position: str = "") -> Iterator[str]:
+        """Gives the pairs to `take` that are not the same bytes, in the order of the source, from a position on.
+
+        Yields the position behind each batch.
+        """
+        self._begin()
+        for kind, within in ranges_behind(self._dumps[0].kinds, position):
+            rest = within
+            while True:
+                rows, count, met = self._source.run(self._next(kind, rest, take))
+                self.count += count
+                self.met += met
+                if rows:
+                    rest = rest.behind(rows[-1][0])
+                    yield position_at(kind, rows[-1][0])
+                if len(rows) < ROWS:
+                    break
 
     def look(self, keys: Sequence[bytes]) -> list[Pair]:
         """The pairs of these root rows as they are now; none for one that is the same, or is not there any more."""
         found: list[Pair] = []
-        self._target.run(self._dumps[1].begin())
+        self._begin()
         self._source.run(self._look(keys, found.append))
         return found
 
+    def _begin(self) -> None:
+        self._target.run(self._dumps[1].begin())
+        self._source.run(self._dumps[0].begin())
+
     def _look(self, keys: Sequence[bytes], take: Callable[[Pair], None]) -> Plan[None]:
-        yield from self._dumps[0].begin()
         for kind in self._dumps[0].kinds:
             wanted = [key for key in keys if key.startswith(kind.prefix)]
             for start in range(0, len(wanted), ROWS):
                 rows = yield from _rows_at(wanted[start : start + ROWS])
                 yield from self._batch(kind, take, [*rows.items()])
 
-    def _walk(self, take: Callable[[Pair], None], report: Callable[[], object]) -> Plan[None]:
-        def pass_over(kind: EntityKind, rows: list[Found]) -> Plan[None]:
-            yield from self._batch(kind, take, rows)
-            report()
+    def _next(
+        self, kind: EntityKind, within: RowRange, take: Callable[[Pair], None]
+    ) -> Plan[tuple[list[Found], int, int]]:
+        """One batch of the source: its rows, how many of them are compared, and how many of these the target has."""
+        rows = yield from fetch_rows("roots", within, ROWS)
+        check_ascending("roots", within, rows)
+        return rows, *(yield from self._batch(kind, take, rows))
 
-        yield from self._dumps[0].begin()
-        for kind in self._dumps[0].kinds:
-            yield from scan_all("roots", RowRange.under(kind.prefix), partial(pass_over, kind), ROWS)
-
-    def _batch(self, kind: EntityKind, take: Callable[[Pair], None], rows: list[Found]) -> Plan[None]:
+    def _batch(self, kind: EntityKind, take: Callable[[Pair], None], rows: list[Found]) -> Plan[tuple[int, int]]:
         other = self._kinds[stored_name(kind.cls)]
+        if self._buckets < BUCKETS:
+            seed = seed_of(stored_name(kind.cls))
+            rows = [each for each in rows if bucket_of(entity_part(each[0]), seed) < self._buckets]
         mine = {key: root_row(self._lays[0](key, row)) for key, row in rows}
         places = {key: self._place(kind, other, key) for key, row in mine.items() if row is not None}
         theirs = self._target.run(_rows_at([*places.values()])) if places else {}
-        self.count += len(places)
-        self.met += len(theirs)
         suspects = [
             (key, row)
             for key, row in rows
             if key in places and not self._is_same(mine[key], places[key], theirs.get(places[key]))
         ]
         if not suspects:
-            return
+            return len(places), len(theirs)
         lines = yield from self._dumps[0].lines_of(kind, suspects)
         there = [(places[key], theirs[places[key]]) for key, _row in suspects if places[key] in theirs]
         found = dict(self._target.run(self._dumps[1].lines_of(other, there)))
         name_of = self._source.operations.catalog.name_of
         for key, line in lines:
             take(Pair(key, name_of(key), line, found.get(places[key])))
+        return len(places), len(theirs)
 
     def _place(self, kind: EntityKind, other: EntityKind, key: bytes) -> bytes:
         """The key in the target of a root row of the source."""

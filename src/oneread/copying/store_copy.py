@@ -208,7 +208,8 @@ class StoreCopy:
 
         for _round in range(_ROUNDS):
             self._refused, self._refusal = 0, None
-            Pairs(self._stores).walk(add)
+            for _position in Pairs(self._stores).walk(add):
+                pass
             bulk.flush()
             if self._refused in (0, before):
                 break

@@ -36,6 +36,21 @@ def target(request, tmp_path, monkeypatch):
     forget(made)
 
 
+def check_resumed(it):
+    """Compares a share, and then all, interrupted where the target is verified."""
+    some = it.compare(sample=0.5)
+    assert (some.equal, some.whole, some.compared > 0) == (True, False, True)
+
+    def stop(progress):
+        if progress.phase != "comparing":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        it.compare(progress=stop)
+    found = it.compare(resume=True)
+    assert (found.equal, found.whole, found.compared > some.compared) == (True, True, True)
+
+
 def test_what_is_written_meanwhile_is_in_the_target(target, tmp_path):
     clock, source = Clock(), make_url("lmdb", tmp_path)
     with connect(source, SCHEMA, workers=0, clock=clock, cache="memory://") as program:
@@ -47,7 +62,7 @@ def test_what_is_written_meanwhile_is_in_the_target(target, tmp_path):
             it.copy()
             write(program, clock, 1, exchanges=False)
             it.follow(until_lag=0.0)
-            assert it.compare().equal
+            check_resumed(it)
             write(program, clock, 2, exchanges=False)
             assert it.switch().state == "switched"
             check_equal(program, target, clock)
@@ -73,7 +88,7 @@ def test_a_server_is_moved_while_it_is_written(target, tmp_path):
             it.copy()
             write(program, clock, 1)
             it.follow(until_lag=0.0)
-            assert it.compare().equal
+            check_resumed(it)
             write(program, clock, 2)
             assert it.switch().state == "switched"
             check_equal(program, place, clock)
