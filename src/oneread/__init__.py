@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from oneread.database._sync.cache_counters import CacheCounter
     from oneread.database._sync.counters import Counter, TransactionCounter
     from oneread.database._sync.database import Database
-    from oneread.database._sync.launches import Launch, Launches
+    from oneread.database._sync.launch import Launch
+    from oneread.database._sync.launches import Launches
     from oneread.database._sync.transaction import Transaction
     from oneread.database.async_bulk import AsyncBulk
     from oneread.database.async_cache_counters import AsyncCacheCounter
     from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
     from oneread.database.async_database import AsyncDatabase
-    from oneread.database.async_launches import AsyncLaunch, AsyncLaunches
+    from oneread.database.async_launch import AsyncLaunch
+    from oneread.database.async_launches import AsyncLaunches
     from oneread.database.async_transaction import AsyncTransaction
     from oneread.database.marking import Unread
     from oneread.database.page_json import to_json
@@ -83,13 +85,15 @@ _PLACES: Final = {
     "oneread.database._sync.cache_counters": "CacheCounter",
     "oneread.database._sync.counters": "Counter TransactionCounter",
     "oneread.database._sync.database": "Database",
-    "oneread.database._sync.launches": "Launch Launches",
+    "oneread.database._sync.launch": "Launch",
+    "oneread.database._sync.launches": "Launches",
     "oneread.database._sync.transaction": "Transaction",
     "oneread.database.async_bulk": "AsyncBulk",
     "oneread.database.async_cache_counters": "AsyncCacheCounter",
     "oneread.database.async_counters": "AsyncCounter AsyncTransactionCounter",
     "oneread.database.async_database": "AsyncDatabase",
-    "oneread.database.async_launches": "AsyncLaunch AsyncLaunches",
+    "oneread.database.async_launch": "AsyncLaunch",
+    "oneread.database.async_launches": "AsyncLaunches",
     "oneread.database.async_transaction": "AsyncTransaction",
     "oneread.database.marking": "Unread",
     "oneread.database.page_json": "to_json",

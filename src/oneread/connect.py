@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oneread.database._sync.database import Database
     from oneread.database.async_database import AsyncDatabase
     from oneread.database.migration import Migration
+    from oneread.database.moving_verbs import ReadShadows
     from oneread.database.operations import Operations
     from oneread.evolution.schema import Schema
     from oneread.plans.read_cache import ReadCache
@@ -138,7 +139,12 @@ def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens 
     driver.reads = _read_cache(max_age, engine, operations)
     database = Database(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
     watched = _watched(database, url, heat if may_write else None, keys=heat_keys, telemetry=telemetry)
-    return watched if moved_to is None else _following(watched, engine, moved_to)
+    if moved_to is None:
+        return watched
+    from oneread.database._sync.move_shadows import MoveShadows
+
+    shadows = MoveShadows(watched, moved_to, has_cursors=moved_to.args[1] is schema)
+    return _following(watched, engine, shadows, moved_to)
 
 
 def connect_async(  # noqa: PLR0913 - as connect
@@ -194,7 +200,12 @@ def connect_async(  # noqa: PLR0913 - as connect
         driver.reads = _read_cache(max_age, engine, operations)
         database = AsyncDatabase(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
         watched = _watched(database, url, heat if may_write else None, keys=heat_keys, telemetry=telemetry)
-        return watched if moved_to is None else _following(watched, engine, moved_to)
+        if moved_to is None:
+            return watched
+        from oneread.database.async_move_shadows import AsyncMoveShadows
+
+        shadows = AsyncMoveShadows(watched, moved_to, has_cursors=moved_to.args[1] is schema)
+        return _following(watched, engine, shadows, moved_to)
 
     return Opening(opening)
 
@@ -270,11 +281,11 @@ def _place_and_schema(given: str | tuple[str, Schema], schema: Schema) -> tuple[
     return (given, schema) if isinstance(given, str) else given
 
 
-def _following(database: D, engine: Engine, open_next: Callable[[], Any]) -> D:
+def _following(database: D, engine: Engine, shadows: ReadShadows, open_next: Callable[[], Any]) -> D:
     """The database, whose verbs look where they are to go."""
     from oneread.database.moving_verbs import MovingVerbs, follow_move
 
-    return follow_move(database, MovingVerbs(engine, database, open_next))
+    return follow_move(database, MovingVerbs(engine, database, open_next, shadows))
 
 
 def _arrived(database: D) -> D:

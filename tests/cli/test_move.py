@@ -7,6 +7,7 @@ from oneread.copying.move_results import MoveComparison, MovePlan, MoveStatus
 from oneread.errors import StoreMoved
 from tests.cli.conftest import SCHEMA
 from tests.cli.notes import NOTES, Person
+from tests.unit.database.test_launches import until
 
 
 @pytest.fixture
@@ -45,6 +46,22 @@ def test_a_store_is_moved_step_by_step(move, url, other):
     with connect(other, NOTES, workers=0) as two:
         assert two.get(Person, 1).name == "meanwhile"
         assert two.verify().clean
+
+
+def test_reads_are_shadowed(move, url, other):
+    move("start")
+    move("run", "--until-lag", "0")
+    assert "say which share of the reads" in move("shadow").err
+    assert "no such launch" in move("diffs").err
+    assert move("shadow", "--percent", "100").out.endswith("; 100 % of reads shadowed, 0 compared, 0 differ\n")
+    with connect(url, NOTES, workers=0, next=other) as db:
+        assert db.get(Person, 1)
+        name = next(iter(db.launches.keeper.tracks))
+        tally = db.launches.keeper.track(name).tally
+        until(lambda: tally.compared)
+    assert "100 % of reads shadowed, 1 compared, 0 differ" in move("status").out
+    assert move("diffs").out == ""
+    assert "0 % of reads shadowed, 1 compared" in move("shadow", "--percent", "0").out
 
 
 def test_documents_are_for_programs(move):

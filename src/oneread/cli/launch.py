@@ -87,7 +87,7 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
     elif action == "diffs":
         with reading(given.db, given.schema) as database:
             found = database.launches.differences(name, kind=_kind_of(kind), limit=limit)
-        _differences(given.output, found)
+        show_differences(given.output, found)
     elif action == "compare":
         with writing(given.db, given.schema, evolve=False) as database:
             compared = database.launches.compare(name, pace=pace)
@@ -162,7 +162,8 @@ def _side(name: str, side: SideReport) -> list[object]:
     return [name, side.answered, side.failed, side.requests, side.rows, *latencies]
 
 
-def _differences(output: Output, found: Sequence[LaunchDifference]) -> None:
+def show_differences(output: Output, found: Sequence[LaunchDifference]) -> None:
+    """Shows what the sides of a launch answer differently."""
     output.document(found)
     for each in found:
         key = ", ".join(map(str, each.key))

@@ -14,17 +14,23 @@ import typer
 from oneread.cli import interrupts
 from oneread.cli.copy import TargetSchemaOption
 from oneread.cli.failures import FOUND
+from oneread.cli.launch import show_differences
 from oneread.cli.load import noting_resume
-from oneread.cli.options import Invocation, schema_of, with_shared_options
+from oneread.cli.options import Invocation, LimitOption, schema_of, with_shared_options
 from oneread.cli.output import Output, counted
 from oneread.copying.move_results import MoveComparison, MovePlan, MoveStatus
 from oneread.copying.moves import HOLD, Move, move
 from oneread.errors import UsageError
 
-MoveAction: TypeAlias = Literal["plan", "start", "run", "compare", "switch", "back", "finish", "cancel", "status"]
+MoveAction: TypeAlias = Literal[
+    "plan", "start", "run", "compare", "shadow", "diffs", "switch", "back", "finish", "cancel", "status"
+]
 
 MoveActionArgument = Annotated[
-    str, typer.Argument(metavar="ACTION", help="plan, start, run, compare, switch, back, finish, cancel or status.")
+    str,
+    typer.Argument(
+        metavar="ACTION", help="plan, start, run, compare, shadow, diffs, switch, back, finish, cancel or status."
+    ),
 ]
 ToOption = Annotated[str, typer.Option("--to", metavar="URL", help="The store that it is moved to.")]
 MovePaceOption = Annotated[
@@ -47,6 +53,9 @@ SampleOption = Annotated[
 ResumeComparisonOption = Annotated[
     bool, typer.Option("--resume", help="Of compare: continue a comparison that was interrupted.")
 ]
+PercentOption = Annotated[
+    float | None, typer.Option("--percent", help="Of shadow: of the reads, those that are made in the target, too.")
+]
 WatchMoveOption = Annotated[bool, typer.Option("--watch", help="Of status: again every second, until Ctrl-C.")]
 
 _SAID_EVERY: Final = 10.0
@@ -65,12 +74,15 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
     force: ForceOption = False,
     sample: SampleOption = None,
     resume: ResumeComparisonOption = False,
+    percent: PercentOption = None,
+    limit: LimitOption = 20,
     watch: WatchMoveOption = False,
 ) -> None:
     """Moves a store to another place, of any kind, while programs write to it.
 
     plan says what is in the way. start makes the target and begins the log; run copies, and then follows until it is
-    stopped; after a kill it continues. compare compares both stores. switch lets the target take writes: those of the
+    stopped; after a kill it continues. compare compares both stores. shadow has programs that know both make a share of
+    their reads in the target as well; diffs lists what differed. switch lets the target take writes: those of the
     source wait for seconds. The source follows then, and back lets it take them again. finish ends the move; before the
     switch cancel does.
 
@@ -89,6 +101,8 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
             with output.progress() as report, noting_resume("what was compared is kept"):
                 compared = it.compare(sample=sample, resume=resume, pace=pace, progress=report)
             _show_compared(output, compared)
+        elif action == "diffs":
+            show_differences(output, it.differences(limit=limit))
         elif action == "run":
             _run(output, it, pace, until_lag)
         elif action in ("switch", "back"):
@@ -99,8 +113,15 @@ def command(  # noqa: PLR0913 - each option is for one of its actions
         else:
             verbs: dict[str, Callable[[], MoveStatus]] = {
                 "start": it.start, "finish": it.finish, "cancel": it.cancel, "status": it.status,
+                "shadow": lambda: it.shadow(_given(percent)),
             }  # fmt: skip
             _show(output, verbs[action](), again=it.status if watch and action == "status" else None)
+
+
+def _given(percent: float | None) -> float:
+    if percent is None:
+        raise UsageError("say which share of the reads: --percent 5; 0 for none")
+    return percent
 
 
 def _show_plan(output: Output, found: MovePlan) -> None:
@@ -160,6 +181,8 @@ def _line(found: MoveStatus) -> str:
     line = f"{found.state}: {found.source} -> {found.target}"
     if found.state not in ("planned", "finished", "cancelled"):
         line += f", {found.copied:,} copied, {found.waiting:,} waiting, {found.lag:.1f} s behind"
+    if found.shadow or found.shadowed:
+        line += f"; {found.shadow:g} % of reads shadowed, {found.shadowed:,} compared, {found.shadow_differs:,} differ"
     compared = found.compared
     if compared is not None:
         line += f"; compared {compared.at:%d %b %H:%M}, {compared.differ:,} differ"

@@ -8,9 +8,9 @@ and the mark is removed up to the number that was seen. See docs/decisions/0148-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from oneread.counters.rows import SETTINGS, SHARDS
 from oneread.counters.settings import read_settings_row
@@ -29,6 +29,14 @@ from oneread.transactions.intents import MARKER, decode_version, read_root
 from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.move_gate import MARKS, logged_in, put_marks
+from oneread.transactions.move_positions import (
+    LogPosition,
+    entries_have_passed,
+    entry_number,
+    marks_have_passed,
+    position_of_entries,
+    position_of_marks,
+)
 from oneread.transactions.moves import (
     LOG_ENTRIES,
     MOVE_LOG,
@@ -45,13 +53,6 @@ PATIENCE: Final = 1.0
 """Seconds that a change which was announced is waited for; then it is ended, and its program makes it again."""
 
 _PAGE: Final = 500
-_MOST: Final = 10_000
-"""Marks that are counted at most."""
-_SURELY_FOLLOWED: Final = 2_000
-"""Milliseconds between two numbers of a row that is always about to change: a follower has read it in between."""
-
-LogPosition: TypeAlias = "Mapping[bytes, int]"
-"""What a log held at some moment: marks with their numbers, or the last number of all."""
 
 
 class ChangesToFollow(Protocol):
@@ -147,15 +148,13 @@ class EntryLog:
         if not first:
             return 0, 0
         last = yield from Scan("system", LOG_ENTRIES, 1, reverse=True)
-        return _number(last[0][0]) - _number(first[0][0]) + 1, logged_changes(first, 1).oldest
+        return entry_number(last[0][0]) - entry_number(first[0][0]) + 1, logged_changes(first, 1).oldest
 
     def position(self) -> Plan[LogPosition]:
-        last = yield from Scan("system", LOG_ENTRIES, 1, reverse=True)
-        return {MOVE_LOG: _number(last[0][0]) if last else 0}
+        return position_of_entries()
 
     def has_passed(self, position: LogPosition) -> Plan[bool]:
-        first = yield from Scan("system", LOG_ENTRIES, 1)
-        return not first or _number(first[0][0]) > position[MOVE_LOG]
+        return entries_have_passed(position)
 
     def forget(self, limit: int) -> Plan[None]:
         while (yield from self._committer.sweep("system", RowRange.under(MOVE_LOG), limit)):
@@ -231,25 +230,14 @@ class MarkLog:
             yield from scan_all("counts", RowRange.under(each), end, _PAGE)
 
     def waiting(self) -> Plan[tuple[int, int]]:
-        stamps = (yield from self._all()).values()
+        stamps = (yield from position_of_marks()).values()
         return len(stamps), min(stamps, default=0)
 
     def position(self) -> Plan[LogPosition]:
-        return self._all()
+        return position_of_marks()
 
     def has_passed(self, position: LogPosition) -> Plan[bool]:
-        now = yield from self._all()
-        return all(now[key] > stamp + _SURELY_FOLLOWED for key, stamp in position.items() if key in now)
-
-    def _all(self) -> Plan[dict[bytes, int]]:
-        stamps, within = dict[bytes, int](), MARKS
-        while len(stamps) < _MOST:
-            found = yield from Scan("system", within, _PAGE)
-            stamps.update({key: _stamp(row) for key, row in found})
-            if len(found) < _PAGE:
-                break
-            within = within.behind(found[-1][0])
-        return stamps
+        return marks_have_passed(position)
 
     # What is over.
 
@@ -326,11 +314,6 @@ def _number_of(row: Row | None) -> int | None:
 
 def _stamp(mark: Row) -> int:
     return mark[MARKER].stamp
-
-
-def _number(key: bytes) -> int:
-    """The number of an entry of the log."""
-    return int.from_bytes(key[len(MOVE_LOG) :], "big")
 
 
 def _remove(store: CountedStore, entries: Sequence[bytes], again: Sequence[bytes]) -> None:

@@ -109,6 +109,10 @@ class MoveStatus(msgspec.Struct, frozen=True):
         compared: the last comparison that has ended.
         epoch: grows with each decision about a switch.
         held: seconds for which writers were held at the last switch of this controller.
+        shadow: percentage of the reads that programs with `next` make in the target as well.
+        shadowed: reads that were so compared, by all programs up to a minute ago.
+        shadow_differs: differences that they have found.
+        launch: the name of the launch under which these are kept, "" where no read was shadowed.
     """
 
     state: MoveState
@@ -120,3 +124,7 @@ class MoveStatus(msgspec.Struct, frozen=True):
     compared: MoveComparison | None
     epoch: int
     held: float = 0.0
+    shadow: float = 0.0
+    shadowed: int = 0
+    shadow_differs: int = 0
+    launch: str = ""

@@ -147,6 +147,16 @@ class MoveStates:
         row = self.of_target().row
         return row if row is not None and row.takes_writes else None
 
+    def shadow(self, percent: float) -> None:
+        """Has programs make such a share of their reads in the target, too. Raises UsageError unless that follows."""
+        while True:
+            seen = self.of_source()
+            row = _moving(seen)
+            if percent and row.state != "following":
+                raise UsageError("reads are shadowed while the target follows", state=row.state)
+            if row.shadow == percent or self._change(self.source, seen, msgspec.structs.replace(row, shadow=percent)):
+                return
+
     def finish(self) -> None:
         """The source is read-only from now on, and the target is a store like others."""
         seen, target = self.of_source(), self.of_target()

@@ -7,7 +7,7 @@ when the store is switched. See docs/how-to/move-a-live-store.md and docs/decisi
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from time import monotonic, sleep
@@ -29,7 +29,10 @@ from oneread.database._sync.database import Database
 from oneread.derivations.one_row import refuse_unsupported
 from oneread.errors import InvalidValue, StoreMoved, Unavailable, Unsupported, UsageError
 from oneread.evolution.schema import Schema
-from oneread.launches.sides import BUCKETS
+from oneread.launches.differences import LaunchDifference
+from oneread.launches.sides import BUCKETS, check_percent
+from oneread.launches.state import OF_MOVES, LaunchWanted
+from oneread.models.versions import ALL
 from oneread.plans.arguments import check_function, check_pace
 from oneread.plans.clock import wall_clock
 from oneread.plans.effects import Now
@@ -235,6 +238,40 @@ class Move:
         stored.keep(found)
         return found
 
+    def shadow(self, percent: float) -> MoveStatus:
+        """Has programs that know both stores make a share of their reads in the target as well, and compare them.
+
+        They answer from the source, and read the target behind that, within the bounds of a launch; what differs at two
+        looks, the second behind what waits in the log, is a difference. It ends with the switch. A program follows
+        within a second.
+
+        Arguments:
+            percent: of `get`, `find`, `get_many` and `page`, and of the verbs that are made of these; 0 for none.
+
+        Raises:
+            InvalidValue: a percentage is not from 0 to 100.
+            UsageError: the move was not begun, the copy is not complete, or the store was switched.
+        """
+        wanted = check_percent("percent", percent)
+        states = self._opened().states
+        row = states.carry_out()
+        if wanted:
+            launches, name = states.source.operations.launches, OF_MOVES + row.id
+            states.source.run(launches.set(name, LaunchWanted(shadow=ALL), "", is_known=True))
+        states.shadow(wanted)
+        return self.status()
+
+    def differences(self, *, limit: int = 50) -> Sequence[LaunchDifference]:
+        """What shadowed reads have found, the newest first; as `db.launches.differences`.
+
+        Raises:
+            InvalidQuery: the limit is not from 1 to 10,000.
+            UsageError: no read was shadowed.
+        """
+        states = self._opened().states
+        name = OF_MOVES + states.carry_out().id
+        return states.source.run(states.source.operations.launches.differences(name, None, limit))
+
     def switch(self, *, hold: float = HOLD, force: bool = False) -> MoveStatus:
         """Lets the target take the writes: those of the source wait until its log has ended, and are refused then.
 
@@ -349,6 +386,7 @@ class Move:
         flows = state in ("copying", "following", "closing", "switched")
         waiting, lag = flow.lag(back=returns is not None) if flows else (0, 0.0)
         copied, _finished = flow.copier.copied()
+        compared, differ, launch = self._shadowed(row)
         return MoveStatus(
             state,
             *self._places,
@@ -358,7 +396,19 @@ class Move:
             MoveComparisons(source).read().last,
             max(row.epoch, _epoch(target)),
             self._held,
+            row.shadow,
+            compared,
+            differ,
+            launch,
         )
+
+    def _shadowed(self, row: MoveRow) -> tuple[int, int, str]:
+        """What shadowed reads were compared, how many differences they have, and their launch."""
+        launches, name = self._opened_source().operations.launches, OF_MOVES + row.id
+        if row.state in _COPYING or self._opened_source().run(launches.states([name])) == [None]:
+            return 0, 0, ""
+        report = self._opened_source().run(launches.report(name, None))
+        return report.compared, sum(report.differ.values()), name
 
     def close(self) -> None:
         """Closes both stores; another process may follow at once."""

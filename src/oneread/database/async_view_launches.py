@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from oneread.database.async_launches import AsyncLaunch, AsyncLaunches, LaunchedSides
+from oneread.database.async_launch import AsyncLaunch, LaunchedSides
+from oneread.database.async_launches import AsyncLaunches
 from oneread.database.fast_path import Finder
 from oneread.database.sides import CHOSEN, Sides
 from oneread.models.model import stored_name

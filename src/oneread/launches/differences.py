@@ -142,6 +142,12 @@ def _by_key(page: ShownPage) -> dict[tuple[Any, ...], tuple[int, Mapping[str, An
     return {row.key: (place, row.fields) for place, row in enumerate(page.rows)}
 
 
+def unchanged(first: Sequence[FoundDifference], second: Sequence[FoundDifference]) -> list[FoundDifference]:
+    """The differences of the second look that the first one had, of which the old side shows the same at both."""
+    known = {each.identity: each.old for each in first}
+    return [each for each in second if each.identity in known and known[each.identity] == each.old]
+
+
 def at_both_looks(first: Sequence[FoundDifference], second: Sequence[FoundDifference]) -> list[FoundDifference]:
     """The differences of the second look that the first one had."""
     known = {each.identity for each in first}

@@ -20,6 +20,8 @@ LaunchPhase: TypeAlias = Literal["building", "stopped", "shadow", "live", "finis
 
 Of a view before: it is not built yet, or not written any more, which is not in the row of a launch.
 """
+OF_MOVES: Final = "move:"
+"""How the names of launches begin that are the shadowed reads of a move."""
 _CHANGES: Final = 50
 _NAME_BYTES: Final = 200
 _REMARK_BYTES: Final = 500
@@ -97,12 +99,14 @@ def change_state(name: str, state: LaunchState, wanted: LaunchWanted, change: La
 
     Raises:
         InvalidValue: a percentage is out of bounds.
-        UsageError: the launch is finished.
+        UsageError: the launch is finished; or it is that of a move, whose new side only shadows reads.
     """
     if wanted.options is not None and type(wanted.options) is not LaunchOptions:
         raise InvalidValue("expected LaunchOptions", options=wanted.options)
     if state.phase == "finished":
         raise UsageError("this launch is finished; its new side answers all", launch=name)
+    if wanted.reads and name.startswith(OF_MOVES):
+        raise UsageError("the store that takes the writes answers all reads: run `oneread move switch`", launch=name)
     new: dict[str, Any] = {}
     for percent in ("shadow", "reads", "check"):
         given = getattr(wanted, percent)

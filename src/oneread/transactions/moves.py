@@ -62,7 +62,7 @@ class MoveRow(msgspec.Struct, frozen=True, array_like=True):
     `id` is that of the move, `epoch` grows whenever a switch is decided or given up; `other` is the place of the other
     store, without user and password. `at` is when the state began and `until` when a switch should have ended, in
     milliseconds since 1970. `mover` names the follower that may write to this store while programs write to the other
-    one. `history` are earlier states.
+    one. `history` are earlier states. `shadow` is the percentage of reads that programs make in the other store, too.
     """
 
     id: str
@@ -74,6 +74,7 @@ class MoveRow(msgspec.Struct, frozen=True, array_like=True):
     until: int = 0
     mover: str = ""
     history: tuple[tuple[int, MoveState], ...] = ()
+    shadow: float = 0.0
 
     @property
     def takes_writes(self) -> bool:
@@ -81,12 +82,14 @@ class MoveRow(msgspec.Struct, frozen=True, array_like=True):
         return self.state in _WRITES_OF[self.role]
 
     def became(self, state: MoveState, at: int, **changes: object) -> MoveRow:
-        """The row with another state."""
+        """The row with another state. Reads are shadowed until another store takes the writes, or the move ends."""
         history = (*self.history, (self.at, self.state))[-_KEPT:]
-        return msgspec.structs.replace(self, state=state, at=at, history=history, **changes)
+        shadow = self.shadow if state in _SHADOWED else 0.0
+        return msgspec.structs.replace(self, state=state, at=at, history=history, shadow=shadow, **changes)
 
 
 _KEPT: Final = 50
+_SHADOWED: Final = ("following", "closing")
 _WRITES_OF: Final[dict[MoveRole, frozenset[MoveState]]] = {
     "source": frozenset({"planned", "copying", "following", "closing"}),
     "target": frozenset({"switched", "closing"}),

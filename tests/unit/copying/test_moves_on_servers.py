@@ -2,13 +2,14 @@
 
 import pytest
 
-from oneread import connect, move
+from oneread import LaunchOptions, connect, move
 from oneread.errors import StoreMoved
 from oneread.evolution import leased_fence
 from oneread.testing.clock import Clock
 from oneread.transactions import journal_recovery
 from tests.stores import SERVERS, forget, make_url, open_rooms
 from tests.unit.copying.test_moves import check_equal, opened, write
+from tests.unit.database.test_launches import until
 from tests.unit.transfer import moved
 from tests.unit.transfer.moved import SCHEMA, Member
 
@@ -51,6 +52,24 @@ def check_resumed(it):
     assert (found.equal, found.whole, found.compared > some.compared) == (True, True, True)
 
 
+def check_shadowed(it, source, target, clock):
+    """A program that knows both places reads both, also what is not followed yet."""
+    name = it.shadow(100).launch
+    it._opened().states.source.launches.set(name, options=LaunchOptions(guard=None))
+    with connect(source, SCHEMA, workers=0, clock=clock, next=target) as program:
+        assert program.get(Member, 0) == program.page(Member, limit=1)[0]
+        tally = program.launches.keeper.track(name).tally
+        until(lambda: tally.compared == 2)
+        clock.tick()
+        program.patch(Member, 0, name="shadowed")
+        assert program.get(Member, 0).name == "shadowed"
+        until(lambda: sum(tally.new.dark) == 3)  # the first look
+        it.follow(until_lag=0.0)
+        until(lambda: tally.compared == 3)
+        assert (tally.differing, tally.settled, tally.late, tally.dropped) == (0, 1, 0, 0)
+    assert it.shadow(0).shadowed == 3
+
+
 def test_what_is_written_meanwhile_is_in_the_target(target, tmp_path):
     clock, source = Clock(), make_url("lmdb", tmp_path)
     with connect(source, SCHEMA, workers=0, clock=clock, cache="memory://") as program:
@@ -63,6 +82,7 @@ def test_what_is_written_meanwhile_is_in_the_target(target, tmp_path):
             write(program, clock, 1, exchanges=False)
             it.follow(until_lag=0.0)
             check_resumed(it)
+            check_shadowed(it, source, target, clock)
             write(program, clock, 2, exchanges=False)
             assert it.switch().state == "switched"
             check_equal(program, target, clock)
@@ -89,6 +109,7 @@ def test_a_server_is_moved_while_it_is_written(target, tmp_path):
             write(program, clock, 1)
             it.follow(until_lag=0.0)
             check_resumed(it)
+            check_shadowed(it, target, place, clock)
             write(program, clock, 2)
             assert it.switch().state == "switched"
             check_equal(program, place, clock)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from oneread.database._sync.launches import Launch, LaunchedSides, Launches
+from oneread.database._sync.launch import Launch, LaunchedSides
+from oneread.database._sync.launches import Launches
 from oneread.database.fast_path import Finder
 from oneread.database.sides import CHOSEN, Sides
 from oneread.models.model import stored_name
