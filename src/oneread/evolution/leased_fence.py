@@ -49,8 +49,13 @@ class LeasedFence(Fence):
             yield from self.learn()
 
     def look(self) -> Plan[MoveRow | None]:
-        """The row of the move as it was half of a lease ago at most. No request as a rule."""
-        if self.clock() - self._read_at >= self._seconds / 2:
+        """The row of the move as it was half of a lease ago at most. No request as a rule; one while it is switched.
+
+        The store is closed for longer than a lease before it is switched. So what is known behind that is `closing`, or
+        is over: a verb that begins when the row says that the store has moved finds this.
+        """
+        is_closing = self.move is not None and self.move.state == "closing"
+        if is_closing or self.clock() - self._read_at >= self._seconds / 2:
             yield from self.refresh()
         return self.move
 

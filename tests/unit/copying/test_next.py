@@ -7,8 +7,13 @@ import time
 import pytest
 
 from oneread import connect, connect_async, move
+from oneread.copying.move_states import MoveStates
 from oneread.errors import StoreMoved, UsageError
+from oneread.evolution import leased_fence
 from oneread.plans.clock import wall_clock
+from oneread.store.requests import Read
+from oneread.transactions import journal_recovery
+from oneread.transactions.moves import MOVE_ROW
 from tests.stores import KINDS, forget, make_url
 from tests.unit.transfer.moved import EARLY, SCHEMA, Account, Author, Board, Member, Post
 
@@ -108,6 +113,33 @@ def test_writers_that_wait_write_to_the_next_store_when_it_has_switched(moving, 
             assert other.counter("votes").read() == 1
             assert [each.number for each in other.page(Account)] == [0, 1, 2]
             assert [each.number for each in other.page(Post, "a")] == [1]
+
+
+def test_a_read_that_begins_after_the_switch_is_of_the_next_store(moving, source, target, monkeypatch):
+    """Also where its program has only read, and has looked at the row of the move just before."""
+    monkeypatch.setattr(leased_fence, "MOVING_LEASE_SECONDS", 0.4)
+    monkeypatch.setattr(journal_recovery, "MOVING_END_SECONDS", 0.45)
+    asked, switched = [], threading.Event()
+    with opened(source, target, observers=(lambda request, _answer: asked.append(request),)) as db:
+        reader = threading.Thread(target=lambda: [db.find(Member, 0) for _ in iter(switched.is_set, True)])
+        reader.start()
+        decide = MoveStates.decide
+
+        def decide_and_stop_reading(*given, **named):
+            switched.set()
+            reader.join()
+            return decide(*given, **named)
+
+        monkeypatch.setattr(MoveStates, "decide", decide_and_stop_reading)
+        moving.switch(force=True)
+        with connect(target, SCHEMA, workers=0) as other:
+            other.patch(Member, 0, name="there")
+        asked.clear()
+        assert db.find(Member, 0).name == "there"
+        looks = [each for each in asked if isinstance(each, Read) and MOVE_ROW in each.keys]
+        assert len(looks) == (1 if "span=row" in source else 0)
+        db.find(Member, 0)
+        assert looks == [each for each in asked if isinstance(each, Read) and MOVE_ROW in each.keys]
 
 
 def test_batches_that_were_saved_before_the_switch_are_not_saved_again(moving, source, target):
