@@ -15,28 +15,7 @@ from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
 from oneread.transactions.root import Root
 from oneread.transfer.load import DumpReader
-from oneread.transfer.restore import RestoreEntity, RestoreTombstone
-
-
-class MovedEntity(RestoreEntity):
-    """Stores an entity of the source at its own version."""
-
-    @property
-    def least_version(self) -> int:  # type: ignore[override]
-        return self._version
-
-    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        if seen.body is not None and not self._copies.fields and not self._numbers and self._is_stored(seen):
-            return NO_CHANGE
-        return super().decide(seen, version, sources)
-
-    def _is_stored(self, seen: Root) -> bool:
-        """Whether the target has this own version, or a later one, which only programs give after the switch."""
-        return seen.own >= self._version and type(self._state(seen).entity) is self._entity_type.cls
-
-    def _versions(self, seen: Root, version: int) -> tuple[int, int]:
-        kept = self._version if seen.version < self._version else version
-        return kept, self._version
+from oneread.transfer.restore import RestoreTombstone
 
 
 class MovedTombstone(RestoreTombstone):
@@ -77,7 +56,7 @@ class MovedTombstone(RestoreTombstone):
 class MovedReader(DumpReader):
     """Makes changes of lines of a dump."""
 
-    _of_entity = MovedEntity
+    _always = True
     _of_deleted = MovedTombstone
 
 

@@ -41,7 +41,7 @@ from oneread.transfer.forms import (
     key_type,
     unpack_values,
 )
-from oneread.transfer.restore import NO_COPIES, DumpedCopies, RestoreEntity, RestoreTombstone
+from oneread.transfer.restore import NO_COPIES, DumpedCopies, KeptVersion, RestoreEntity, RestoreTombstone
 
 LINE_BYTES: Final = 16 << 20
 """The longest line that is read; a longer one is refused."""
@@ -122,7 +122,8 @@ def check_dump(lines: Iterable[bytes]) -> int:
 class DumpReader:
     """Converts the lines of a dump to changes; raises SchemaMismatch for a newer format and unknown models."""
 
-    _of_entity: type[RestoreEntity] = RestoreEntity
+    _always = False
+    """Whether entities have their own versions whatever this store shows."""
     _of_deleted: type[RestoreTombstone] = RestoreTombstone
 
     def __init__(self, catalog: Catalog, head: Head) -> None:
@@ -170,7 +171,7 @@ class DumpReader:
         copies = NO_COPIES if held is None else DumpedCopies(line.held, held, used)
         kind = entity_type.kind
         numbers = self._numbers(line, kind.key(kind.parts(entity))) if line.numbers else ()
-        return self._of_entity(self._catalog, entity, line.version, copies, numbers)
+        return RestoreEntity(self._catalog, entity, KeptVersion(line.version, self._always), copies, numbers)
 
     def _numbers(self, line: DumpLine, root: bytes) -> tuple[TakenNumber, ...]:
         """The numbers that an entity has given to children. Raises InvalidValue."""

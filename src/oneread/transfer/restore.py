@@ -47,8 +47,22 @@ class DumpedSources(SourceCache, frozen=True, gc=False):
         return replace(super().__getitem__(key), expired=False)
 
 
+class KeptVersion(NamedTuple):
+    """The own version of an entity that is stored, 0 for an unknown one.
+
+    With `always` it has this one whatever the clock and this store show: it comes from a store that is followed, and
+    nothing else has changed it here.
+    """
+
+    version: int = 0
+    always: bool = False
+
+
+UNKNOWN = KeptVersion()
+
+
 class RestoreEntity(Save):
-    """Stores an entity of a dump at its version, 0 for an unknown one."""
+    """Stores an entity of a dump, or of a store that is followed, at its version."""
 
     _restores = True
 
@@ -56,12 +70,13 @@ class RestoreEntity(Save):
         self,
         catalog: Catalog,
         entity: Any,
-        version: int = 0,
+        kept: KeptVersion = UNKNOWN,
         copies: DumpedCopies = NO_COPIES,
         numbers: Sequence[TakenNumber] = (),
     ) -> None:
         super().__init__(catalog, entity)
-        self._version = version
+        self._version, self._always = kept
+        self.least_version = self._version if self._always else 0
         self._copies = copies
         self._numbers = numbers
 
@@ -74,6 +89,8 @@ class RestoreEntity(Save):
         return DumpedSources(self._catalog, rows)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
+        if self._always and self._is_stored(seen):
+            return NO_CHANGE
         before = self._attempt(seen, version).before
         self._refuse_other_variant(before.entity)
         if self._copies.fields:
@@ -88,10 +105,17 @@ class RestoreEntity(Save):
             decided = self._store(self._entity_type, entity, self._refs, attempt, sources)
         return replace(decided, taken=(*decided.taken, *self._numbers)) if self._numbers else decided
 
+    def _is_stored(self, seen: Root) -> bool:
+        """Whether the row has this own version, or a later one, which only programs give once they write here."""
+        if seen.body is None or self._copies.fields or self._numbers or seen.own < self._version:
+            return False
+        return type(self._state(seen).entity) is self._entity_type.cls
+
     def _versions(self, seen: Root, version: int) -> tuple[int, int]:
         """The versions of the row and of the entity, in place of this one of the next commit."""
-        kept = self._version if seen.version < self._version <= version else version
-        return kept, self._version if max(seen.own, 1) <= self._version <= kept else kept
+        is_next = seen.version < self._version and (self._always or self._version <= version)
+        kept = self._version if is_next else version
+        return kept, self._version if self._always or max(seen.own, 1) <= self._version <= kept else kept
 
     def _delete(self, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
         """Stores a tombstone: the entity waited to be deleted with a source when it was dumped."""
