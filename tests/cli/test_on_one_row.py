@@ -61,6 +61,7 @@ REFUSED = {
     "numbers": ("give the URL a prefix= that no store has",),
 }
 ELSEWHERE = {
+    "console": "serves until Ctrl-C; its pages are opened on all stores in tests/unit/console",
     "graph": "opens no store",
     "load": "takes what dump wrote",
     "copy": "takes two stores",
