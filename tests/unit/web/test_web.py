@@ -644,8 +644,9 @@ def test_the_form_of_a_class_is_made_once_and_refuses_invalid_json():
         form(Thing).convert({"code": object()})
 
 
-def test_without_starlette_the_import_says_what_to_install():
-    code = "import sys\nsys.modules['starlette.exceptions'] = None\nimport oneread.web\n"
+@pytest.mark.parametrize(("room", "module"), [("web", "starlette.exceptions"), ("console", "jinja2")])
+def test_without_its_packages_the_import_says_what_to_install(room, module):
+    code = f"import sys\nsys.modules[{module!r}] = None\nimport oneread.{room}\n"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    assert ran.stderr.endswith("install what oneread.web needs: pip install 'oneread[web]'\n")
+    assert ran.stderr.endswith(f"install what oneread.{room} needs: pip install 'oneread[{room}]'\n")
