@@ -110,11 +110,11 @@ def test_a_view_is_written_for_a_share_and_stopped(bare, new_url, monkeypatch):
     connect(url, views.SCHEMA, workers=0).close()
     given = ["--schema", "tests.unit.database.test_launched_views:SCHEMA", "--db", url]
     ran = bare("launch", "set", "HomeByScore", "--writes", "12.5", *given)
-    assert ran.out.strip() == "HomeByScore: writes 100 % -> 12.5 %; every program follows within 20 seconds", ran.err
+    assert ran.out.strip() == "HomeByScore: writes 100 % -> 12.5 %; every program follows within 5 seconds", ran.err
     ran = bare("launch", "set", "HomeByScore", "--reads", "1", *given)
     assert (ran.code, "set writes to 100, and run `oneread backfill`" in ran.err) == (2, True)
     ran = bare("launch", "stop", "HomeByScore", *given)
-    assert ran.out.strip() == "HomeByScore: writes 12.5 % -> 0 %; every program follows within 20 seconds", ran.err
+    assert ran.out.strip() == "HomeByScore: writes 12.5 % -> 0 %; every program follows within 5 seconds", ran.err
     assert bare("launch", *given).out.splitlines()[2].split()[:4] == ["HomeByScore", "stopped", "0", "%"]
     ran = bare("launch", "set", "HomeByScore", "--writes", "100", *given)
     assert "rows that are missing are added by `oneread backfill`" in ran.err

@@ -65,7 +65,8 @@ class OneRow:
 
     def lease_left(self, program):
         """Milliseconds of true time, as long as a program may commit by what it knows of the schema."""
-        return LEASE / program.rate - (program.world.time - program.operations.fence._read_at * 1000 / program.rate)
+        fence = program.operations.fence
+        return fence._seconds * 1000 / program.rate - (program.world.time - fence._read_at * 1000 / program.rate)
 
     def recover(self, operations):
         return operations.committer.recovery.recover(patience=0.0)
@@ -289,10 +290,14 @@ class RowFence:
         if writes and self.chance.random() < (0.1 if program is not self.closer else 0.02):
             lost = OutcomeUnknown("simulated: no answer in time")
             self.at(self.chance.choice((5, 500)), self.advance, program, program.turn, None, lost)
-        if self.chance.random() < 0.004:
+        if self.chance.random() < self.chance_to_die(program):
             self.note(program, "killed")
             program.turn += 1
             self.failed(program, Unavailable("simulated: killed"))
+
+    def chance_to_die(self, _program):
+        """At each request."""
+        return 0.004
 
     def time_to_send(self, program, *, writes):
         luck = self.chance.random()

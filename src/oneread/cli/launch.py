@@ -45,9 +45,8 @@ PaceOfListsOption = Annotated[float | None, typer.Option("--pace", help="Of comp
 WhyOption = Annotated[str, typer.Option(help="Of back: why, for the history.")]
 
 _SHARES: Final = (0.5, 0.95, 0.99)
-_READS_FOLLOW: Final = 5
-_WRITES_FOLLOW: Final = 20
-"""A program commits for so long by what it knows, where a store changes one row at a time."""
+_FOLLOW_SECONDS: Final = 5
+"""The keeper of a process, and the lease of one that writes one row at a time, know a launch for so long."""
 
 
 @with_shared_options
@@ -197,8 +196,7 @@ def _change(output: Output, database: Database, name: str, change: Callable[[Dat
     ]
     if after.phase != before.phase and after.phase == "finished":
         changed.append("finished; put the new function in place of the launch")
-    seconds = _READS_FOLLOW if after.writes == before.writes else _WRITES_FOLLOW
-    follow = f"; every program follows within {seconds} seconds" if changed else "nothing changed"
+    follow = f"; every program follows within {_FOLLOW_SECONDS} seconds" if changed else "nothing changed"
     output.text(f"{name}: {', '.join(changed)}{follow}")
     if after.writes > before.writes:
         output.note("rows that are missing are added by `oneread backfill`")

@@ -120,8 +120,8 @@ class AsyncLaunches:
 
         `writes` is of a view that replaces another one. Below 100 the view cannot be read; after 100 again, a backfill
         adds what is missing. A change of the schema row, at which a view that was readable is not read any more first,
-        for five seconds. Programs follow with their next commit, within twenty seconds on a store that changes one row
-        at a time.
+        for five seconds. Programs follow with their next commit; on a store that changes one row at a time within five
+        seconds as well.
 
         Arguments:
             name: of the launch.

@@ -2,8 +2,8 @@
 
 A commit of one row cannot read the fence at the same moment, so a program reads it before, and commits for twenty
 seconds by what it read. A program that raises the fence waits longer than that. Both count by clocks that are never
-set. While the store is moved the lease is shorter, and is of the row of the move as well. See rules F1 to F5 of the
-commit protocol and docs/decisions/0076-the-fence-is-a-lease.md.
+set. While the store is moved the lease is shorter, and is of the row of the move as well; it is shorter, too, where the
+schema launches a view. See rules F1 to F5 of the commit protocol and docs/decisions/0076-the-fence-is-a-lease.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Row
-from oneread.transactions.journal_recovery import LEASE_SECONDS, MOVING_LEASE_SECONDS
+from oneread.transactions.journal_recovery import LAUNCHED_LEASE_SECONDS, LEASE_SECONDS, MOVING_LEASE_SECONDS
 from oneread.transactions.moves import MOVE_ROW, MoveRow, move_in, read_move
 from oneread.transactions.system_rows import SCHEMA_ROW
 
@@ -61,7 +61,9 @@ class LeasedFence(Fence):
 
     @property
     def _seconds(self) -> float:
-        return LEASE_SECONDS if self.move is None else MOVING_LEASE_SECONDS
+        if self.move is not None:
+            return MOVING_LEASE_SECONDS
+        return LAUNCHED_LEASE_SECONDS if self._has_shares else LEASE_SECONDS
 
     def learn(self) -> Plan[None]:
         yield from self.refresh()

@@ -39,6 +39,9 @@ _SLOWER: Final = (1 + CLOCK_DRIFT) / (1 - CLOCK_DRIFT)
 END_SECONDS: Final = LEASE_SECONDS * _SLOWER
 """By one clock, after the fence was raised: by all others every lease is over that was taken before."""
 
+LAUNCHED_LEASE_SECONDS: Final = 5.0
+"""The lease of a program whose schema launches a view by percent: it follows a share of its writes so soon."""
+
 MOVING_LEASE_SECONDS: Final = 2.0
 """How long a program changes a store that is moved, from the beginning of its last read of what the move asks."""
 

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from oneread import Index, Key, Model, Schema, by, connect, descending
+from oneread.costs.budgets import budget
 from oneread.derivations.emitted_record import decode_record
 from oneread.derivations.schema_rows import fence, replace_schema, stored_schema
 from oneread.errors import Unavailable
@@ -15,7 +16,7 @@ from oneread.evolution.writing_shares import change_share
 from oneread.plans.inside import run_plan
 from oneread.store.requests import Mutate, Read
 from oneread.store.rows import Cell
-from oneread.transactions.journal_recovery import LEASE_SECONDS
+from oneread.transactions.journal_recovery import LAUNCHED_LEASE_SECONDS, LEASE_SECONDS
 from oneread.transactions.root import EMITTED, parse_root
 from tests.stores import make_url
 from tests.unit.evolution.test_leased_fence import Store
@@ -182,13 +183,29 @@ def test_a_change_that_ends_at_any_request_is_made_again():
 
 def test_a_program_follows_when_half_of_its_lease_is_over(store):
     db, other = store.program(SCHEMA), store.program(SCHEMA)
+    share(other, 99.99)
     db.save(Event(number=1, group="a"))
     share(other, 0)
     db.save(Event(number=1, group="b"))
     assert names_view(db, 1)
-    store.pass_by(LEASE_SECONDS / 2)
+    store.pass_by(LAUNCHED_LEASE_SECONDS / 2)
     db.save(Event(number=1, group="c"))
     assert not names_view(db, 1)
+
+
+@pytest.mark.parametrize(("schema", "looks"), [(Schema(Event, Home), 6), (SCHEMA, 20)], ids=["none", "launched"])
+def test_what_a_launch_costs_a_program_that_writes_every_second(store, schema, looks):
+    db = store.program(schema)
+    save = Event(number=1, group="a")
+    db.save(save)
+    with budget() as spent:
+        db.save(save)
+    each = spent.cost.requests
+    with budget() as spent:
+        for _ in range(60):
+            store.pass_by(1.0)
+            db.save(save)
+    assert spent.cost.requests - 60 * each == looks
 
 
 def test_a_view_that_was_readable_is_not_read_before_it_is_not_written(store):
