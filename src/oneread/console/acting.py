@@ -21,6 +21,10 @@ CSRF: Final = "csrf"
 SEEN: Final = "seen"
 _OWN: Final = (CSRF, SEEN)
 _RECENT: Final = 50
+_SAID: Final = 1_000
+"""Characters of what was done that are logged."""
+_ADDRESS: Final = 8_000
+"""Characters of an address that every browser and server takes: nothing longer is undone by one."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,15 @@ async def do_action(ask: PageRequest, action: ConsoleAction) -> ConsolePage:
     if described.seen != ask.one(SEEN):
         raise Conflict("this was changed meanwhile; look again", of=described.of, **(await _by_whom(ask, described.of)))
     done = await action.act(ask)
+    said = done.said if len(done.said) <= _SAID else f"{done.said[:_SAID]}…"
+    undo = done.undo if len(done.undo) <= _ADDRESS else ""
     if ask.may_write:
         doing = ask.path["action"], described.of
-        await ask.db.run(log_action(ask.db.operations.committer, ask.user, doing, done.said, done.undo))
+        await ask.db.run(log_action(ask.db.operations.committer, ask.user, doing, said, undo))
     more: CellTexts = says("look at it", link=f"{ask.root}{done.link}")
-    if done.undo:
-        more += says("undo", link=f"{ask.root}{done.undo}")
-    return ConsolePage(described.title, [NoteBlock("ok", says(done.said)), NoteBlock("", more)])
+    if undo:
+        more += says("undo", link=f"{ask.root}{undo}")
+    return ConsolePage(described.title, [NoteBlock("ok", says(said)), NoteBlock("", more)])
 
 
 def check_may(ask: PageRequest, action: ConsoleAction) -> None:

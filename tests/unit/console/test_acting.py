@@ -10,7 +10,7 @@ from oneread import connect
 from oneread.console.pages import SHOWN_PAGES
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import RowMutation, RowRange
-from tests.unit.console.places import SITE, EveningsOfTown, fill, links, opened
+from tests.unit.console.places import SITE, Evening, EveningsOfTown, fill, links, opened
 
 
 @pytest.fixture
@@ -47,6 +47,28 @@ def test_a_field_becomes_none_and_a_text_that_begins_with_an_at_sign(filled):
         assert "@home" in browser.get("/entity/Evening", key="1")
         browser.send("/do/patch", changed={"value": "@none"}, of="Evening", key="1", field="note")
         assert "@home" not in browser.get("/entity/Evening", key="1")
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "a\ttab", "\u202eturned"])
+def test_a_text_that_a_form_would_change_is_refused(filled, text):
+    with connect(filled, SITE, workers=0) as db:
+        db.patch(Evening, 1, note=text)
+    with opened(filled) as browser:
+        assert "which a form would change" in browser.get("/do/patch", 400, of="Evening", key="1", field="note")
+        assert "note, @none for none" in browser.get("/do/patch", of="Evening", key="2", field="note")
+        assert "@none" not in browser.get("/do/patch", of="Evening", key="1", field="town")
+
+
+def test_a_long_text_is_logged_by_its_beginning_and_has_no_address_that_undoes_it(filled):
+    with opened(filled) as browser:
+        browser.send("/do/patch", changed={"value": "x" * 9_000}, of="Evening", key="1", field="note")
+        assert "/do/patch" in str(links(browser.get("/log")))
+        done = browser.send("/do/patch", changed={"value": "short"}, of="Evening", key="1", field="note")
+        assert not [each for each in links(done) if "/do/patch" in each]
+        page = browser.get("/log")
+        assert "x" * 900 in page
+        assert "x" * 1_001 not in page
+        assert len([each for each in links(page) if "/do/patch" in each]) == 1
 
 
 def test_an_entity_is_deleted_and_one_that_others_need_is_not_hidden(filled):

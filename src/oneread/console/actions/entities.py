@@ -10,7 +10,7 @@ from oneread.console.asking import PageRequest
 from oneread.console.blocks import FoldBlock, FormInput, NoteBlock, PageBlock, says
 from oneread.console.pages.data import bound_text
 from oneread.database.typed_keys import NONE, WantedType, has_words, key_parts, value, whole_key, word
-from oneread.errors import InvalidQuery, NotFound, OnereadError
+from oneread.errors import InvalidQuery, NotFound, OnereadError, printable
 from oneread.models.model import Model
 from oneread.models.types import types_of
 
@@ -49,20 +49,31 @@ def _field(ask: PageRequest, found: Any) -> tuple[str, WantedType]:
 async def describe_patch(ask: PageRequest) -> ActionPage:
     """A field, with what a change of it would write."""
     found, version = await _found(ask)
-    name, _type = _field(ask, found)
+    name, wanted_type = _field(ask, found)
     bound = ask.costs.patch(type(found), name)
-    try:
-        now = word(getattr(found, name))
-    except OnereadError:
-        now = ""
+    now = _as_typed(found, name)
     blocks: list[PageBlock] = [
         NoteBlock("warn", says(f"writes at most {bound_text(bound)}; tasks follow for what is more")),
         FoldBlock("what that is made of", str(bound)),
     ]
-    label = f"{name}, {NONE} for none"
+    label = f"{name}, {NONE} for none" if wanted_type.optional else name
     inputs = [FormInput("value", label, ask.one("value") or now)]
     title = f"Change {name} of {' '.join([ask.one('of'), *ask.several('key')])}"
     return ActionPage(title, _of(ask), blocks, "Change", version, inputs)
+
+
+def _as_typed(found: Any, name: str) -> str:
+    """The value as a field of a form has it. Raises InvalidQuery for a text that would come back as another one."""
+    try:
+        now = word(getattr(found, name))
+    except OnereadError:
+        return ""
+    if printable(now) != now:
+        raise InvalidQuery(
+            "the text has line ends or control characters, which a form would change; use a program",
+            model=type(found), field=name,
+        )  # fmt: skip
+    return now
 
 
 def _of(ask: PageRequest) -> str:
