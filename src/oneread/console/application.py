@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import hmac
 import inspect
+import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -26,7 +27,6 @@ from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -53,6 +53,8 @@ Databases: TypeAlias = "AsyncDatabase | Callable[[HTTPConnection], AsyncDatabase
 LIVE: Final = "live"
 """The parameter of an address whose page is sent as events, again whenever it has changed."""
 STREAM_SECONDS: Final = 3_600.0
+AGAIN_SECONDS: Final = 5
+"""After which a live page that failed is tried again."""
 BODY_BYTES: Final = 2_000_000
 """Of a form, at most."""
 SHARED_SECONDS: Final = 1.0
@@ -69,6 +71,13 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript", "graph.css": "text/css"}
+_UNKEPT: Final = {"Cache-Control": "no-store"}
+_OTHER_HOST: Final = "this console has another name: ask for it by that, or start it with --allow-host NAME\n"
+_NOT_ENTERED: Final = (
+    "this console needs its token: open the link that it printed, or add /?token=... to its address with the token of "
+    "its --token-file\n"
+)
+_UNKNOWN: Final = "this console does not know who asks: sign in to the site or the proxy that it is behind\n"
 _SECURE: Final = "https"
 _SAME: Final = "same-origin"
 _OF_FORM: Final = frozenset({"json", LIVE})
@@ -99,7 +108,7 @@ class _Answer(NamedTuple):
     """A page that was made, what that cost, and when."""
 
     page: ConsolePage
-    cost: Cost = Cost()
+    cost: Cost | None = None
     seconds: float = 0.0
     at: float = 0.0
 
@@ -155,19 +164,19 @@ class _Pages:
         if LIVE in request.query_params:
             answer = await self._answer(shown, request)
             if answer.page.live:
-                return StreamingResponse(self._stream(shown, request), media_type="text/event-stream")
-        answer = await self._answer(shown, request)
-        if "json" in request.query_params:
-            document = {"page": answer.page, "cost": answer.cost}
-            return Response(msgspec.json.encode(document), media_type="application/json")
-        return self._render(request, answer, current=shown.at)
+                events = self._stream(shown, request)
+                return StreamingResponse(events, media_type="text/event-stream", headers=_UNKEPT)
+        return self._render(request, await self._answer(shown, request), current=shown.at)
 
     async def _stream(self, shown: MenuPage, request: Request) -> AsyncGenerator[bytes]:
         """The page as events: again where it has changed, for an hour at most; a browser asks again then."""
         sent = b""
         until = time.monotonic() + STREAM_SECONDS
         while time.monotonic() < until:
-            answer = await self._answer(shown, request)
+            try:
+                answer = await self._answer(shown, request)
+            except OnereadError as error:  # the answer has begun, so that its status cannot say it
+                answer = _Answer(msgspec.structs.replace(_page_of(error), live=AGAIN_SECONDS))
             made = msgspec.json.encode(answer.page)
             if made != sent:
                 sent = made
@@ -186,6 +195,8 @@ class _Pages:
             return known
         with budget(requests=shown.requests, rows=ROWS) as spent:
             page = await shown.make(ask)
+        most = page.most or f"{counted(shown.requests, 'request')}, {counted(ROWS, 'row')}"
+        page = msgspec.structs.replace(page, most=most)
         answer = _Answer(page, spent.cost, time.monotonic() - began, began)
         if page.live:
             self._recent = {at: each for at, each in self._recent.items() if began - each.at < SHARED_SECONDS}
@@ -226,9 +237,11 @@ class _Pages:
         return bool(self._options.writes(request.scope[_USER]))
 
     def _render(self, request: Request, answer: _Answer, *, current: str, status: int = 200) -> Response:
+        if "json" in request.query_params:
+            document = {"page": answer.page, "cost": answer.cost}
+            return Response(msgspec.json.encode(document), status, _UNKEPT, "application/json")
         text = self._text(request, answer, current=current)
-        headers = {"Cache-Control": "no-store"}
-        return Response(text.encode(errors="replace"), status, headers, "text/html; charset=utf-8")
+        return Response(text.encode(errors="replace"), status, _UNKEPT, "text/html; charset=utf-8")
 
     def _text(self, request: Request, answer: _Answer, *, current: str) -> str:
         root = request.scope.get("root_path", "")
@@ -244,12 +257,22 @@ class _Pages:
     async def refuse(self, request: Request, error: Exception) -> Response:
         """An error as a page, or as JSON: the library's words, and never a traceback."""
         status, words = _words_of(error)
-        name = type(error).__name__ if isinstance(error, OnereadError) else HTTPStatus(status).phrase
         if "json" in request.query_params:
-            body = msgspec.json.encode({"error": name, "message": words})
-            return Response(body, status, media_type="application/json")
-        page = ConsolePage(name, [NoteBlock("bad", says(words))])
+            body = msgspec.json.encode({"error": _page_of(error).title, "message": words})
+            return Response(body, status, _UNKEPT, "application/json")
+        page = _page_of(error)
+        if request.method == "POST":
+            address = f"{request.url.path}{'?' if request.url.query else ''}{request.url.query}"
+            again = NoteBlock("", says("open the page of this form again", link=address))
+            page = msgspec.structs.replace(page, blocks=[*page.blocks, again])
         return self._render(request, _Answer(page), current="", status=status)
+
+
+def _page_of(error: Exception) -> ConsolePage:
+    """The page of an error."""
+    status, words = _words_of(error)
+    name = type(error).__name__ if isinstance(error, OnereadError) else HTTPStatus(status).phrase
+    return ConsolePage(name, [NoteBlock("bad", says(words))])
 
 
 def _words_of(error: Exception) -> tuple[int, str]:
@@ -280,6 +303,8 @@ async def _form(request: Request) -> list[tuple[str, str]]:
 
 def _cost_text(answer: _Answer) -> str:
     cost = answer.cost
+    if cost is None:
+        return ""
     parts = [counted(cost.requests, "request"), counted(cost.rows, "row"), readable(cost.bytes)]
     parts.append(f"{answer.seconds * 1000:,.1f} ms")
     if answer.page.most:
@@ -290,9 +315,10 @@ def _cost_text(answer: _Answer) -> str:
 class _Guard:
     """Lets in whom `auth` names, and gives every answer the headers that keep a browser to the console's own files."""
 
-    def __init__(self, app: ASGIApp, auth: Authenticate) -> None:
+    def __init__(self, app: ASGIApp, auth: Authenticate, hosts: Sequence[str]) -> None:
         self._app = app
         self._auth = auth
+        self._hosts = {each.lower() for each in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -307,19 +333,29 @@ class _Guard:
             await send(message)
 
         connection = HTTPConnection(scope)
+        if self._hosts and _host_of(connection) not in self._hosts:
+            await PlainTextResponse(_OTHER_HOST, 400)(scope, receive, send_safely)
+            return
+        if isinstance(self._auth, TokenAccess) and self._auth.fits(connection):
+            await _entered(connection, self._auth)(scope, receive, send_safely)
+            return
         found = self._auth(connection)
         user = await found if inspect.isawaitable(found) else found
         if user:
             scope[_USER] = user
             await self._app(scope, receive, send_safely)
         else:
-            await _refusal(connection, self._auth)(scope, receive, send_safely)
+            words = _NOT_ENTERED if isinstance(self._auth, TokenAccess) else _UNKNOWN
+            await PlainTextResponse(words, 401)(scope, receive, send_safely)
 
 
-def _refusal(connection: HTTPConnection, auth: Authenticate) -> Response:
-    """What is answered to someone unknown: a cookie for the right token, else 401."""
-    if not (isinstance(auth, TokenAccess) and auth.fits(connection)):
-        return PlainTextResponse("this console needs a sign: open the link that it printed\n", 401)
+def _host_of(connection: HTTPConnection) -> str:
+    """The name or address by which a browser asks, without its port."""
+    return re.sub(r":\d+$", "", connection.headers.get("host", "").lower()).strip("[]")
+
+
+def _entered(connection: HTTPConnection, auth: TokenAccess) -> Response:
+    """What is answered to the right token: a cookie, and the address without it, which histories may keep."""
     kept = [(name, value) for name, value in connection.query_params.multi_items() if name != TOKEN]
     entered = RedirectResponse(f"{connection.url.path}{'?' if kept else ''}{urlencode(kept)}", 303)
     entered.set_cookie(
@@ -388,5 +424,4 @@ def console(
         HTTPException: pages.refuse,
         Exception: pages.refuse,
     }
-    app = _Guard(Starlette(routes=pages.routes(), exception_handlers=handlers), auth)
-    return TrustedHostMiddleware(app, list(hosts), www_redirect=False) if hosts else app
+    return _Guard(Starlette(routes=pages.routes(), exception_handlers=handlers), auth, hosts)

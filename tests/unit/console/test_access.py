@@ -58,6 +58,15 @@ def test_the_token_is_in_an_address_once_and_in_a_cookie_from_then_on(filled):
         assert re.fullmatch(r"oneread-[0-9a-f]{8}=\d+\.[0-9a-f]{64}; HttpOnly; Path=/; SameSite=strict", cookie)
         assert TOKEN not in cookie
         assert client.get("/data").status_code == 200
+        again = client.get("/data?token=a+token+of+some+length", follow_redirects=False)
+        assert (again.status_code, again.headers["location"]) == (303, "/data")
+
+
+def test_who_is_not_known_reads_what_to_do(filled):
+    with client_of(filled) as client:
+        assert "--token-file" in client.get("/").text
+    with client_of(filled, auth=lambda _connection: None) as client:
+        assert "sign in" in client.get("/").text
 
 
 def test_the_cookie_is_secure_where_the_site_is(filled):
@@ -136,7 +145,17 @@ def test_a_host_that_is_not_of_the_console_is_refused(filled):
         client.get("/?token=a+token+of+some+length")
         assert client.get("/").status_code == 200
         assert client.get("/", headers={"host": "attacker.example"}).status_code == 400
-        assert client.get("/", headers={"host": "127.0.0.1.attacker.example"}).status_code == 400
+        answer = client.get("/", headers={"host": "127.0.0.1.attacker.example"})
+        assert answer.status_code == 400
+        assert "--allow-host" in answer.text
+        assert answer.headers["content-security-policy"] == POLICY
+
+
+@pytest.mark.parametrize("host", ["[::1]:8460", "[::1]", "Console.Example:80", "console.example"])
+def test_a_host_is_compared_without_its_port(filled, host):
+    with client_of(filled, hosts=["::1", "console.example"]) as client:
+        answer = client.get("/?token=a+token+of+some+length", headers={"host": host}, follow_redirects=False)
+        assert answer.status_code == 303
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/data/Nothing", "/static/x", "/do/nothing", "/?json"])
@@ -155,6 +174,10 @@ def test_pages_are_not_kept_and_files_are(filled):
     with opened(filled) as browser:
         page = browser.client.get("/graph")
         assert page.headers["cache-control"] == "no-store"
+        for path in ("/data/Evening?json", "/data/Nothing?json", "/do/verify?json"):
+            answer = browser.client.get(path)
+            assert answer.headers["cache-control"] == "no-store"
+            assert answer.headers["content-type"] == "application/json"
         files = re.findall(r'"(/static/[^"]*)"', page.text)
         assert len(files) == 3
         sizes = 0

@@ -41,6 +41,14 @@ def test_a_field_is_changed_and_changed_back(filled):
         assert "Evening 1<" in browser.get("/data/EveningsOfTown", key="Nashville")
 
 
+def test_an_empty_text_comes_back(filled):
+    with opened(filled) as browser:
+        browser.send("/do/patch", changed={"value": ""}, of="Evening", key="1", field="town")
+        done = browser.send("/do/patch", changed={"value": "York"}, of="Evening", key="1", field="town")
+        (undo,) = [each for each in links(done) if "/do/patch" in each]
+        assert 'name="value" value=""' in browser.get(undo)
+
+
 def test_a_field_becomes_none_and_a_text_that_begins_with_an_at_sign(filled):
     with opened(filled) as browser:
         browser.send("/do/patch", changed={"value": "@@home"}, of="Evening", key="1", field="note")
@@ -87,6 +95,7 @@ def test_two_people_who_act_at_once_learn_of_each_other(filled):
         hidden = [(name, value) for name, value in inputs_of(page) if name in ("csrf", "seen")]
         said = browser.post("/do/patch", [*sent, *hidden], 409)
         assert "this was changed meanwhile; look again" in said
+        assert "/do/patch" in str(links(said))
         assert "did=&#39;Evening 1: town is York&#39;" in said
         assert "York" in browser.get("/entity/Evening", key="1")
 

@@ -12,6 +12,8 @@ from starlette.routing import Mount
 
 from oneread import connect, connect_async
 from oneread.console import TokenAccess, console
+from oneread.database.async_database import AsyncDatabase
+from oneread.errors import Unavailable
 from oneread.web import database, lifespan
 from tests.examples.browsing import served
 from tests.unit.console.places import NAME, SITE, TOKEN, fill
@@ -87,3 +89,18 @@ def test_a_page_below_the_cookie_of_another_one_is_not_shared(filled):
     with served(app) as base, httpx.Client(base_url=base) as client:
         assert "may write" in client.get("/verify", headers={"who": "ada"}).text
         assert "oneread repair" in client.get("/verify", headers={"who": "bob"}).text
+
+
+def test_a_live_page_says_what_fails_and_is_tried_again(filled, monkeypatch):
+    monkeypatch.setattr("oneread.console.application.AGAIN_SECONDS", 1)
+    with serving(filled, []) as client, client.stream("GET", "/tasks?live") as answer:
+        sent = events(answer)
+        assert "Waiting" in next(sent)
+        with monkeypatch.context() as broken:
+
+            async def fail(*_args, **_named):
+                raise Unavailable("the store does not answer")
+
+            broken.setattr(AsyncDatabase, "survey", fail)
+            assert "the store does not answer" in next(sent)
+        assert "Waiting" in next(sent)

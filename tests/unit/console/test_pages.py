@@ -51,6 +51,8 @@ def test_a_page_says_what_it_cost_and_keeps_its_budget(filled, path):
         assert cost["requests"] <= shown.requests
         assert cost["rows"] <= 1_000
         footer = re.search("<footer>(.*?)</footer>", browser.get(path))[1]
+        assert " · at most " in footer
+        assert "<footer></footer>" in browser.get("/nothing", 404)
         assert footer.startswith(f"{counted(cost['requests'], 'request')} · {counted(cost['rows'], 'row')} · ")
 
 

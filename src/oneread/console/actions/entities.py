@@ -57,7 +57,7 @@ async def describe_patch(ask: PageRequest) -> ActionPage:
         FoldBlock("what that is made of", str(bound)),
     ]
     label = f"{name}, {NONE} for none" if wanted_type.optional else name
-    inputs = [FormInput("value", label, ask.one("value") or now)]
+    inputs = [FormInput("value", label, ask.one("value") if "value" in ask.query else now)]
     title = f"Change {name} of {' '.join([ask.one('of'), *ask.several('key')])}"
     return ActionPage(title, _of(ask), blocks, "Change", version, inputs)
 
