@@ -13,6 +13,8 @@ from oneread.heat.map import HeatMap
 _COLOURS: Final = 7
 _LABEL, _LINE, _CELLS, _MEAN = 200, 22, 380, 60
 """Of the map of heat, in its own units: the width of labels, the height of a line, the width of cells and of means."""
+_LETTERS: Final = 30
+"""Of a label."""
 _WIDTH, _HEIGHT, _FOOT = 640, 80, 18
 """Of bars."""
 _NAMES: Final = 5
@@ -30,9 +32,14 @@ def heat_lines(heat: HeatMap, lines: Sequence[HeatLine]) -> Iterator[str]:
             yield f'<text class="dim" x="{_LABEL + place * step:.1f}" y="14">{time:%H:%M}</text>'
     for number_of, line in enumerate(lines, 1):
         top = number_of * _LINE
-        yield f'<text x="0" y="{top + 14}">{escape(printable(line.label)[:30])}</text>'
+        label = printable(line.label)
+        cut = label if len(label) <= _LETTERS else f"{label[: _LETTERS - 1]}…"
+        yield f'<text x="0" y="{top + 14}"><title>{escape(label)}</title>{escape(cut)}</text>'
+        yield f'<rect class="c0" x="{_LABEL}" y="{top}" width="{_CELLS}" height="{_LINE - 4}"/>'
         for place, amount in enumerate(line.amounts):
-            level = 0 if not amount or not most else 1 + min(_COLOURS - 1, int(amount / most * _COLOURS))
+            if not amount:
+                continue
+            level = 1 + min(_COLOURS - 1, int(amount / most * _COLOURS))
             x = _LABEL + place * step
             title = f"<title>{heat.times[place]:%H:%M} UTC: {amount:,.1f} a second</title>"
             yield f'<rect class="c{level}" x="{x:.2f}" y="{top}" width="{step:.2f}" height="{_LINE - 4}">{title}</rect>'

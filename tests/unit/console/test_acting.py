@@ -170,8 +170,11 @@ def remove_a_row(url):
 def test_a_fault_is_found_and_mended_by_forms(filled):
     remove_a_row(filled)
     with opened(filled) as browser:
+        assert "the rows were not compared yet" in browser.get("/")
         assert "verifying everything" in browser.send("/do/verify")
         page = wait_for(browser, "/verify", "1 fault in")
+        assert 'class="ok"><bdi>1 fault' not in page
+        assert "the first 1" not in page
         assert "EveningsOfTown" in page
         assert "repair mends it" in page
         browser.send("/do/repair")
@@ -180,6 +183,7 @@ def test_a_fault_is_found_and_mended_by_forms(filled):
         page = wait_for(browser, "/verify", "no faults in")
         assert "Last verification" in page
         assert "clean" in page
+        assert "everything is as it should be" in browser.get("/")
         assert "Verify" in browser.get("/log") or "verifying everything" in browser.get("/log")
 
 
@@ -197,7 +201,8 @@ def test_a_job_is_stopped_and_only_one_of_a_kind_runs(filled):
         assert "verify stops" in browser.send("/do/stop", kind="verify")
         wait_for(browser, "/verify", "stopped by hand")
         assert "no such job runs" in browser.get("/do/stop", 404, kind="verify")
-        assert "a number of rows a second" in browser.send("/do/verify", 400, changed={"pace": "fast"})
+        for pace in ("fast", "0", "-1", "nan", "inf"):
+            assert "a number of rows a second" in browser.send("/do/verify", 400, changed={"pace": pace})
 
 
 DONE = {"drain": "batches done", "retry": "batches done", "sweep": "deleted"}

@@ -120,6 +120,12 @@ def test_a_field_without_a_list_says_which_index_would_answer(filled):
         assert "/data/EveningsOfTown?key=Leeds" in links(browser.get("/find/Evening", field="town", value="Leeds"))
 
 
+def test_only_a_text_begins_with_something(filled):
+    with opened(filled) as browser:
+        assert "town begins with" in browser.get("/data/EveningsOfTown")
+        assert "begins with" not in browser.get("/data/EveningsOfTown", key="Leeds")
+
+
 def test_a_feed_asks_whose_it_is(filled):
     with opened(filled) as browser:
         assert "a feed is read by whose it is" in browser.get("/data/News")

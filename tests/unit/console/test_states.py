@@ -1,5 +1,6 @@
 """Pages of a store in which something is under way or wrong: launches, heat, tasks, moves, an older schema."""
 
+import re
 import time
 
 import pytest
@@ -80,6 +81,12 @@ def test_heat_is_drawn_with_what_the_doctor_says(url):
         assert "Circle" in page
         one = browser.get("/heat", of="Circle", operation="read", last="1 hour")
         assert "The same as numbers" in one
+        assert "by</bdi></th>" in page
+        assert "by</bdi></th>" not in one
+        assert re.search(r"1 program, [\d.]+ % of their time recorded", page)
+        times = [each for each in page.split("<rect ") if "<title>" in each]
+        assert times
+        assert not [each for each in times if 'class="c0"' in each]
         assert "there is no such operation" in browser.get("/heat", 400, operation="x")
         assert "get" in browser.get("/slow")
         assert "/s" in browser.get("/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from oneread.console.acting import ActionDone, ActionPage, wanted
@@ -21,9 +22,12 @@ def _pace(ask: PageRequest) -> float | None:
     if not text:
         return None
     try:
-        return float(text)
+        pace = float(text)
     except ValueError as error:
         raise UsageError("the pace is a number of rows a second", given=text) from error
+    if not 0 < pace < inf:
+        raise UsageError("the pace is a number of rows a second, above 0; none: as fast as it goes", given=text)
+    return pace
 
 
 def _classes(ask: PageRequest) -> list[type[Any]]:

@@ -28,7 +28,8 @@ async def show_costs(ask: PageRequest) -> ConsolePage:
     wanted = ask.one("of")
     targets = list(dict.fromkeys(each.target for each in table))
     bounds = [each for each in table if each.target == wanted] if wanted in targets else table
-    heads = columns("of", "verb", "requests", "rounds", "rows", "bytes", "typically")
+    amounts = ("requests", "rounds", "rows", "bytes", "typically")
+    heads = columns("of", "verb", *amounts, right=amounts)
     rows = [
         [
             says(each.target, link=ask.link("/costs", of=each.target)),

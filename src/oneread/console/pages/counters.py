@@ -78,5 +78,5 @@ async def show_counter(ask: PageRequest) -> ConsolePage:
         blocks.append(PictureBlock(f"By {size}", "\n".join(drawn), "heat"))
         windows = [[(instant(each.start),), number(each.value)] for each in kept if each.value]
         heads = columns(size, "value", right=("value",))
-        blocks.append(TableBlock(f"Windows by {size}", heads, windows, empty="nothing was added in any of them"))
+        blocks.append(TableBlock(f"By the {size}", heads, windows, empty="nothing was added in any of them"))
     return ConsolePage(f"Counter {name}", blocks)

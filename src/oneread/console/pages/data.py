@@ -152,7 +152,7 @@ def _bounds(ask: PageRequest, cls: Any, rest: Any) -> dict[str, Any]:
         text = ask.one(name)
         if text:
             part = rest[0] if rest else WantedType("", str)
-            as_text = name == "starts_with" and part.type not in (str, bytes)
+            as_text = name == _STARTS and part.type not in (str, bytes)
             found[name] = text if as_text else value(cls, part, text)
     return found
 
@@ -189,14 +189,17 @@ def _form(ask: PageRequest, cls: Any, parts: list[WantedType], words: list[str])
         for place, each in enumerate(parts)
     ]
     if len(words) < len(parts):
-        name = parts[len(words)].name
+        following = parts[len(words)]
         inputs += [
-            FormInput(bound, f"{name} {said}", ask.one(bound)) for bound, said in _BOUNDS.items() if bound in _SHOWN
+            FormInput(bound, f"{following.name} {_BOUNDS[bound]}", ask.one(bound))
+            for bound in _SHOWN
+            if bound != _STARTS or following.type in (str, bytes)
         ]
     return FormBlock(ask.link_of(cls), inputs, "Show")
 
 
-_SHOWN: Final = ("since", "until", "starts_with")
+_STARTS: Final = "starts_with"
+_SHOWN: Final = ("since", "until", _STARTS)
 
 
 def _way(ask: PageRequest, cursor: str | None) -> str:

@@ -51,20 +51,22 @@ async def show_heat(ask: PageRequest) -> ConsolePage:
         return ConsolePage("Heat", [form, NoteBlock("", says(UNRECORDED))])
     lines = lines_by_range(heat) if declared is not None else lines_by_declaration(heat)
     named = {} if declared is not None else {each: ask.link("/heat", of=each, last=last) for each in classes}
+    has_ends = any(each.end for each in lines)
     rows = [
         [
             says(each.label, link=named.get(each.label, "")),
             number(sum(each.amounts) / max(1, len(each.amounts))),
             number(max(each.amounts, default=0.0)),
-            says(each.end),
+            *([says(each.end)] if has_ends else []),
         ]
         for each in lines
     ]
-    heads = columns("keys", "a second", "most", "by", right=("a second", "most"))
+    amounts = ("a second", "most")
+    heads = columns("keys", *amounts, *(["by"] if has_ends else []), right=amounts)
     drawn = PictureBlock("Requests a second", "\n".join(heat_lines(heat, lines)), "heat")
     blocks: list[PageBlock] = [form, drawn, TableBlock("The same as numbers", heads, rows)]
     blocks += [finding_note(each) for each in findings]
-    about = f"{counted(heat.processes, 'program')}, {heat.sampled:.2g} of their time recorded"
+    about = f"{counted(heat.processes, 'program')}, {100 * heat.sampled:.3g} % of their time recorded; times are UTC"
     return ConsolePage("Heat", blocks, about=(ShownText(about),))
 
 

@@ -30,6 +30,8 @@ from oneread.models.model import stored_name
 from oneread.verify.noted import NotedVerification, last_verified
 
 _HOUR: Final = timedelta(hours=1)
+_FINE: Final = "everything is as it should be"
+_UNCOMPARED: Final = "nothing is known to be wrong; the rows were not compared yet: see Verify"
 _KEPT_SECONDS: Final = 30.0
 """For how long heat and findings, which change by the minute, are not read again."""
 
@@ -48,7 +50,7 @@ async def show_overview(ask: PageRequest) -> ConsolePage:
     views = declared_views(ask)
     blocks: list[PageBlock] = [
         NumbersBlock(_numbers(ask, found, verified, heat, findings)),
-        TableBlock("Not as it should be", heads, lines, empty="everything is as it should be"),
+        TableBlock("Not as it should be", heads, lines, empty=_FINE if verified is not None else _UNCOMPARED),
         TableBlock("Models", CLASS_COLUMNS, class_rows(ask, declared_models(ask))),
         TableBlock(
             "Views",

@@ -33,6 +33,7 @@ COUNTED: Final = 100
 """Tasks of each kind, and unfinished commits, that a page counts."""
 _KINDS: Final = {
     "follow": "copies take their source's values",
+    "feed": "entries of feeds follow what they show",
     "total": "entities and indexes show changed groups",
     "counter": "entities show counters",
 }

@@ -50,7 +50,7 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
         facts.append(("at", says(f"{progress.phase}: {progress.done:,}{of}")))
     facts.append(("for", says(f"{job.seconds:,.1f} s")))
     if job.said:
-        facts.append(("said", says(job.said, _TONES[job.state])))
+        facts.append(("said", says(job.said, "" if job.state == "ended" else _TONES[job.state])))
     if job.state == "running":
         facts.append(("", says("stop", link=ask.link("/do/stop", kind=job.kind))))
     blocks: list[PageBlock] = [FactsBlock(job.kind.capitalize(), facts)]
@@ -67,7 +67,8 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
             for each in job.faults[:SHOWN]
         ]
         heads = columns("fault", "in", "row", "found", "expected", "then")
-        blocks.append(TableBlock(f"{counted(job.found, 'fault')}, the first {len(rows):,}", heads, rows))
+        first = f", the first {len(rows):,}" if len(rows) < job.found else ""
+        blocks.append(TableBlock(f"{counted(job.found, 'fault')}{first}", heads, rows))
     return blocks
 
 

@@ -41,6 +41,16 @@ function onPage(event) {
   localize(main);
 }
 
+/** Says that what is shown may be old; the next page that is sent replaces it. */
+function onLost() {
+  if (main.querySelector(".lost")) return;
+  const said = document.createElement("p");
+  said.className = "find warn lost";
+  said.setAttribute("role", "status");
+  said.textContent = "The console does not answer: this page is as it was. Look whether it runs, and load the page again.";
+  main.prepend(said);
+}
+
 /** Opens the stream of a live page while someone looks at it, and closes it when the tab is hidden. */
 function follow() {
   stream?.close();
@@ -50,6 +60,7 @@ function follow() {
   url.searchParams.set("live", "");
   stream = new EventSource(url);
   stream.onmessage = onPage;
+  stream.onerror = onLost;
 }
 
 document.addEventListener("visibilitychange", follow);
