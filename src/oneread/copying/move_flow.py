@@ -29,8 +29,8 @@ PAUSE: Final = 0.05
 _JOB: Final = "move"
 _RENEWALS: Final = 3
 """How often a lease is renewed in its time."""
-_PREPARED: Final = 10.0
-"""Seconds for which the log is followed at most before writers are held."""
+_PREPARED: Final = 11.0
+"""Seconds for which the log is followed at most before writers are held: longer than a follower that died is known."""
 _SHORT: Final = 0.5
 """Seconds that the other store is behind at most then."""
 
@@ -99,14 +99,18 @@ class MoveFlow:
         return True
 
     def prepare(self, *, back: bool) -> None:
-        """Before writers are held: takes the right to follow if it is free, and follows until little is left to do.
+        """Before writers are held: takes the right to follow if it is free, and returns when little is left to follow.
 
         Replacing another follower takes seconds where one row is changed at a time.
         """
         until = monotonic() + _PREPARED
-        while self.follow_some(back=back) or self._has_tasks:
-            if monotonic() >= until or self.is_near(_SHORT, back=back):
-                return
+        self._may_follow(back=back)
+        self._writer(back=back).run(self._follower(back=back).log.add_increments())
+        while monotonic() < until and not self.is_near(_SHORT, back=back):
+            if not self.follow_some(back=back):
+                if self._may_follow(back=back) and not self._has_tasks:
+                    return  # what waits is under way, or is refused
+                sleep(PAUSE)
 
     # The log.
 

@@ -44,6 +44,7 @@ from oneread.transactions.moves import (
     add_to_log,
     counters_in,
     logged_changes,
+    logged_counter,
     roots_in,
 )
 
@@ -84,6 +85,10 @@ class ChangesToFollow(Protocol):
 
     def settle_counters(self) -> Plan[None]:
         """Returns when nothing that is not logged can change a counter any more."""
+        ...
+
+    def add_increments(self) -> Plan[None]:
+        """Adds the counters that increments may have changed, which were sent before the move and are done since."""
         ...
 
     def waiting(self) -> Plan[tuple[int, int]]:
@@ -140,6 +145,10 @@ class EntryLog:
         return rows
 
     def settle_counters(self) -> Plan[None]:
+        """Nothing, likewise."""
+        yield from ()
+
+    def add_increments(self) -> Plan[None]:
         """Nothing, likewise."""
         yield from ()
 
@@ -228,6 +237,21 @@ class MarkLog:
 
         for each in (SETTINGS, SHARDS):
             yield from scan_all("counts", RowRange.under(each), end, _PAGE)
+
+    def add_increments(self) -> Plan[None]:
+        """Marks of approximate counters, at the numbers that their settings have: these are over."""
+
+        def mark(found: list[Found]) -> Plan[None]:
+            rows = [(read_settings_row(key[VIEW_BYTES:], row), key) for key, row in found]
+            marks = [
+                surely(put_marks([logged_counter(key)], row.writes))
+                for row, key in rows
+                if row.writes is not None and row.settings is not None and row.settings.approximate
+            ]
+            if marks:
+                yield from Together(marks)
+
+        yield from scan_all("counts", RowRange.under(SETTINGS), mark, _PAGE)
 
     def waiting(self) -> Plan[tuple[int, int]]:
         stamps = (yield from position_of_marks()).values()

@@ -4,9 +4,11 @@ import pytest
 
 from oneread import Copy, Index, Key, Model, Schema, by, connect, shown
 from oneread.copying.moves import Move
+from oneread.counters.rows import INCREMENTS, name_key, shard_key
 from oneread.database.operations import Operations
 from oneread.derivations.pending_tasks import count_waiting
 from oneread.plans.effects import Sleep
+from oneread.store.requests import Increment
 from oneread.testing.clock import Clock
 from oneread.transactions import journal_recovery
 from tests.stores import KINDS, forget, make_url
@@ -103,6 +105,21 @@ def test_little_is_left_to_follow_when_writers_are_held(moved, monkeypatch):
     )
     it.switch(force=True)
     assert left == [(0, 0.0)]
+
+
+def test_an_increment_that_was_sent_before_the_start_is_counted(target):
+    """It compares nothing, so neither a mark nor the copy can end it; it is done behind the copy of its counter."""
+    clock, source = Clock(), make_url("row", None)
+    with connect(source, SCHEMA, workers=0, clock=clock) as db:
+        db.counter("seen", approximate=True, shards=1).add(1)
+        with Move(source, target, (SCHEMA, SCHEMA), clock, 10.0) as it:
+            it.start()
+            it.copy()
+            db.run(Increment("counts", shard_key(name_key("seen"), 0), INCREMENTS, 5).__iter__())
+            it.switch(force=True)
+        with connect(target, SCHEMA, workers=0, clock=clock) as two:
+            assert two.counter("seen", approximate=True).read() == 6
+    forget(source)
 
 
 def test_what_passed_since_the_store_was_closed_is_not_waited_for_again(monkeypatch):

@@ -171,6 +171,7 @@ def test_a_follower_that_comes_before_the_start_makes_no_target(program, source,
             early.follow()
         it.start()
         it.copy()
+        it.close()
         early.switch(force=True)
     with opened(target, clock) as other:
         assert list(other.page(Post, cursor=page.next)) == rest
