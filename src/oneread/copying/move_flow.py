@@ -12,13 +12,13 @@ from time import monotonic, sleep
 from typing import Final
 
 from oneread.copying.move_follower import Follower
+from oneread.copying.move_logs import log_of
 from oneread.copying.move_states import MoveStates
 from oneread.database._sync.database import Database
 from oneread.errors import Unavailable
 from oneread.plans.effects import Now
 from oneread.plans.performer import elapsed
 from oneread.transactions.jobs import JobLease
-from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.moves import FOLLOWER
 from oneread.transactions.outbox import BATCH as TASK_BATCH
@@ -47,8 +47,7 @@ class MoveFlow:
         self._has_tasks = False
         """Whether the store that follows may have tasks, as far as this process knows."""
         for each in (states.source, states.target):
-            if isinstance(committer := each.operations.committer, RowCommitter):
-                committer.journal.gate.follower = holder.owner
+            log_of(each).admit(holder.owner)
 
     @property
     def copier(self) -> Follower:

@@ -107,6 +107,17 @@ class ChangesToFollow(Protocol):
         """Removes all of it, so many a request."""
         ...
 
+    def end_unaware(self, changed: float) -> Plan[None]:
+        """Returns when all programs know how the row of the move was changed then, by the clock that is never set.
+
+        What they sent before is logged, or ended.
+        """
+        ...
+
+    def admit(self, follower: str) -> None:
+        """Lets changes that this process makes to the store through as those of a follower."""
+        ...
+
 
 def log_of(store: Database) -> ChangesToFollow:
     """The log of a store."""
@@ -169,12 +180,20 @@ class EntryLog:
         while (yield from self._committer.sweep("system", RowRange.under(MOVE_LOG), limit)):
             pass
 
+    def end_unaware(self, changed: float) -> Plan[None]:  # noqa: ARG002 - each transaction reads the row
+        """At once."""
+        yield from ()
+
+    def admit(self, follower: str) -> None:
+        """Nothing: the thread that follows says so, by FOLLOWER."""
+
 
 class MarkLog:
     """That of a store that changes one row at a time."""
 
     def __init__(self, committer: RowCommitter) -> None:
         self._journal = committer.journal
+        self._recovery = committer.recovery
         self._group = committer.views.recorded.group
         self._since: dict[bytes, float] = {}  # marks that are not over, and when they were first seen so
 
@@ -187,6 +206,12 @@ class MarkLog:
     def forget(self, limit: int) -> Plan[None]:
         while found := (yield from Scan("system", MARKS, limit)):
             yield from Mutate("system", [RowMutation(key, deletes={MARKER: _stamp(row)}) for key, row in found])
+
+    def end_unaware(self, changed: float) -> Plan[None]:
+        return self._recovery.end_unaware(changed)
+
+    def admit(self, follower: str) -> None:
+        self._journal.gate.follower = follower
 
     def next(self, limit: int, *, ends: bool) -> Plan[LoggedChanges]:
         """A scan, and a read of the rows in it; some requests for each that has to be ended."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from oneread.copying.move_logs import log_of
 from oneread.database._sync.database import Database
 from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.errors import Conflict, UsageError
@@ -20,8 +21,6 @@ from oneread.plans.effects import Now
 from oneread.plans.inside import run_plan
 from oneread.plans.performer import elapsed
 from oneread.transactions.commit import swap_alone
-from oneread.transactions.journal_commits import RowCommitter
-from oneread.transactions.journal_recovery import Recovery
 from oneread.transactions.moves import MOVE_ROW, MoveRow, MoveState, encode_move, move_cell, move_in, read_move
 from oneread.transactions.system_rows import Swap
 
@@ -82,13 +81,15 @@ class MoveStates:
         """
         for each in stores:
             self._tell(each, moving=True)
+        changed = elapsed()
         stores[0].run(stores[0].operations.committer.end_older())
         for each in stores[1:]:
-            each.run(_recovery(each).recover(patience=0.0))
+            each.run(log_of(each).end_unaware(changed))
 
     def end_unaware(self, closed: float, *, back: bool) -> None:
         """Returns when all programs of the store that was closed then know it, and what they sent before is logged."""
-        _end_unaware(self.target if back else self.source, closed)
+        store = self.target if back else self.source
+        store.run(log_of(store).end_unaware(closed))
 
     def copied(self) -> None:
         """The copy is complete: what follows is the log."""
@@ -180,7 +181,7 @@ class MoveStates:
             if row.mover == owner:
                 return True
             if self._change(store, seen, msgspec.structs.replace(row, mover=owner)):
-                _end_unaware(store, elapsed())  # the follower before this one
+                store.run(log_of(store).end_unaware(elapsed()))  # the follower before this one
                 return True
 
     def _now(self) -> int:
@@ -223,19 +224,6 @@ def _replace_moving(store: CountedStore, *, moving: bool) -> None:
     schema = run_plan(store, stored_schema())
     if schema.moving != moving:
         replace_schema(store, msgspec.structs.replace(schema, moving=moving), store.now())
-
-
-def _recovery(store: Database) -> Recovery:
-    """That of a store that changes one row at a time."""
-    committer = store.operations.committer
-    assert isinstance(committer, RowCommitter), "a transaction that spans rows leaves nothing to recover"
-    return committer.recovery
-
-
-def _end_unaware(store: Database, changed: float) -> None:
-    """Returns when all programs know how the row of the move was changed. They do where transactions span rows."""
-    if not store.operations.spans_rows:
-        store.run(_recovery(store).end_unaware(changed))
 
 
 def _moving(seen: SeenMove) -> MoveRow:
