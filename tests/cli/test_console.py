@@ -15,8 +15,9 @@ def served(process):
         running.append(process("console", "--port", "0", *options))
         return running[-1].stdout.readline()
 
+    serve.running = running
     yield serve
-    for each in running:
+    for each in [each for each in running if each.poll() is None]:
         each.send_signal(signal.SIGINT)
         _out, err = each.communicate(timeout=60)
         assert (each.returncode, err) == (0, "")
@@ -35,6 +36,19 @@ def test_a_link_with_a_token_is_printed_and_opens_the_store(served):
         bare = link.partition("?")[0]
         assert client.get(bare, headers={"host": "attacker.example"}).status_code == 400
     assert httpx.get(bare).status_code == 401
+
+
+def test_it_ends_without_a_word_while_a_browser_has_a_live_page_open(served):
+    with httpx.Client(follow_redirects=True, timeout=30) as client:
+        link = served().split()[0]
+        client.get(link)
+        with client.stream("GET", f"{link.partition('?')[0]}tasks?live") as answer:
+            lines = answer.iter_lines()  # without a name it would be closed, and the stream with it
+            assert next(lines).startswith("data: ")
+            (console,) = served.running
+            console.send_signal(signal.SIGINT)
+            _out, err = console.communicate(timeout=60)
+    assert (console.returncode, err) == (0, "")
 
 
 def test_with_write_it_may_write(served):

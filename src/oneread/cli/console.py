@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import secrets
 import socket
 import sys
@@ -147,6 +148,12 @@ def _bound(host: str, port: int) -> socket.socket:
         ) from error
 
 
+def _is_failure(record: logging.LogRecord) -> bool:
+    """Whether a message of the server is more than that it ends streams which browsers have open."""
+    is_cancelled = record.exc_info is not None and record.exc_info[0] is asyncio.CancelledError
+    return not is_cancelled and "timeout graceful shutdown" not in record.getMessage()
+
+
 async def _serve(
     store: tuple[str, Schema], options: dict[str, Any], listening: socket.socket, ready: Callable[[], None]
 ) -> None:
@@ -162,5 +169,6 @@ async def _serve(
             proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
+        logging.getLogger("uvicorn.error").addFilter(_is_failure)
         ready()
         await uvicorn.Server(config).serve(sockets=[listening])
