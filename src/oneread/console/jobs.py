@@ -40,14 +40,15 @@ class ConsoleJob:
         self.found = 0
         self.said = ""
         """What it did, once it has ended; why it failed."""
-        self._stops = False
+        self.stops = False
+        """Whether it was asked to stop: it does so behind its current batch."""
         self._texts: set[str] = set()
         self.task: asyncio.Task[None] | None = None
 
     def report(self, progress: Progress) -> None:
         """Notes how far the work is; ends it where it was asked to stop."""
         self.progress = progress
-        if self._stops:
+        if self.stops:
             raise _StopAsked
 
     def note_fault(self, fault: Fault) -> None:
@@ -61,7 +62,7 @@ class ConsoleJob:
 
     def stop(self) -> None:
         """Asks the work to end behind its current batch."""
-        self._stops = True
+        self.stops = True
 
     @property
     def seconds(self) -> float:

@@ -87,6 +87,7 @@ def test_an_entity_has_its_fields_links_and_versions(filled):
         assert "Chess &amp; more" in page
         assert "Raw row:" in page
         assert "If it were deleted:" in page
+        assert "a plain Ref leaves no trace" in browser.get("/entity/Notice", key="1")
         assert browser.json("/entity/Evening", key="1")["cost"]["requests"] >= 1
 
 

@@ -129,7 +129,8 @@ def _places(ask: PageRequest, cls: type, words: list[str], found: EntityPlaces) 
         blocks.append(TableBlock("Numbers", columns("number", "of", "as"), shown))
     holders = [_holder(ask, each) for each in found.holders]
     heads = columns("entity", "by", "takes")
-    blocks.append(TableBlock("Who refers to it", heads, holders, empty="no entity with a tracked reference"))
+    none = "none that is listed: a plain Ref leaves no trace at what it refers to"
+    blocks.append(TableBlock("Who refers to it", heads, holders, empty=none))
     onward = ask.link(f"/entity/{cls.__name__}", key=words, cursor=found.next) if found.next else ""
     return [*blocks, WaysBlock(next=onward)]
 

@@ -51,7 +51,9 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
     facts.append(("for", says(f"{job.seconds:,.1f} s")))
     if job.said:
         facts.append(("said", says(job.said, "" if job.state == "ended" else _TONES[job.state])))
-    if job.state == "running":
+    if job.state == "running" and job.stops:
+        facts.append(("", says("stops behind its current batch", "warn")))
+    elif job.state == "running":
         facts.append(("", says("stop", link=ask.link("/do/stop", kind=job.kind))))
     blocks: list[PageBlock] = [FactsBlock(job.kind.capitalize(), facts)]
     if job.found:
