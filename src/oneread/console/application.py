@@ -35,7 +35,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from oneread.console.access import TOKEN, Authenticate, TokenAccess
 from oneread.console.acting import NotAllowed, describe_action, do_action
 from oneread.console.actions import ACTIONS
-from oneread.console.asking import ROWS, PageRequest
+from oneread.console.asking import PageRequest
 from oneread.console.blocks import ConsolePage, NoteBlock, says
 from oneread.console.jobs import ConsoleJobs
 from oneread.console.pages import PAGES, SHOWN_PAGES, MenuPage
@@ -193,9 +193,9 @@ class _Pages:
         began = time.monotonic()
         if known is not None and began - known.at < SHARED_SECONDS:
             return known
-        with budget(requests=shown.requests, rows=ROWS) as spent:
+        with budget(requests=shown.requests, rows=shown.rows) as spent:
             page = await shown.make(ask)
-        most = page.most or f"{counted(shown.requests, 'request')}, {counted(ROWS, 'row')}"
+        most = page.most or f"{counted(shown.requests, 'request')}, {counted(shown.rows, 'row')}"
         page = msgspec.structs.replace(page, most=most)
         answer = _Answer(page, spent.cost, time.monotonic() - began, began)
         if page.live:
@@ -393,7 +393,8 @@ def console(
     """The console of a store, as an ASGI application that a site can mount.
 
     Each page is one GET that asks at most 20 requests and 1,000 rows of the store, 100 requests where it counts what
-    waits, and says at its foot what it did ask; with `?json` it is JSON. Nothing is written but by whom `writes` names.
+    waits, and 5,000 rows where it reads heat; it says at its foot what it did ask, and with `?json` it is JSON. Nothing
+    is written but by whom `writes` names.
 
     Arguments:
         db: the store, or a function of a request that finds it, as `oneread.web.database`.

@@ -7,7 +7,11 @@ import pytest
 
 from oneread import Copy, Index, Key, Model, Schema, connect, descending, shown
 from oneread.console.pages.tasks import COUNTED
+from oneread.heat.rows import row_of_process
 from oneread.plans.clock import wall_clock
+from oneread.store.requests import Mutate, Scan
+from oneread.store.rows import VALUE, RowMutation, RowRange
+from oneread.transactions.system_rows import HEAT
 from tests.unit.console.places import SITE, Circle, fill, links, opened
 
 
@@ -90,6 +94,26 @@ def test_heat_is_drawn_with_what_the_doctor_says(url):
         assert "there is no such operation" in browser.get("/heat", 400, operation="x")
         assert "get" in browser.get("/slow")
         assert "/s" in browser.get("/")
+
+
+def test_heat_of_many_programs_is_shown(url):
+    with connect(url, SITE, workers=0, heat=1.0) as db:
+        db.save(Circle(code="chess", name="Chess"))
+    minute = int(time.time() // 60)
+
+    def copy():
+        ((_key, row),) = yield from Scan("system", RowRange(row_of_process(0, b""), HEAT.stop), 1)
+        keys = [
+            row_of_process(minute - back, program.to_bytes(8, "big")) for back in range(40) for program in range(15)
+        ]
+        yield from Mutate("system", [RowMutation(key, {VALUE: row[VALUE]}) for key in keys])
+
+    with connect(url, SITE, workers=0) as db:
+        db.run(copy())
+    with opened(url) as browser:
+        for path in ("/", "/heat", "/slow"):
+            assert browser.json(path)["cost"]["rows"] >= 600
+        assert browser.json("/heat")["cost"]["rows"] > 1_000
 
 
 class Old(Model[int]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from oneread.console.asking import REQUESTS, PageRequest
+from oneread.console.asking import REQUESTS, ROWS, PageRequest
 from oneread.console.blocks import ConsolePage
 from oneread.console.pages.costs import show_costs
 from oneread.console.pages.counters import show_counter, show_counters
@@ -32,7 +32,7 @@ from oneread.console.pages.verify import show_verify
 class MenuPage(NamedTuple):
     """One page: `at` is the path of its place in the menu; a `label` puts it there, in a group.
 
-    `requests` is what it may ask of the store.
+    `requests` and `rows` are what it may ask of the store.
     """
 
     path: str
@@ -41,13 +41,16 @@ class MenuPage(NamedTuple):
     label: str = ""
     group: int = 0
     requests: int = REQUESTS
+    rows: int = ROWS
 
 
 COUNTING: Final = 100
 """Requests of a page that counts what waits: markers of commits are in 64 places."""
+RECORDED: Final = 5_000
+"""Rows of a page that reads heat: a row a minute of each program, and their sums of 14 days."""
 
 PAGES: Final = (
-    MenuPage("/", show_overview, "/", "Overview", requests=COUNTING),
+    MenuPage("/", show_overview, "/", "Overview", requests=COUNTING, rows=RECORDED),
     MenuPage("/data", show_classes, "/data", "Data"),
     MenuPage("/data/{name}", show_list, "/data"),
     MenuPage("/entity/{name}", show_entity, "/data"),
@@ -63,8 +66,8 @@ PAGES: Final = (
     MenuPage("/launches", show_launches, "/launches", "Launches", 2),
     MenuPage("/launches/{name}", show_launch, "/launches"),
     MenuPage("/moves", show_moves, "/moves", "Moves", 2),
-    MenuPage("/heat", show_heat, "/heat", "Heat", 2),
-    MenuPage("/slow", show_slow_calls, "/slow", "Slow calls", 2),
+    MenuPage("/heat", show_heat, "/heat", "Heat", 2, rows=RECORDED),
+    MenuPage("/slow", show_slow_calls, "/slow", "Slow calls", 2, rows=RECORDED),
     MenuPage("/log", show_log, "/log", "Log", 2),
 )
 SHOWN_PAGES: Final = tuple(each for each in PAGES if each.label)

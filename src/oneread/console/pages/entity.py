@@ -47,7 +47,9 @@ async def show_entity(ask: PageRequest) -> ConsolePage:
     about: CellTexts = (ShownText(cls.__name__, link=ask.link_of(cls)), ShownText(kind_of(cls), "dim"))
     if issubclass(cls, Model):
         blocks, beside = await _entity(ask, cls, key, words)
-        return ConsolePage(title, blocks, beside, about, bound_text(ask.explain.places(cls, *key).bound))
+        return ConsolePage(
+            title, blocks, beside, about, bound_text(ask.explain.places(cls, *key, check=bool(ask.one("check"))).bound)
+        )
     found = await ask.db.find(cls, *key)
     if found is None:
         raise NotFound("there is none of this key", of=cls, key=words)
@@ -76,7 +78,7 @@ async def _entity(
         blocks.append(FoldBlock(f"If it were deleted: at most {bound_text(bound)}; tasks do what is more", str(bound)))
         if ask.may_write:
             blocks.append(NoteBlock("", says("delete it", link=ask.link("/do/delete", of=cls.__name__, key=words))))
-    blocks.append(FoldBlock("How it is read", str(ask.explain.places(cls, *key))))
+    blocks.append(FoldBlock("How it is read", str(ask.explain.places(cls, *key, check=checks))))
     return blocks, _places(ask, cls, words, found)
 
 
