@@ -188,7 +188,12 @@ class _Pages:
 
     async def _answer(self, shown: MenuPage, request: Request) -> _Answer:
         ask = self._ask(request, request.query_params.multi_items())
-        place = request.url.path, ask.user, str(sorted((name, *each) for name, each in ask.query.items()))
+        place = (
+            str(id(ask.db)),
+            request.url.path,
+            ask.user,
+            str(sorted((name, *each) for name, each in ask.query.items())),
+        )
         known = self._recent.get(place)
         began = time.monotonic()
         if known is not None and began - known.at < SHARED_SECONDS:

@@ -1,5 +1,6 @@
 """Pages that are live: sent again when they have changed, and read once a second however many look."""
 
+import asyncio
 import json
 import threading
 import time
@@ -14,6 +15,7 @@ from oneread import connect, connect_async
 from oneread.console import TokenAccess, console
 from oneread.database.async_database import AsyncDatabase
 from oneread.errors import Unavailable
+from oneread.verify.noted import note_verified
 from oneread.web import database, lifespan
 from tests.examples.browsing import served
 from tests.unit.console.places import NAME, SITE, TOKEN, fill
@@ -104,3 +106,19 @@ def test_a_live_page_says_what_fails_and_is_tried_again(filled, monkeypatch):
             broken.setattr(AsyncDatabase, "survey", fail)
             assert "the store does not answer" in next(sent)
         assert "Waiting" in next(sent)
+
+
+def test_a_page_of_another_store_is_not_shared(filled, new_url):
+    async def looked():
+        async with (
+            await connect_async(filled, SITE, workers=0) as first,
+            await connect_async(new_url(), SITE, workers=0) as second,
+        ):
+            await first.run(note_verified(await first.verify(), "ada"))
+            app = console(lambda asked: first if asked.headers["of"] == "first" else second, auth=lambda _asked: "ada")
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+                return [(await client.get("/verify", headers={"of": each})).text for each in ("first", "second")]
+
+    first, second = asyncio.run(looked())
+    assert "Last verification" in first
+    assert "Last verification" not in second
