@@ -175,6 +175,7 @@ def test_a_fault_is_found_and_mended_by_forms(filled):
         page = wait_for(browser, "/verify", "1 fault in")
         assert 'class="ok"><bdi>1 fault' not in page
         assert "the first 1" not in page
+        assert {"/data/EveningsOfTown", "/do/repair"} <= set(links(page.partition("1 fault")[2]))
         assert "EveningsOfTown" in page
         assert "repair mends it" in page
         browser.send("/do/repair")

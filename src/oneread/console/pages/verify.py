@@ -23,6 +23,7 @@ from oneread.verify.noted import NotedVerification, last_verified
 
 _TONES: Final[dict[str, Tone]] = {"running": "", "ended": "ok", "stopped": "warn", "failed": "bad"}
 SHOWN: Final = 100
+_BY_HAND: Final = {True: "drop", False: "look at it"}
 
 
 async def show_verify(ask: PageRequest) -> ConsolePage:
@@ -57,14 +58,16 @@ def job_blocks(ask: PageRequest, job: ConsoleJob) -> list[PageBlock]:
         facts.append(("", says("stop", link=ask.link("/do/stop", kind=job.kind))))
     blocks: list[PageBlock] = [FactsBlock(job.kind.capitalize(), facts)]
     if job.found:
+        classes = ask.db.operations.schema.named()
+        repair = ask.link("/do/repair") if ask.may_write else ""
         rows = [
             [
                 says(each.kind, "bad"),
-                says(each.view),
+                says(each.view, link=ask.link_of(classes[each.view]) if each.view in classes else ""),
                 (text_cell(each.row),),
                 (text_cell(each.found or "nothing"),),
                 (text_cell(each.expected or "nothing"),),
-                says("repair mends it" if each.mendable else "drop" if each.droppable else "look at it"),
+                says("repair mends it", link=repair) if each.mendable else says(_BY_HAND[each.droppable]),
             ]
             for each in job.faults[:SHOWN]
         ]
