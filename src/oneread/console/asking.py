@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
@@ -22,6 +22,9 @@ from oneread.derivations.catalog import Catalog
 from oneread.errors import NotFound, shown
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.wide import digits_of
+
+ALL: Final = "everything"
+"""What a list to choose from has first."""
 
 T = TypeVar("T")
 
@@ -87,6 +90,15 @@ class PageRequest:
     def one(self, name: str) -> str:
         """The value of a parameter; empty where it is not given."""
         return self.query.get(name, ("",))[0]
+
+    def chosen(self, name: str, known: Collection[str]) -> str:
+        """What was chosen from a list, empty for everything. Raises NotFound for what is not in it."""
+        found = self.one(name)
+        if found in ("", ALL):
+            return ""
+        if found not in known:
+            raise NotFound("there is nothing of this name to choose", parameter=name, given=found)
+        return found
 
     def several(self, name: str) -> list[str]:
         """All values of a parameter."""

@@ -19,6 +19,9 @@ JobState: TypeAlias = Literal["running", "ended", "stopped", "failed"]
 
 KEPT: Final = 500
 """Faults that a job keeps; all are counted."""
+_PATIENCE: Final = 1.0
+"""Seconds after which work that was asked to stop is ended wherever it waits."""
+_BY_HAND: Final = "stopped by hand; what was done stays"
 _LOG: Final = logging.getLogger("oneread.console")
 
 
@@ -61,8 +64,10 @@ class ConsoleJob:
             self._texts.add(fault.text)
 
     def stop(self) -> None:
-        """Asks the work to end behind its current batch."""
+        """Asks the work to end behind its current batch; where it waits for its pace, it ends within a second."""
         self.stops = True
+        if self.task is not None:
+            asyncio.get_running_loop().call_later(_PATIENCE, self.task.cancel)
 
     @property
     def seconds(self) -> float:
@@ -75,9 +80,9 @@ class ConsoleJob:
             self.said = await work(self)
             self.state = "ended"
         except _StopAsked:
-            self.state, self.said = "stopped", "stopped by hand; what was done stays"
+            self.state, self.said = "stopped", _BY_HAND
         except asyncio.CancelledError:
-            self.state, self.said = "stopped", "the console has ended"
+            self.state, self.said = "stopped", _BY_HAND if self.stops else "the console has ended"
             raise
         except OnereadError as error:
             self.state, self.said = "failed", str(error)

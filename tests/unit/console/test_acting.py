@@ -79,6 +79,26 @@ def test_a_long_text_is_logged_by_its_beginning_and_has_no_address_that_undoes_i
         assert len([each for each in links(page) if "/do/patch" in each]) == 1
 
 
+def test_what_stays_as_it_was_is_not_said_to_be_changed(filled):
+    with opened(filled) as browser:
+        same = browser.send("/do/patch", of="Evening", key="1", field="town")
+        assert "nothing was changed" in same
+        assert "undo" not in same
+        assert "nothing was changed" in browser.send("/do/shards", name="views:1")
+
+
+def test_a_delete_says_who_refers(filled):
+    with opened(filled) as browser:
+        assert "Evening 1" in browser.get("/do/delete", of="Circle", key="chess")
+
+
+def test_a_job_that_waits_for_its_pace_is_stopped(filled):
+    with opened(filled) as browser:
+        browser.send("/do/verify", changed={"pace": "0.01"})
+        browser.send("/do/stop", kind="verify")
+        wait_for(browser, "/verify", "stopped by hand", seconds=10)
+
+
 def test_an_entity_is_deleted_and_one_that_others_need_is_not_hidden(filled):
     with opened(filled) as browser:
         assert "there is no way back" in browser.get("/do/delete", of="Evening", key="1")

@@ -91,6 +91,7 @@ def test_heat_is_drawn_with_what_the_doctor_says(url):
         times = [each for each in page.split("<rect ") if "<title>" in each]
         assert times
         assert not [each for each in times if 'class="c0"' in each]
+        assert "nothing of this name to choose" in browser.get("/heat", 404, of="Nothing")
         assert "there is no such operation" in browser.get("/heat", 400, operation="x")
         assert "get" in browser.get("/slow")
         assert "/s" in browser.get("/")

@@ -19,6 +19,10 @@ async def _entry(ask: PageRequest) -> CounterEntry:
     return listed[0]
 
 
+def _link(name: str) -> str:
+    return f"/counter?name={quote(name, safe='')}"
+
+
 async def describe_shards(ask: PageRequest) -> ActionPage:
     """How many rows there are."""
     found = await _entry(ask)
@@ -35,8 +39,8 @@ async def set_shards(ask: PageRequest) -> ActionDone:
     text = ask.one("shards")
     if not (text.isascii() and text.isdigit()):
         raise UsageError("rows are a whole number", given=text)
+    if int(text) == found.shards:
+        return ActionDone("nothing was changed", _link(found.name))
     await ask.db.counter(found.name).configure(shards=int(text))
     undo = undo_of("shards", name=found.name, shards=str(found.shards))
-    return ActionDone(
-        f"{found.name}: {found.shards} -> {text} rows", f"/counter?name={quote(found.name, safe='')}", undo
-    )
+    return ActionDone(f"{found.name}: {found.shards} -> {text} rows", _link(found.name), undo)

@@ -7,12 +7,14 @@ from urllib.parse import urlencode
 
 from oneread.console.acting import SEEN, ActionDone, ActionPage, undo_of, wanted
 from oneread.console.asking import PageRequest
-from oneread.console.blocks import FoldBlock, FormInput, NoteBlock, PageBlock, says
+from oneread.console.blocks import FoldBlock, FormInput, NoteBlock, PageBlock, TableBlock, columns, says
 from oneread.console.pages.data import bound_text
 from oneread.database.typed_keys import NONE, WantedType, has_words, key_parts, value, whole_key, word
 from oneread.errors import InvalidQuery, NotFound, OnereadError, printable
 from oneread.models.model import Model
 from oneread.models.types import types_of
+
+_HOLDERS = 10
 
 
 def _named(ask: PageRequest) -> tuple[type[Model[Any]], list[str], tuple[Any, ...]]:
@@ -89,6 +91,8 @@ async def patch_entity(ask: PageRequest) -> ActionDone:
         raise InvalidQuery("fields of this type cannot be changed here; use a program", model=cls, field=name)
     given = value(cls, wanted_type, ask.one("value"))
     before = getattr(found, name)
+    if given == before:
+        return ActionDone("nothing was changed", _link(cls, words))
     await ask.db.patch(cls, *key, if_version=int(ask.one(SEEN)), **{name: given})
     undo = undo_of("patch", of=cls.__name__, key=words, field=name, value=word(before))
     return ActionDone(f"{_of(ask)}: {name} is {ask.one('value')}", _link(cls, words), undo)
@@ -97,6 +101,8 @@ async def patch_entity(ask: PageRequest) -> ActionDone:
 async def describe_delete(ask: PageRequest) -> ActionPage:
     """An entity, with what a delete of it would write."""
     found, version = await _found(ask)
+    cls, _words, key = _named(ask)
+    holders = (await ask.db.places(cls, *key, limit=_HOLDERS)).holders
     bound = ask.costs.delete(type(found))
     blocks: list[PageBlock] = [
         NoteBlock(
@@ -104,6 +110,9 @@ async def describe_delete(ask: PageRequest) -> ActionPage:
         ),
         FoldBlock("what that is made of", str(bound)),
     ]
+    if holders:
+        rows = [[says(" ".join([each.model, *map(str, each.key)])), says(", ".join(each.fields))] for each in holders]
+        blocks.append(TableBlock("Who refers to it, the first ones", columns("entity", "by"), rows))
     return ActionPage(f"Delete {_of(ask)}", _of(ask), blocks, "Delete", version)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from oneread.console.asking import PageRequest
+from oneread.console.asking import ALL, PageRequest
 from oneread.console.blocks import (
     ConsolePage,
     FoldBlock,
@@ -19,15 +17,13 @@ from oneread.console.blocks import (
 )
 from oneread.costs.bounds import readable
 
-ALL: Final = "everything"
-
 
 async def show_costs(ask: PageRequest) -> ConsolePage:
     """The bounds of all verbs of the schema, or of one model or view; those of one with what they are made of."""
     table = ask.costs.table()
-    wanted = ask.one("of")
     targets = list(dict.fromkeys(each.target for each in table))
-    bounds = [each for each in table if each.target == wanted] if wanted in targets else table
+    wanted = ask.chosen("of", targets)
+    bounds = [each for each in table if each.target == wanted] if wanted else table
     amounts = ("requests", "rounds", "rows", "bytes", "typically")
     heads = columns("of", "verb", *amounts, right=amounts)
     rows = [
@@ -44,6 +40,6 @@ async def show_costs(ask: PageRequest) -> ConsolePage:
     ]
     form = FormBlock(ask.link("/costs"), [FormInput("of", "of", wanted, choices=(ALL, *targets))], "Show")
     blocks: list[PageBlock] = [form, TableBlock("At most, however full the store is", heads, rows)]
-    if wanted in targets:
+    if wanted:
         blocks += [FoldBlock(each.name, str(each)) for each in bounds]
     return ConsolePage("Costs", blocks, most="nothing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, get_args
 
-from oneread.console.asking import PageRequest
+from oneread.console.asking import ALL, PageRequest
 from oneread.console.blocks import (
     ConsolePage,
     FormBlock,
@@ -36,13 +36,13 @@ async def show_heat(ask: PageRequest) -> ConsolePage:
     last, back = time_back(ask, "6 hours")
     operation = _operation(ask)
     classes = ask.db.operations.schema.named()
-    name = ask.one("of")
+    name = ask.chosen("of", classes)
     declared: Any = classes.get(name)
     ranges = _RANGES if declared is not None else 1
     heat = await ask.db.heat(last=back, operation=operation, declared=declared, ranges=ranges)
     findings = await ask.db.doctor(last=back)
     inputs = [
-        FormInput("of", "of", name, choices=("everything", *sorted(classes))),
+        FormInput("of", "of", name, choices=(ALL, *sorted(classes))),
         FormInput("operation", "what", operation, choices=get_args(HeatOperation)),
         FormInput("last", "of the last", last, choices=tuple(HOURS)),
     ]

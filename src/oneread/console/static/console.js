@@ -22,8 +22,14 @@ function localize(within) {
   }
 }
 
+/** Charts that are wider than the screen show their newest end. @param {ParentNode} within */
+function showNewest(within) {
+  for (const each of within.querySelectorAll(".picture:has(.heat)")) each.scrollLeft = each.scrollWidth;
+}
+
 const main = /** @type {HTMLElement} */ (document.querySelector("main"));
 localize(main);
+showNewest(main);
 
 /** @type {EventSource | null} */
 let stream = null;
@@ -39,6 +45,7 @@ function onPage(event) {
   if (!made || isInUse()) return;
   main.replaceChildren(...made.childNodes);
   localize(main);
+  showNewest(main);
 }
 
 /** Says that what is shown may be old; the next page that is sent replaces it. */
