@@ -175,8 +175,9 @@ class _Writing(PlainChange):
     ) -> Decision:
         """Decides to store an entity as given, with its copies filled."""
         before, written = attempt.before, self.written
+        is_new = before.entity is None or attempt.seen.body is None  # a restored one may have copies from before it
         taken: tuple[TakenNumber, ...] = ()
-        if entity_type.numbered is not None and before.entity is None:
+        if entity_type.numbered is not None and is_new:
             taken = (self._taken(entity_type, entity, refs, rows),)
         if entity_type.rollups:
             entity = entity_type.with_totals(self.key, entity, before.entity or attempt.replaced, rows.groups)
@@ -189,7 +190,7 @@ class _Writing(PlainChange):
             entity_type.check_entity(entity)
             raise
         written.entity, written.version = self._shown(filled.entity), attempt.own
-        written.created = before.entity is None
+        written.created = is_new
         found = decision(self._catalog, entity_type, self.key, filled, attempt)
         return msgspec.structs.replace(found, taken=taken) if taken else found
 
