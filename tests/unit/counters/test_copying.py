@@ -41,10 +41,9 @@ def test_a_worker_copies_within_the_interval(url):
         for value in (3, 5):
             db.counter("views:1").add(value - db.counter("views:1").read())
             began = time.monotonic()
-            while db.get(Quick, 1).views != value:
+            while (db.get(Quick, 1).views, *[row.views for row in db.page(ByViews)]) != (value, value):
                 assert time.monotonic() - began < 5, "a loaded machine has four seconds more than was promised"
                 time.sleep(0.01)
-        assert [row.views for row in db.page(ByViews)] == [5]
 
 
 def test_a_counter_is_copied_once_in_an_interval_and_in_time(clock, url):

@@ -28,11 +28,11 @@ from oneread import (
     shown,
     to_json,
 )
-from oneread.cli import records
 from oneread.database.async_bulk import AsyncBulk
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.async_transaction import AsyncTransaction
 from oneread.database.explaining import Explainer
+from oneread.database.record_texts import fields, plain
 from oneread.errors import InvalidDeclaration, UsageError
 from oneread.models.json_form import form
 from oneread.testing.strategies import entities
@@ -196,8 +196,8 @@ def test_views_copies_and_documents_have_every_name(db):
     db.patch(Everything, 1, **given(NAMES, "b"))
     assert {getattr(db.get(Holder, 1).held, name) for name in names_for(Copy)} == {"b"}
     assert db.verify().clean
-    assert records.plain(entity) == dict.fromkeys(NAMES, "a") | {"number_": 1}
-    assert len(records.fields(db.get(Holder, 1))) > len(NAMES) - 20
+    assert plain(entity) == dict.fromkeys(NAMES, "a") | {"number_": 1}
+    assert len(fields(db.get(Holder, 1))) > len(NAMES) - 20
 
 
 def test_json_has_every_name():

@@ -52,12 +52,11 @@ def test_views_are_behind_by_the_oldest_commit():
         assert stat._behind(db.survey()) == "views, copies and totals show every change"
 
 
-def test_of_many_markers_the_first_are_counted_and_the_oldest_is_known(monkeypatch):
+def test_of_many_markers_the_first_are_counted_and_the_oldest_is_known():
     """The oldest is in any bucket: the first entry of each is read."""
-    monkeypatch.setattr(unfinished_commits, "MOST_MARKERS", 2)
     asked = []
     with fill(Clock()) as db:
-        plan, answer = unfinished_commits.unfinished_commits(2), None
+        plan, answer = unfinished_commits.unfinished_commits(2, 2), None
         while True:
             try:
                 request = plan.send(answer)

@@ -362,11 +362,10 @@ def test_views_are_behind_by_the_oldest_task(store):
 
 def test_of_many_tasks_the_first_are_counted(store, monkeypatch):
     monkeypatch.setattr(pending_tasks, "BATCH", 1)
-    monkeypatch.setattr(pending_tasks, "MOST_TASKS", 1)
     assert store.db.survey().are_all
     store.rename(1, 2)
     store.requests.clear()
-    survey = store.db.survey()
+    survey = store.db.survey(most=1)
     assert (survey.tasks, survey.are_all) == (1, False)
     assert [each.limit for each in store.requests if getattr(each, "range", None) == outbox.TASKS] == [1]
 
