@@ -1,7 +1,7 @@
 """Takes the pictures of the console that the docs show: `python -m tests.examples.pictures docs/images`.
 
 They are of a store of the community example, made for it, in which one row of an index was deleted behind the library's
-back, and whose programs record heat.
+back, and that was verified since.
 """
 
 import base64
@@ -18,6 +18,7 @@ from oneread import connect, connect_async
 from oneread.console import TokenAccess, console
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import RowMutation, RowRange
+from oneread.verify.noted import note_verified
 from oneread.web import database, lifespan
 from tests.examples.browsing import DESKTOP, chrome, resize, served
 
@@ -42,6 +43,7 @@ def make(url):
             yield from Mutate("views", [RowMutation(key, delete_row=2**62)])
 
         db.run(remove())
+        db.run(note_verified(db.verify(), "ada"))
 
 
 def take(folder):

@@ -176,9 +176,8 @@ class _Writing(PlainChange):
         """Decides to store an entity as given, with its copies filled."""
         before, written = attempt.before, self.written
         is_new = before.entity is None or attempt.seen.body is None  # a restored one may have copies from before it
-        taken: tuple[TakenNumber, ...] = ()
-        if entity_type.numbered is not None and is_new:
-            taken = (self._taken(entity_type, entity, refs, rows),)
+        takes = entity_type.numbered is not None and is_new
+        taken = (self._taken(entity_type, entity, refs, rows),) if takes else ()
         if entity_type.rollups:
             entity = entity_type.with_totals(self.key, entity, before.entity or attempt.replaced, rows.groups)
         differing = self._differing(before.entity, entity)
