@@ -67,9 +67,8 @@ def command(
     """Shows a store in a browser: its data, what follows from what, what it costs, what is late, and what is hot.
 
     The store is opened for reading, and programs may have it open; with --write it can be changed from the console, by
-    forms that say beforehand what follows. Prints a link with a token,
-    which a browser keeps for 12 hours; ends with Ctrl-C. Beyond this machine it listens only with --token-file, or with
-    --proxy-user and --trusted.
+    forms that say beforehand what follows. Prints a link with a token, which a browser keeps for 12 hours; ends with
+    Ctrl-C. Beyond this machine it listens only with --token-file, or with --proxy-user and --trusted.
 
     Example: oneread console --schema shop.models:shop --db lmdb:///var/lib/shop
     """

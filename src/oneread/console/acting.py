@@ -92,7 +92,7 @@ async def do_action(ask: PageRequest, action: ConsoleAction) -> ConsolePage:
     if ask.may_write:
         doing = ask.path["action"], described.of
         await ask.db.run(log_action(ask.db.operations.committer, ask.user, doing, said, undo))
-    more: CellTexts = says("look at it", link=f"{ask.root}{done.link}")
+    more: CellTexts = says("look at it", link=done.link)
     if undo:
         more += says("undo", link=f"{ask.root}{undo}")
     return ConsolePage(described.title, [NoteBlock("ok", says(said)), NoteBlock("", more)])

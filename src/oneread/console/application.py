@@ -43,7 +43,6 @@ from oneread.costs.bounds import counted, readable
 from oneread.costs.budgets import budget
 from oneread.costs.graph_svg import GRAPH_STYLE
 from oneread.database.async_database import AsyncDatabase
-from oneread.database.explaining import Explainer
 from oneread.errors import OnereadError, UsageError, printable
 from oneread.plans.trace import Cost
 from oneread.web.problems import problem_type
@@ -116,7 +115,6 @@ class _Answer(NamedTuple):
 class _Store(NamedTuple):
     """What the console keeps of one store."""
 
-    explain: Explainer
     jobs: ConsoleJobs
     kept: dict[object, tuple[float, Any]]
 
@@ -227,8 +225,8 @@ class _Pages:
     def _ask(self, request: Request, given: Sequence[tuple[str, str]]) -> PageRequest:
         db = self._db if isinstance(self._db, AsyncDatabase) else self._db(request)
         store = self._stores.get(db)
-        if store is None:  # compiling the costs takes half a second
-            store = self._stores.setdefault(db, _Store(db.explain, ConsoleJobs(), {}))
+        if store is None:
+            store = self._stores.setdefault(db, _Store(ConsoleJobs(), {}))
         user = request.scope[_USER]
         query: dict[str, list[str]] = {}
         for name, value in given:

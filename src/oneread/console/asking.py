@@ -39,14 +39,12 @@ LISTED: Final = 50
 class PageRequest:
     """A request: of which store, by whom, and what it asks for.
 
-    `explain` explains the verbs of the store, `jobs` are long work on it, and `kept` is what the console remembers of
-    it. `csrf` is what a form of this user has. `root` is what addresses of the console begin with, empty at the top of
-    a site. `path` are words of the path by name; `query` are parameters, each with all its values in their order, and
-    those of a form that was sent.
+    `jobs` are long work on the store, and `kept` is what the console remembers of it. `csrf` is what a form of this
+    user has. `root` is what addresses of the console begin with, empty at the top of a site. `path` are words of the
+    path by name; `query` are parameters, each with all its values in their order, and those of a form that was sent.
     """
 
     db: AsyncDatabase
-    explain: Explainer
     jobs: ConsoleJobs
     kept: dict[object, tuple[float, Any]]
     user: str
@@ -64,7 +62,12 @@ class PageRequest:
     @property
     def costs(self) -> Costs:
         """The bounds of the verbs."""
-        return self.explain.costs
+        return self.db.operations.costs
+
+    @property
+    def explain(self) -> Explainer:
+        """The verbs of the store, explained."""
+        return self.db.explain
 
     def page_bound(self, cls: Any) -> tuple[int, Bound]:
         """How many rows a page of a model or view has, so few that its bound fits a page; worked out once."""

@@ -67,7 +67,7 @@ async def verify(ask: PageRequest) -> ActionDone:
         return f"{faults} in {counted(found.rows, 'row')}{skipped}"
 
     ask.jobs.start("verify", by, work)
-    return ActionDone(f"verifying {_of(ask)}", "/verify")
+    return ActionDone(f"verifying {_of(ask)}", ask.link("/verify"))
 
 
 async def describe_repair(ask: PageRequest) -> ActionPage:
@@ -88,7 +88,7 @@ async def repair(ask: PageRequest) -> ActionDone:
         return f"{counted(done.mended, 'fault')} mended{left}"
 
     ask.jobs.start("repair", by, work)
-    return ActionDone(f"repairing {_of(ask)}", "/verify")
+    return ActionDone(f"repairing {_of(ask)}", ask.link("/verify"))
 
 
 async def describe_backfill(ask: PageRequest) -> ActionPage:
@@ -109,7 +109,7 @@ async def backfill(ask: PageRequest) -> ActionDone:
         return "all is built" if built.done else "it has not come to its end; its page says why"
 
     ask.jobs.start("backfill", ask.user, work)
-    return ActionDone("building", "/schema")
+    return ActionDone("building", ask.link("/schema"))
 
 
 async def describe_stop(ask: PageRequest) -> ActionPage:
@@ -128,4 +128,4 @@ async def stop_job(ask: PageRequest) -> ActionDone:
     job = ask.jobs.last(kind)
     assert job is not None, "described"
     job.stop()
-    return ActionDone(f"{kind} stops", "/schema" if kind == "backfill" else "/verify")
+    return ActionDone(f"{kind} stops", ask.link("/schema" if kind == "backfill" else "/verify"))

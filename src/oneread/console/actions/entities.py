@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from oneread.console.acting import SEEN, ActionDone, ActionPage, undo_of, wanted
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import FoldBlock, FormInput, NoteBlock, PageBlock, TableBlock, columns, says
 from oneread.console.pages.data import bound_text
 from oneread.database.typed_keys import NONE, WantedType, has_words, key_parts, value, whole_key, word
-from oneread.errors import InvalidQuery, NotFound, OnereadError, printable
+from oneread.errors import InvalidQuery, NotFound, printable
 from oneread.models.model import Model
 from oneread.models.types import types_of
 
@@ -24,10 +23,6 @@ def _named(ask: PageRequest) -> tuple[type[Model[Any]], list[str], tuple[Any, ..
         raise NotFound("the schema has no model of this name", name=ask.one("of"))
     words = ask.several("key")
     return cls, words, whole_key(cls, key_parts(ask.catalog, cls), words)
-
-
-def _link(cls: type, words: list[str]) -> str:
-    return f"/entity/{cls.__name__}?{urlencode([('key', each) for each in words])}"
 
 
 async def _found(ask: PageRequest) -> tuple[Any, str]:
@@ -66,10 +61,7 @@ async def describe_patch(ask: PageRequest) -> ActionPage:
 
 def _as_typed(found: Any, name: str) -> str:
     """The value as a field of a form has it. Raises InvalidQuery for a text that would come back as another one."""
-    try:
-        now = word(getattr(found, name))
-    except OnereadError:
-        return ""
+    now = word(getattr(found, name))
     if printable(now) != now:
         raise InvalidQuery(
             "the text has line ends or control characters, which a form would change; use a program",
@@ -92,10 +84,10 @@ async def patch_entity(ask: PageRequest) -> ActionDone:
     given = value(cls, wanted_type, ask.one("value"))
     before = getattr(found, name)
     if given == before:
-        return ActionDone("nothing was changed", _link(cls, words))
+        return ActionDone("nothing was changed", ask.link_of_key(cls, words))
     await ask.db.patch(cls, *key, if_version=int(ask.one(SEEN)), **{name: given})
     undo = undo_of("patch", of=cls.__name__, key=words, field=name, value=word(before))
-    return ActionDone(f"{_of(ask)}: {name} is {ask.one('value')}", _link(cls, words), undo)
+    return ActionDone(f"{_of(ask)}: {name} is {ask.one('value')}", ask.link_of_key(cls, words), undo)
 
 
 async def describe_delete(ask: PageRequest) -> ActionPage:
@@ -120,4 +112,4 @@ async def delete_entity(ask: PageRequest) -> ActionDone:
     """Deletes it, where it has the version that was shown; one with children or references stays."""
     cls, _words, key = _named(ask)
     await ask.db.delete(cls, *key, if_version=int(ask.one(SEEN)))
-    return ActionDone(f"{_of(ask)} is deleted", f"/data/{cls.__name__}")
+    return ActionDone(f"{_of(ask)} is deleted", ask.link_of(cls))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from oneread.console.acting import ActionDone, ActionPage, undo_of, wanted
 from oneread.console.asking import PageRequest
 from oneread.console.blocks import FormInput, NoteBlock, says
-from oneread.errors import NotFound, UsageError
+from oneread.console.pages.launches import launch_named
+from oneread.errors import UsageError
 from oneread.launches.reports import LaunchReport
 
 _SHARES = {
@@ -17,19 +18,11 @@ _SHARES = {
 
 
 async def _report(ask: PageRequest) -> LaunchReport:
-    name = wanted(ask, "name")
-    found = next((each for each in await ask.db.launches.all() if each.name == name), None)
-    if found is None:
-        raise NotFound("there is no launch of this name", name=name)
-    return found
+    return await launch_named(ask, wanted(ask, "name"))
 
 
 def _seen(found: LaunchReport) -> str:
     return f"{found.phase} {found.writes:g} {found.shadow:g} {found.reads:g} {found.check:g}"
-
-
-def _link(name: str) -> str:
-    return f"/launches/{name}"
 
 
 async def describe_launch(ask: PageRequest) -> ActionPage:
@@ -50,11 +43,12 @@ async def set_launch(ask: PageRequest) -> ActionDone:
     shares = {share: _share(ask, share) for share in _SHARES}
     changed = {share: given for share, given in shares.items() if given != getattr(found, share)}
     if not changed:
-        return ActionDone("nothing was changed", _link(found.name))
+        return ActionDone("nothing was changed", ask.link(f"/launches/{found.name}"))
     await ask.db.launches.set(found.name, by=ask.user, **changed)  # type: ignore[arg-type]  # the names are those above
     before = {share: f"{getattr(found, share):g}" for share in changed}
     said = ", ".join(f"{share} {before[share]} % -> {given:g} %" for share, given in changed.items())
-    return ActionDone(f"{found.name}: {said}", _link(found.name), undo_of("launch", name=found.name, **before))
+    undo = undo_of("launch", name=found.name, **before)
+    return ActionDone(f"{found.name}: {said}", ask.link(f"/launches/{found.name}"), undo)
 
 
 def _share(ask: PageRequest, name: str) -> float:
@@ -76,7 +70,7 @@ async def take_launch_back(ask: PageRequest) -> ActionDone:
     found = await _report(ask)
     await ask.db.launches.back(found.name, by=ask.user, why="by the console")
     undo = undo_of("launch", name=found.name, reads=f"{found.reads:g}")
-    return ActionDone(f"{found.name}: reads {found.reads:g} % -> 0 %", _link(found.name), undo)
+    return ActionDone(f"{found.name}: reads {found.reads:g} % -> 0 %", ask.link(f"/launches/{found.name}"), undo)
 
 
 async def describe_stop_launch(ask: PageRequest) -> ActionPage:
@@ -91,4 +85,4 @@ async def stop_launch(ask: PageRequest) -> ActionDone:
     found = await _report(ask)
     await ask.db.launches.stop(found.name, by=ask.user)
     undo = undo_of("launch", name=found.name, writes=f"{found.writes:g}")
-    return ActionDone(f"{found.name} is stopped", _link(found.name), undo)
+    return ActionDone(f"{found.name} is stopped", ask.link(f"/launches/{found.name}"), undo)

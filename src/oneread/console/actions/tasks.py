@@ -37,7 +37,7 @@ def _begin(ask: PageRequest, kind: str, *, retries: bool) -> ActionDone:
         return f"{await db.drain(retry=retries):,} batches done"
 
     ask.jobs.start(kind, ask.user, work)
-    return ActionDone("the tasks are run", "/tasks")
+    return ActionDone("the tasks are run", ask.link("/tasks"))
 
 
 async def describe_sweep(ask: PageRequest) -> ActionPage:
@@ -63,4 +63,4 @@ async def sweep(ask: PageRequest) -> ActionDone:
         return f"{several(swept.deleted)} deleted{held}"
 
     ask.jobs.start("sweep", ask.user, work)
-    return ActionDone("sweeping", "/tasks")
+    return ActionDone("sweeping", ask.link("/tasks"))

@@ -21,6 +21,7 @@ from oneread.console.blocks import (
     says,
 )
 from oneread.console.charts import bars
+from oneread.counters.counters import CounterEntry
 from oneread.errors import NotFound
 
 COUNTERS: Final = 15
@@ -49,13 +50,19 @@ async def show_counters(ask: PageRequest) -> ConsolePage:
     )
 
 
-async def show_counter(ask: PageRequest) -> ConsolePage:
-    """One counter."""
-    name = ask.one("name")
+async def counter_named(ask: PageRequest, name: str) -> CounterEntry:
+    """How a counter is kept. Raises NotFound for one that was never added to."""
     listed = await ask.db.counters(name, limit=1)
     if not listed or listed[0].name != name:
         raise NotFound("nothing was ever added to this counter", name=name)
-    counter, entry = ask.db.counter(name), listed[0]
+    return listed[0]
+
+
+async def show_counter(ask: PageRequest) -> ConsolePage:
+    """One counter."""
+    name = ask.one("name")
+    entry = await counter_named(ask, name)
+    counter = ask.db.counter(name)
     shards = await counter.shards()
     raised, lowered = sum(each.raised for each in shards), sum(each.lowered for each in shards)
     facts = [

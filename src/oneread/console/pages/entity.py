@@ -24,7 +24,7 @@ from oneread.console.pages.data import bound_text, kind_of
 from oneread.costs.bounds import counted
 from oneread.database.places import EntityPlaces, EntityVersions, Holder, RawCell, ShownNumber, ShownPlace
 from oneread.database.typed_keys import has_words, key_parts, whole_key, word
-from oneread.errors import Corrupt, InvalidQuery, NotFound, OnereadError
+from oneread.errors import Corrupt, InvalidQuery, NotFound
 from oneread.models.model import Model, key_names
 from oneread.models.types import types_of
 from oneread.plans.plan import Plan
@@ -142,18 +142,18 @@ _BY: Final = {"back-reference": "says to its source who takes values of it", "ho
 
 def _place(ask: PageRequest, place: ShownPlace) -> list[CellTexts]:
     view = ask.db.operations.schema.named().get(place.view)
-    equal = [_word(each) for each in place.equal]
+    equal = [word(each) for each in place.equal]
     link = ""
     if view is not None and place.kind in ("share", "unique") and ask.can_find(view):
         link = ask.link_of_key(view, equal)
     elif view is not None and place.kind in ("index", "unique", "back-reference", "hold"):
         link = ask.link(f"/data/{place.view}", key=equal)
-    key = " / ".join(_word(each) for each in place.key)
+    key = " / ".join(word(each) for each in place.key)
     by: CellTexts = says(f"{place.kind} each({place.field})" if place.field and place.kind == "index" else place.kind)
     if place.kind in _BY:
         by = says(_BY[place.kind], "dim")
     if place.share:
-        by += says(", ".join(f"{name} {_word(each)}" for name, each in place.share.items()), "dim")
+        by += says(", ".join(f"{name} {word(each)}" for name, each in place.share.items()), "dim")
     if place.members is not None:
         more = "more than " if place.more_members else ""
         by += says(f"of {more}{counted(place.members, 'member')}", "dim")
@@ -176,7 +176,7 @@ def _changes(place: ShownPlace) -> CellTexts:
 
 def _number(ask: PageRequest, shown: ShownNumber) -> list[CellTexts]:
     named = ask.db.operations.schema.named()
-    words = [_word(each) for each in shown.key]
+    words = [word(each) for each in shown.key]
     view = named.get(shown.name)
     link = ""
     if shown.kind == "counter":
@@ -189,20 +189,13 @@ def _number(ask: PageRequest, shown: ShownNumber) -> list[CellTexts]:
 
 def _holder(ask: PageRequest, holder: Holder) -> list[CellTexts]:
     cls = ask.db.operations.schema.named().get(holder.model)
-    words = [_word(each) for each in holder.key]
+    words = [word(each) for each in holder.key]
     link = ask.link_of_key(cls, words) if cls is not None and words and ask.can_find(cls) else ""
     return [
         (ShownText(" ".join([holder.model, *words]), link=link),),
         says(", ".join(holder.fields)),
         says(", ".join(holder.takes) or "nothing"),
     ]
-
-
-def _word(value: object) -> str:
-    try:
-        return word(value)
-    except OnereadError:
-        return str(value)
 
 
 async def _cells(ask: PageRequest, cls: Any, key: tuple[Any, ...]) -> list[RawCell]:

@@ -54,12 +54,18 @@ def _differ(report: LaunchReport) -> int:
     return sum(report.differ.values())
 
 
-async def show_launch(ask: PageRequest) -> ConsolePage:
-    """One launch, both sides beside each other, and their differences."""
-    name = ask.path["name"]
+async def launch_named(ask: PageRequest, name: str) -> LaunchReport:
+    """The report of a launch. Raises NotFound."""
     found = next((each for each in await ask.db.launches.all() if each.name == name), None)
     if found is None:
         raise NotFound("there is no launch of this name", name=name)
+    return found
+
+
+async def show_launch(ask: PageRequest) -> ConsolePage:
+    """One launch, both sides beside each other, and their differences."""
+    name = ask.path["name"]
+    found = await launch_named(ask, name)
     blocks: list[PageBlock] = []
     if found.taken_back:
         blocks.append(NoteBlock("bad", says(f"the guard has taken reads back: {found.taken_back}")))
