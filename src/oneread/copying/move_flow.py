@@ -158,9 +158,9 @@ class MoveFlow:
         """Returns when all that was logged before is followed, with its tasks. Raises Unavailable where it is not."""
         back = self.states.writes_back() is not None
         store, until = self._writer(back=back), monotonic() + 2 * self._holder.seconds
-        log = self._follower(back=back).log
-        wanted = store.run(log.position())
-        while self._has_tasks or not store.run(log.has_passed(wanted)):
+        positions = store.operations.parts.log_positions
+        wanted = store.run(positions.now())
+        while self._has_tasks or not store.run(positions.has_passed(wanted)):
             if self.follow_some(back=back):
                 until = monotonic() + 2 * self._holder.seconds
             elif monotonic() > until:

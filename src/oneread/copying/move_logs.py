@@ -29,14 +29,7 @@ from oneread.transactions.intents import MARKER, decode_version, read_root
 from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.lost_answers import surely
 from oneread.transactions.move_gate import MARKS, logged_in, put_marks
-from oneread.transactions.move_positions import (
-    LogPosition,
-    entries_have_passed,
-    entry_number,
-    marks_have_passed,
-    position_of_entries,
-    position_of_marks,
-)
+from oneread.transactions.move_positions import entry_number, position_of_marks
 from oneread.transactions.moves import (
     LOG_ENTRIES,
     MOVE_LOG,
@@ -93,14 +86,6 @@ class ChangesToFollow(Protocol):
 
     def waiting(self) -> Plan[tuple[int, int]]:
         """How many changes wait, and when the oldest was logged; (0, 0) for none."""
-        ...
-
-    def position(self) -> Plan[LogPosition]:
-        """What it holds now."""
-        ...
-
-    def has_passed(self, position: LogPosition) -> Plan[bool]:
-        """Whether what it held then is followed."""
         ...
 
     def forget(self, limit: int) -> Plan[None]:
@@ -169,12 +154,6 @@ class EntryLog:
             return 0, 0
         last = yield from Scan("system", LOG_ENTRIES, 1, reverse=True)
         return entry_number(last[0][0]) - entry_number(first[0][0]) + 1, logged_changes(first, 1).oldest
-
-    def position(self) -> Plan[LogPosition]:
-        return position_of_entries()
-
-    def has_passed(self, position: LogPosition) -> Plan[bool]:
-        return entries_have_passed(position)
 
     def forget(self, limit: int) -> Plan[None]:
         while (yield from self._committer.sweep("system", RowRange.under(MOVE_LOG), limit)):
@@ -281,12 +260,6 @@ class MarkLog:
     def waiting(self) -> Plan[tuple[int, int]]:
         stamps = (yield from position_of_marks()).values()
         return len(stamps), min(stamps, default=0)
-
-    def position(self) -> Plan[LogPosition]:
-        return position_of_marks()
-
-    def has_passed(self, position: LogPosition) -> Plan[bool]:
-        return marks_have_passed(position)
 
     # What is over.
 

@@ -18,13 +18,7 @@ from oneread.database.async_launch import AsyncFollowing, AsyncLaunch, LaunchedS
 from oneread.launches.state import OF_MOVES
 from oneread.models.model import stored_name
 from oneread.plans.plan import Plan
-from oneread.transactions.move_positions import (
-    LogPosition,
-    entries_have_passed,
-    marks_have_passed,
-    position_of_entries,
-    position_of_marks,
-)
+from oneread.transactions.move_positions import LogPosition, LogPositions
 from oneread.transactions.moves import MoveRow, read_move
 
 AsyncOpen: TypeAlias = Callable[..., Awaitable[Any]]  # async only
@@ -49,6 +43,7 @@ class AsyncMoveShadows:
 
     def __init__(self, database: Any, open_target: AsyncOpen, *, has_cursors: bool) -> None:
         self._database = database
+        self._positions: LogPositions = database.operations.parts.log_positions
         self._open = partial(open_target, workers=0, cache=None, max_age=None, telemetry=False)
         self._has_cursors = has_cursors
         self.verbs: dict[str, AsyncReadVerb] = {name: getattr(database, name) for name in _READS}
@@ -102,8 +97,7 @@ class AsyncMoveShadows:
                 self._target = await self._open()
 
     async def _position(self) -> LogPosition:
-        spans_rows = self._database.operations.spans_rows
-        found: LogPosition = await self._database.run(position_of_entries() if spans_rows else position_of_marks())
+        found: LogPosition = await self._database.run(self._positions.now())
         return found
 
     async def _has_passed(self, begun: MoveRow, position: LogPosition | None) -> bool:
@@ -115,10 +109,7 @@ class AsyncMoveShadows:
         move, _stored = yield from read_move()
         if move is None or (move.id, move.state, move.epoch) != (begun.id, "following", begun.epoch):
             return False
-        if position is None:
-            return True
-        spans_rows = self._database.operations.spans_rows
-        return (yield from entries_have_passed(position) if spans_rows else marks_have_passed(position))
+        return position is None or (yield from self._positions.has_passed(position))
 
 
 def _key(model: type, *given: Any, **_named: Any) -> tuple[Any, ...]:

@@ -45,6 +45,7 @@ from oneread.transactions.group_shards import GroupShards, SpreadGroups
 from oneread.transactions.jobs import PeriodicJob
 from oneread.transactions.journal import Journal
 from oneread.transactions.journal_commits import RowCommitter
+from oneread.transactions.move_positions import OF_MARKS
 from oneread.transactions.outbox import GROUP_TASKS
 from oneread.transactions.pipeline import DeclaredViews
 from oneread.transactions.versioned_tasks import RowTaskRunner
@@ -104,6 +105,7 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         tasks=PendingTasks(catalog, [GROUP_TASKS]),
         unfinished_commits=unfinished_commits,
         oldest_commit=oldest_commit,
+        log_positions=OF_MARKS,
     )
 
 

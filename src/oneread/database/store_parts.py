@@ -36,6 +36,7 @@ from oneread.transactions.commit import BatchCommitter
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.group_shards import SpreadGroups
 from oneread.transactions.jobs import PeriodicJob
+from oneread.transactions.move_positions import OF_ENTRIES, LogPositions
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW
 from oneread.transactions.task_batches import FollowHandler, TaskHandler, TaskRunner
@@ -107,6 +108,8 @@ class StoreParts(NamedTuple):
     """Counts those that are not finished, so many a request and in all; None where no commit stays so."""
     oldest_commit: Callable[[], Plan[float]]
     """Seconds since the oldest of them began; 0 for none."""
+    log_positions: LogPositions
+    """What the log of a store that is moved holds."""
     cells: CopyCells = NO_CELLS
     jobs: Sequence[PeriodicJob] = ()
     """What comes again and again, besides sweeps."""
@@ -212,6 +215,7 @@ def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool
         tasks=PendingTasks(catalog),
         unfinished_commits=_no_commits,
         oldest_commit=_no_seconds,
+        log_positions=OF_ENTRIES,
         group_reader=large_group_reader,
         rows_of=_rows_of,
     )

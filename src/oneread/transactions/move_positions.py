@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from oneread.plans.plan import Plan
 from oneread.store.requests import Scan
@@ -11,8 +11,16 @@ from oneread.transactions.intents import MARKER
 from oneread.transactions.move_gate import MARKS
 from oneread.transactions.moves import LOG_ENTRIES, MOVE_LOG
 
-LogPosition: TypeAlias = "Mapping[bytes, int]"
+LogPosition: TypeAlias = Mapping[bytes, int]
 """What a log held at some moment: marks with their numbers, or the last number of all."""
+
+
+class LogPositions(NamedTuple):
+    """What the log of one kind of store holds now, and whether what it held at some moment is followed."""
+
+    now: Callable[[], Plan[LogPosition]]
+    has_passed: Callable[[LogPosition], Plan[bool]]
+
 
 _PAGE: Final = 500
 _MOST: Final = 10_000
@@ -26,13 +34,13 @@ def entry_number(key: bytes) -> int:
     return int.from_bytes(key[len(MOVE_LOG) :], "big")
 
 
-def position_of_entries() -> Plan[LogPosition]:
+def _position_of_entries() -> Plan[LogPosition]:
     """That of a store whose transactions span rows. One request, one row."""
     last = yield from Scan("system", LOG_ENTRIES, 1, reverse=True)
     return {MOVE_LOG: entry_number(last[0][0]) if last else 0}
 
 
-def entries_have_passed(position: LogPosition) -> Plan[bool]:
+def _entries_have_passed(position: LogPosition) -> Plan[bool]:
     """Whether all entries of then are followed. One request, one row."""
     first = yield from Scan("system", LOG_ENTRIES, 1)
     return not first or entry_number(first[0][0]) > position[MOVE_LOG]
@@ -50,7 +58,11 @@ def position_of_marks() -> Plan[dict[bytes, int]]:
     return stamps
 
 
-def marks_have_passed(position: LogPosition) -> Plan[bool]:
+def _marks_have_passed(position: LogPosition) -> Plan[bool]:
     """Whether all marks of then are followed. A request for each 500 marks."""
     now = yield from position_of_marks()
     return all(now[key] > stamp + _SURELY_FOLLOWED for key, stamp in position.items() if key in now)
+
+
+OF_ENTRIES: Final = LogPositions(_position_of_entries, _entries_have_passed)
+OF_MARKS: Final = LogPositions(position_of_marks, _marks_have_passed)

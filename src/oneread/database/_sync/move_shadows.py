@@ -17,13 +17,7 @@ from oneread.database._sync.launch import Following, Launch, LaunchedSides
 from oneread.launches.state import OF_MOVES
 from oneread.models.model import stored_name
 from oneread.plans.plan import Plan
-from oneread.transactions.move_positions import (
-    LogPosition,
-    entries_have_passed,
-    marks_have_passed,
-    position_of_entries,
-    position_of_marks,
-)
+from oneread.transactions.move_positions import LogPosition, LogPositions
 from oneread.transactions.moves import MoveRow, read_move
 
 Open: TypeAlias = Callable[..., Any]
@@ -46,6 +40,7 @@ class MoveShadows:
 
     def __init__(self, database: Any, open_target: Open, *, has_cursors: bool) -> None:
         self._database = database
+        self._positions: LogPositions = database.operations.parts.log_positions
         self._open = partial(open_target, workers=0, cache=None, max_age=None, telemetry=False)
         self._has_cursors = has_cursors
         self.verbs: dict[str, ReadVerb] = {name: getattr(database, name) for name in _READS}
@@ -98,8 +93,7 @@ class MoveShadows:
                 self._target = self._open()
 
     def _position(self) -> LogPosition:
-        spans_rows = self._database.operations.spans_rows
-        found: LogPosition = self._database.run(position_of_entries() if spans_rows else position_of_marks())
+        found: LogPosition = self._database.run(self._positions.now())
         return found
 
     def _has_passed(self, begun: MoveRow, position: LogPosition | None) -> bool:
@@ -111,10 +105,7 @@ class MoveShadows:
         move, _stored = yield from read_move()
         if move is None or (move.id, move.state, move.epoch) != (begun.id, "following", begun.epoch):
             return False
-        if position is None:
-            return True
-        spans_rows = self._database.operations.spans_rows
-        return (yield from entries_have_passed(position) if spans_rows else marks_have_passed(position))
+        return position is None or (yield from self._positions.has_passed(position))
 
 
 def _key(model: type, *given: Any, **_named: Any) -> tuple[Any, ...]:
