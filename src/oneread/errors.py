@@ -19,6 +19,7 @@ __all__ = [
     "Closed",
     "Conflict",
     "Corrupt",
+    "CostlyDeclaration",
     "Expired",
     "InvalidCursor",
     "InvalidDeclaration",
@@ -182,6 +183,14 @@ def _name_of(cls: type) -> str:
 
 class UsageError(OnereadError):
     """The caller's mistake: the same call fails again."""
+
+
+class CostlyDeclaration(UserWarning):
+    """Something takes a total, so that each entity that is counted rewrites many rows: a warning of a new schema.
+
+    It names the declaration, the total, what is rewritten, and what to write instead; `costly = True` in the
+    declaration says that it is meant. See "Warnings" in docs/explanation/costs.md.
+    """
 
 
 class InvalidDeclaration(UsageError):

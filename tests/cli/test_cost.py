@@ -1,6 +1,8 @@
 """`cost`, `explain` and `numbers`: bounds as text and JSON, exit codes of the bound file, a scratch store that goes."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from oneread import connect
 from oneread.costs.numbers import BASICS, MachineNumbers, read_numbers
 from tests.cli import changing
 from tests.cli.conftest import SCHEMA
+from tests.cli.costly import COSTLY
 from tests.unit.costs.numbers import write_some
 
 MODEL = "Person"
@@ -216,3 +219,26 @@ def test_what_cannot_be_measured_is_wrong_use(bare, tmp_path):
     assert bare("numbers").code == 2
     assert bare("numbers", "--db", f"lmdb://{tmp_path}/no/such/store").code == 2
     assert not Path(tmp_path / "no").exists()
+
+
+WARNING = "warning: Answered shows Note.answers, which changes with each Answer: each rewrites each Mark that holds it"
+
+
+def test_what_the_schema_warns_of_is_listed(bare):
+    ran = bare("cost", "Mark", "--schema", "tests.cli.costly:COSTLY")
+    assert (ran.code, ran.out.splitlines()[-1].partition(";")[0]) == (0, WARNING)
+    bare("cost", "Mark", "--json", "--schema", "tests.cli.costly:COSTLY").document(list[dict[str, Any]])
+
+
+def test_a_plan_lists_what_the_schema_warns_of(bare, new_url):
+    url = new_url()
+    with connect(url, COSTLY):
+        pass
+    ran = bare("migrate", "plan", "--schema", "tests.cli.costly:COSTLY", "--db", url)
+    assert ran.out.splitlines()[-1].partition(";")[0] == WARNING
+
+
+def test_commands_of_a_schema_that_warns_print_no_warnings(tmp_path):
+    command = [sys.executable, "-m", "oneread", "get", "Mark", "1", "--schema", "tests.cli.costly:COSTLY"]
+    ran = subprocess.run([*command, "--db", f"lmdb://{tmp_path}/none"], capture_output=True, text=True, check=False)
+    assert "which changes with each" not in ran.stderr + ran.stdout

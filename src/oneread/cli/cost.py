@@ -84,6 +84,8 @@ def command(  # noqa: PLR0913 - each option is one question
         output.table(headers, [_row(bound, measured, rates) for bound in bounds])
     for former in dict.fromkeys(each for bound in bounds for each in costs.formers_of(bound)):
         output.text(str(former))
+    for costly in known.costly:
+        output.text(f"warning: {costly}")
 
 
 def _use_bound_file(output: Output, known: Schema, write_to: str, check: str) -> None:

@@ -65,6 +65,8 @@ def plan(
     given.output.document(found)
     if not given.output.as_json:
         _show(given.output, found)
+    for costly in given.schema.costly:
+        given.output.text(f"warning: {costly}")
     if not found.nothing:
         raise typer.Exit(FOUND)
 

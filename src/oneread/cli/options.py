@@ -13,6 +13,7 @@ import math
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,7 +31,7 @@ from oneread.costs.bounds import Span
 from oneread.costs.numbers import MachineNumbers, read_numbers
 from oneread.database._sync.database import Database
 from oneread.database.migration import Migration
-from oneread.errors import InvalidDeclaration, InvalidUrl, OnereadError, UsageError, perhaps
+from oneread.errors import CostlyDeclaration, InvalidDeclaration, InvalidUrl, OnereadError, UsageError, perhaps
 from oneread.evolution.schema import Schema
 from oneread.models.model import stored_name
 from oneread.plans.trace import Observer
@@ -196,7 +197,9 @@ def _import(name: str) -> ModuleType:
         raise UsageError("a schema is named by its module, not by its file", given=name, perhaps=perhaps, folder=here)
     _check_module(name, here)
     try:
-        return import_module(name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CostlyDeclaration)  # `oneread cost` and `migrate plan` show them
+            return import_module(name)
     except InvalidDeclaration as error:
         raise InvalidDeclaration(error.message, **{"module": name, **error.facts}) from error
     except (Exception, SystemExit) as error:

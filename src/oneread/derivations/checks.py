@@ -60,6 +60,8 @@ def check_options(cls: Any) -> None:
         raise InvalidDeclaration(
             f"a model is logged, a view is watched: write {right} = timedelta(...)", declaration=cls
         )
+    if issubclass(cls, View) and type(cls.costly) is not bool:
+        raise InvalidDeclaration("costly: expected True or False", declaration=cls, given=cls.costly)
     if type(cls.max_limit) is not int or cls.max_limit < 1:
         raise InvalidDeclaration("max_limit: expected the rows of the largest page, at least 1", declaration=cls)
     if cls.stored_as is not None and (type(cls.stored_as) is not str or not cls.stored_as):

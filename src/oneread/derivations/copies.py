@@ -451,6 +451,8 @@ def check_copy(
         )
     if copy.on_delete == "delete" and copy.missing_ok:
         raise InvalidDeclaration(DELETED_OR_MISSING, copy=copy)
+    if type(copy.costly) is not bool:
+        raise InvalidDeclaration("costly: expected True or False", copy=copy, given=copy.costly)
     found: dict[str, Access] = {}
     for name in copied_names(copy):
         access = accesses.of_end(target, accesses.source_route(copy, name))

@@ -27,6 +27,7 @@ _RESERVED = frozenset(
         "stored_as",
         "max_limit",
         "watched",
+        "costly",
         "replaces",
         "type_arguments",
         "reserved_names",
@@ -54,7 +55,8 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     Class options: `where` (only entities for which the expression holds), `stored_as` (the name in the store, which
     survives a rename of the class), `max_limit` (the largest page, default 1,000), `watched` (for how long its changes
     are kept, so that `db.changes` follows it: `timedelta(hours=1)`; default None, not at all), `replaces` (another view
-    of the schema in whose place it is read: `at_once(OldHome)`, from the moment on at which it is built).
+    of the schema in whose place it is read: `at_once(OldHome)`, from the moment on at which it is built), `costly` (it
+    shows a total that others count, on purpose: no `CostlyDeclaration`).
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED
@@ -63,6 +65,7 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = MAX_LIMIT
     watched: ClassVar[timedelta | None] = None
+    costly: ClassVar[bool] = False
     replaces: ClassVar[Any] = None
     is_added: ClassVar[bool] = False
     """Whether the schema adds it, so that no program declares it."""

@@ -6,6 +6,7 @@ field and what to write instead.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Final, TypeAlias, cast
 
 from oneread.counters.counters import DEFAULT_RULES
@@ -15,10 +16,11 @@ from oneread.derivations.catalog import Catalog, open_catalog
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.compile_schema import Declarations, compile_schema, keyspace_names
 from oneread.derivations.compiled_schema import CompiledSchema, SchemaNumbers
+from oneread.derivations.costly import costly_values
 from oneread.derivations.expiry import check_view_ttl, expiry_indexes
 from oneread.derivations.one_row import refuse_unportable
 from oneread.derivations.views import Feed, Index, View
-from oneread.errors import InvalidDeclaration
+from oneread.errors import CostlyDeclaration, InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.evolution.stored_rules import former_classes
 from oneread.feeds.adding import feed_parts
@@ -47,6 +49,9 @@ class Schema:
         portable: a transaction reads and writes one entity group, as stores that change one row at a time need it.
             Default False.
         counters: how its named counters are kept.
+
+    Warns:
+        CostlyDeclaration: something takes a total, so that each entity that is counted rewrites many rows.
 
     Raises:
         InvalidDeclaration: something is missing, of the wrong type, unbounded, or depends on itself.
@@ -78,6 +83,9 @@ class Schema:
         self._declared: DeclaredSchema | None = None
         self._recent: tuple[CompiledSchema, ...] = ()  # replaced as a whole: threads may open stores at once
         self._compiled = self.catalog(self._unstored_numbers())
+        self.costly = tuple(costly_values(self._compiled))
+        for costly in self.costly:
+            warnings.warn(str(costly), CostlyDeclaration, stacklevel=2)
         if portable:
             refuse_unportable(self._compiled)
         for copy in {

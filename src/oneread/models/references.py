@@ -113,15 +113,17 @@ class Copy(msgspec.Struct, Generic[E], frozen=True, metaclass=DeclaredCopy):
 
     Class options: `on_delete` (default "keep": the last values stay and `deleted` is true; "refuse", "clear" or
     "delete"), `missing_ok` (a reference to an entity that does not exist yet is allowed; its fields are None until it
-    does), `evolution` (copied fields that had another name or type).
+    does), `evolution` (copied fields that had another name or type), `costly` (it takes a total on purpose: no
+    `CostlyDeclaration`).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
-        {"of", "ref", "deleted", "on_delete", "missing_ok", "evolution", "type_arguments", "reserved_names"}
+        {"of", "ref", "deleted", "on_delete", "missing_ok", "evolution", "costly", "type_arguments", "reserved_names"}
     )
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     on_delete: ClassVar[OnDelete] = "keep"
     missing_ok: ClassVar[bool] = False
+    costly: ClassVar[bool] = False
     evolution: ClassVar[tuple[EvolutionStep, ...]] = ()
 
     ref: Ref[E]

@@ -8,6 +8,7 @@ from oneread.console.blocks import (
     FoldBlock,
     FormBlock,
     FormInput,
+    NoteBlock,
     PageBlock,
     ShownText,
     TableBlock,
@@ -40,6 +41,7 @@ async def show_costs(ask: PageRequest) -> ConsolePage:
     ]
     form = FormBlock(ask.link("/costs"), [FormInput("of", "of", wanted, choices=(ALL, *targets))], "Show")
     blocks: list[PageBlock] = [form, TableBlock("At most, however full the store is", heads, rows)]
+    blocks += [NoteBlock("warn", says(str(each))) for each in ask.db.operations.schema.costly]
     if wanted:
         blocks += [FoldBlock(each.name, str(each)) for each in bounds]
     return ConsolePage("Costs", blocks, most="nothing")
