@@ -1,6 +1,7 @@
 """`cost`, `explain` and `numbers`: bounds as text and JSON, exit codes of the bound file, a scratch store that goes."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -242,3 +243,15 @@ def test_commands_of_a_schema_that_warns_print_no_warnings(tmp_path):
     command = [sys.executable, "-m", "oneread", "get", "Mark", "1", "--schema", "tests.cli.costly:COSTLY"]
     ran = subprocess.run([*command, "--db", f"lmdb://{tmp_path}/none"], capture_output=True, text=True, check=False)
     assert "which changes with each" not in ran.stderr + ran.stdout
+
+
+def test_a_store_says_how_much_follows(bare, url):
+    ran = bare("cost", "Person", "--schema", SCHEMA, "--db", url)
+    assert re.search(r"^Person: \d holders of its copies at the median, \d at the most, of \w+$", ran.out, re.MULTILINE)
+    assert " at the median" not in bare("cost", "Person", "--schema", SCHEMA).out
+
+
+def test_what_no_declaration_limits_is_unbounded(bare):
+    ran = bare("cost", "Group", "--schema", "tests.unit.costs.test_usual_fan_outs:SCHEMA")
+    assert re.search(r"^Group +patch +unbounded +unbounded +unbounded +unbounded +\d+ rows, ", ran.out, re.MULTILINE)
+    assert ran.out.count("declare large_group= in Home") == 1

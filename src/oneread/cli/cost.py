@@ -28,9 +28,10 @@ from oneread.cli.options import (
 )
 from oneread.cli.output import Output, Right
 from oneread.costs.bound_file import compare, read, write
-from oneread.costs.bounds import Bound, readable
+from oneread.costs.bounds import Bound
 from oneread.costs.declared import Costs, of
 from oneread.costs.numbers import MachineNumbers, seconds_text
+from oneread.database.fan_out_sizes import fan_out_sizes
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
 from oneread.store.urls import redact
@@ -44,7 +45,9 @@ def command(  # noqa: PLR0913 - each option is one question
     numbers: NumbersOption = "",
     times: TimesOption = False,
     span: SpanOption = "",
-    db: Annotated[str, typer.Option("--db", metavar="URL", help="Of this store, with what it has besides.")] = "",
+    db: Annotated[
+        str, typer.Option("--db", metavar="URL", help="Of this store, with what usually follows in it.")
+    ] = "",
     write_to: Annotated[str, typer.Option("--write", metavar="FILE", help="Write the bound file.")] = "",
     check: Annotated[str, typer.Option("--check", metavar="FILE", help="Fail if a bound rose above the file.")] = "",
     as_json: JsonOption = False,
@@ -53,8 +56,9 @@ def command(  # noqa: PLR0913 - each option is one question
     """Shows the upper bound of every verb's cost: requests, rounds, rows and bytes, however full the store is.
 
     No store is opened, unless --db names one: then former generations of views, which it has written besides, are
-    shown and counted. Commit the file that --write makes; --check fails your build when a bound rises. The file has
-    the bounds on stores that change several rows at once and on those that change one; --span says which are shown.
+    shown and counted, and its holders, members and items are counted for what is typical. Commit the file that --write
+    makes; --check fails your build when a bound rises. The file has the bounds on stores that change several rows at
+    once and on those that change one; --span says which are shown.
 
     Example: oneread cost Purchase --terms --schema shop.models:shop
     """
@@ -74,6 +78,23 @@ def command(  # noqa: PLR0913 - each option is one question
     measured = load_numbers(output, numbers, times=times, span=costs.span)
     rates = {} if measured is None else _group_rates(known, costs, bounds, measured)
     output.document([_document(costs, bound, measured, rates) for bound in bounds])
+    _show(output, bounds, measured, rates, terms=terms)
+    for former in dict.fromkeys(each for bound in bounds for each in costs.formers_of(bound)):
+        output.text(str(former))
+    for line in costs.usual.lines():
+        output.text(line)
+    for costly in known.costly:
+        output.text(f"warning: {costly}")
+
+
+def _show(
+    output: Output,
+    bounds: Sequence[Bound],
+    measured: MachineNumbers | None,
+    rates: Mapping[str, float],
+    *,
+    terms: bool,
+) -> None:
     if terms:
         for bound in bounds:
             for line in str(bound).splitlines():
@@ -82,10 +103,8 @@ def command(  # noqa: PLR0913 - each option is one question
         headers = ["target", "verb", "requests", "rounds", "rows", "bytes", "typically"]
         headers += [*(["time"] if measured else []), *(["a second in a group"] if rates else [])]
         output.table(headers, [_row(bound, measured, rates) for bound in bounds])
-    for former in dict.fromkeys(each for bound in bounds for each in costs.formers_of(bound)):
-        output.text(str(former))
-    for costly in known.costly:
-        output.text(f"warning: {costly}")
+        for line in dict.fromkeys(line for bound in bounds for line in bound.limits_to_declare):
+            output.text(line)
 
 
 def _use_bound_file(output: Output, known: Schema, write_to: str, check: str) -> None:
@@ -104,7 +123,8 @@ def _use_bound_file(output: Output, known: Schema, write_to: str, check: str) ->
 
 def _costs_in_store(db: str, known: Schema) -> Costs:
     with reading(db, known) as database:
-        return database.explain.costs
+        catalog = database.operations.catalog
+        return database.explain.costs.expecting(database.run(fan_out_sizes(catalog)))
 
 
 def _group_rates(known: Schema, costs: Costs, bounds: Sequence[Bound], measured: MachineNumbers) -> dict[str, float]:
@@ -120,14 +140,17 @@ def _group_rates(known: Schema, costs: Costs, bounds: Sequence[Bound], measured:
 
 
 def _row(bound: Bound, measured: MachineNumbers | None, rates: Mapping[str, float]) -> Sequence[object]:
-    cells: list[object] = [bound.target, bound.verb, bound.requests, bound.rounds, bound.rows]
-    cells += [readable(bound.bytes), readable(bound.typical)]
+    cells: list[object] = [bound.target, bound.verb, *map(_right, bound.amounts), bound.typically]
     if measured is None:
         return cells
     cells.append(seconds_text(measured.predicted(bound)))
     if rates:
         cells.append(Right(f"{rates[bound.name]:,.0f}" if bound.name in rates else ""))
     return cells
+
+
+def _right(amount: object) -> object:
+    return amount if isinstance(amount, int) else Right(amount)
 
 
 def _document(

@@ -20,6 +20,7 @@ Span: TypeAlias = Literal["rows", "row"]
 """What a store changes at once: several rows, in a transaction, or one."""
 
 
+UNBOUNDED: Final = "unbounded"
 _ACTS: Final[dict[str, StoreAction]] = {each: each for each in get_args(StoreAction)}
 _TABLES: Final[dict[str, Table]] = {each: each for each in get_args(Table)}
 
@@ -38,6 +39,7 @@ class Term(msgspec.Struct, frozen=True):
         typical: bytes to expect, an estimate.
         rounds: those of the requests that wait for the answer of another one; the others are made at the same time.
         shared: names what several changes of one commit ask for once; empty for what each asks for.
+        typical_rows: rows to expect, as `typical` has their bytes.
     """
 
     act: StoreAction
@@ -50,6 +52,7 @@ class Term(msgspec.Struct, frozen=True):
     typical: int
     rounds: int = 0
     shared: str = ""
+    typical_rows: int = 0
 
     def scaled(self, times: int) -> Term:
         """The term of what is done so many times."""
@@ -60,6 +63,7 @@ class Term(msgspec.Struct, frozen=True):
             rows=self.rows * times,
             bytes=self.bytes * times,
             typical=self.typical * times,
+            typical_rows=self.typical_rows * times,
         )
 
     def __str__(self) -> str:
@@ -76,10 +80,14 @@ class Bound(msgspec.Struct, frozen=True):
         requests: to the store, at most.
         rows: read and written, at most.
         bytes: of keys and values, at most.
-        typical: bytes to expect, an estimate: with three holders of copies of an entity, none of a new one.
+        typical: bytes to expect, an estimate: with three holders of copies of an entity, none of a new one, and twenty
+            members of a group; or with as many as there are at the median, where a store was counted.
         terms: the parts of the sum.
         undeclared: fields without a declared maximum: `bytes` counts each as large as a whole entity may be.
         rounds: requests that wait for the answer of another one, at most.
+        typical_rows: rows to expect, likewise.
+        unlimited: feeds whose entries follow each of the holders that follow the write: the members of a group are
+            limited by no declaration, and all that holds is how much the library does within one call.
     """
 
     verb: str
@@ -91,20 +99,63 @@ class Bound(msgspec.Struct, frozen=True):
     terms: tuple[Term, ...]
     undeclared: tuple[str, ...] = ()
     rounds: int = 0
+    typical_rows: int = 0
+    unlimited: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Verb and target."""
         return f"{self.verb} {self.target}"
 
+    @property
+    def amounts(self) -> list[object]:
+        """Requests, rounds, rows and bytes at most, for people."""
+        most: list[object] = [self.requests, self.rounds, self.rows, readable(self.bytes)]
+        return [UNBOUNDED] * len(most) if self.unlimited else most
+
+    @property
+    def limits_to_declare(self) -> list[str]:
+        """What would limit an unbounded write, for people."""
+        return [
+            f"{UNBOUNDED}: a change of {self.target} is followed by its holders, and each of these by its entries of "
+            f"{feed}; declare large_group= in {feed}, or inline= of the schema"
+            for feed in self.unlimited
+        ]
+
+    @property
+    def typically(self) -> str:
+        """Rows and bytes to expect, for people."""
+        return f"{counted(self.typical_rows, 'row')}, {readable(self.typical)}"
+
+    def expecting(self, usual: Bound) -> Bound:
+        """This bound, with what to expect taken from another one, of the same write with as much as usually follows."""
+        rows, sizes = Counter[_TermName](), Counter[_TermName]()
+        for term in usual.terms:
+            rows[_name_of(term)] += term.typical_rows
+            sizes[_name_of(term)] += term.typical
+        terms = [
+            msgspec.structs.replace(term, typical=sizes.pop(name, 0), typical_rows=rows.pop(name, 0))
+            for term, name in [(term, _name_of(term)) for term in self.terms]
+        ]
+        found = {"typical": usual.typical, "typical_rows": usual.typical_rows}
+        return msgspec.structs.replace(self, terms=tuple(terms), **found)
+
     def __str__(self) -> str:
         requests = f"{counted(self.requests, 'request')} in {counted(self.rounds, 'round')}"
         amounts = f"{requests}, {counted(self.rows, 'row')}, {readable(self.bytes)}"
-        text = [f"{self.name}: at most {amounts} (typically {readable(self.typical)})"]
+        text = [f"{self.name}: {UNBOUNDED if self.unlimited else f'at most {amounts}'} (typically {self.typically})"]
         text += [f"  {term}" for term in self.terms]
         if self.undeclared:
             text.append(f"  no maximum is declared for: {', '.join(self.undeclared)}")
+        text += [f"  {each}" for each in self.limits_to_declare]
         return "\n".join(text)
+
+
+_TermName: TypeAlias = tuple[str, str, str, str]
+
+
+def _name_of(term: Term) -> _TermName:
+    return term.act, term.table, term.what, term.because
 
 
 def counted(number: int, what: str) -> str:
@@ -144,7 +195,9 @@ class Line(NamedTuple):
 
     def scaled(self, times: int) -> Line:
         """The line of what is done so many times, one after the other."""
-        return self._replace(number=self.number * times, requests=self.requests * times, rounds=self.waits * times)
+        usual = None if self.usual is None else self.usual * times
+        made = self._replace(number=self.number * times, usual=usual)
+        return made._replace(requests=self.requests * times, rounds=self.waits * times)
 
     def term(self) -> Term:
         """The term of its rows and requests."""
@@ -152,7 +205,8 @@ class Line(NamedTuple):
         size, usual = self.size, self.number if self.usual is None else min(self.usual, self.number)
         most, typical = size.times(self.number).most, size.times(usual).typical
         place = _ACTS[act], _TABLES[table], what
-        return Term(*place, self.because, self.requests, self.number, most, typical, self.waits, self.step)
+        amounts = self.requests, self.number, most, typical
+        return Term(*place, self.because, *amounts, self.waits, self.step, usual)
 
 
 Lines: TypeAlias = dict[str, Line]
@@ -252,4 +306,5 @@ class BoundBuilder:
             terms,
             tuple(sorted(self._undeclared)),
             sum(term.rounds for term in terms),
+            sum(term.typical_rows for term in terms),
         )

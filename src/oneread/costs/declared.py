@@ -19,6 +19,7 @@ from oneread.costs.numbers import seconds_text
 from oneread.costs.place_costs import PlaceCosts
 from oneread.costs.reads import Reads
 from oneread.costs.transaction_prices import TransactionPrices
+from oneread.costs.usual import NOTHING_COUNTED, UsualFanOuts
 from oneread.counters.rows import MOST_SHARDS, WindowSize
 from oneread.counters.wanted import check_keep
 from oneread.derivations.catalog import Catalog
@@ -116,7 +117,9 @@ class Costs:
     as the store had them when it was opened.
     """
 
-    def __init__(self, catalog: Catalog, inline: int, span: Span = "rows") -> None:
+    def __init__(
+        self, catalog: Catalog, inline: int, span: Span = "rows", usual: UsualFanOuts = NOTHING_COUNTED
+    ) -> None:
         self.span: Span = span
         self._views: tuple[type[View[Any]], ...] = tuple(catalog.views)
         formers = [cls for cls in self._views if cls.former_of is not None]
@@ -124,7 +127,8 @@ class Costs:
         self._costs = costs = EntityCosts(catalog)
         self._catalog = catalog
         self.inline = inline
-        self._footprints = WriteFootprints(costs)
+        self.usual = usual
+        self._footprints = WriteFootprints(costs, usual, inline)
         self._prices = _PRICES[span](self._footprints, inline)
         self._reads = Reads(costs, self._prices)
         self._places = PlaceCosts(costs, span)
@@ -330,6 +334,10 @@ class Costs:
         model = root_model(cls)
         root = self._catalog.kinds[model].child_of or model
         return root if self._footprints.models_in_group(root) else None
+
+    def expecting(self, usual: UsualFanOuts) -> Costs:
+        """The same bounds; what is typical has as many holders, members and items as a store has at the median."""
+        return Costs(self._catalog, self.inline, self.span, usual)
 
     def table(self) -> list[Bound]:
         """Every verb of every model and view, and of counters that entities show, by name; pages without `limit=`."""

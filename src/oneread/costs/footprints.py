@@ -8,9 +8,12 @@ docs/decisions/0138-one-walk-of-costs.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+import msgspec
+
+from oneread.costs.bounds import Bound
 from oneread.costs.entity_costs import (
     AnyChange,
     ChangedFields,
@@ -22,23 +25,19 @@ from oneread.costs.entity_costs import (
 )
 from oneread.costs.fan_outs import FanOut, FanOuts, FollowStep
 from oneread.costs.sizes import Size, greatest
+from oneread.costs.usual import UsualFanOuts
 from oneread.derivations.copies import Reference
 from oneread.derivations.counter_fields import ShownCounter
 from oneread.derivations.rollups import ShownAggregate
 from oneread.errors import Unsupported
 from oneread.feeds.feed_view import FeedView
 from oneread.models.registry import EntityKind, root_model
+from oneread.store.limits import INLINE_HOLDERS
 
 Verb: TypeAlias = Literal["save", "create", "get_or_create", "upsert", "patch", "delete"]
 
 WHOLE: Final = ("save", "create", "get_or_create")
 """Verbs that are given all values of an entity."""
-
-USUAL_HOLDERS: Final = 3
-"""Holders of an entity's copies that are expected where it is not said how many there are."""
-
-USUAL_PARTNERS: Final = 20
-"""Members of a group, and items of one, that are expected."""
 
 _ENDLESS: Final = (
     "this write has no bound on a store that changes one row at a time: an entity that has expired gives up its unique"
@@ -58,13 +57,8 @@ class WriteCall(NamedTuple):
     """Of each entity, when it is known how many there are."""
     within: tuple[type, ...] = ()
     """The models of whose expired entities this is the delete, or follows from it."""
-
-    @property
-    def usual_holders(self) -> int | None:
-        """Holders to expect of all entities: none of new ones; None where it is known how many there are."""
-        if self.holders is not None:
-            return None
-        return 0 if self.verb in ("create", "get_or_create") else USUAL_HOLDERS * self.entities
+    is_usual: bool = False
+    """The holders are those to expect, and each of them has as many."""
 
 
 class SourceRows(NamedTuple):
@@ -128,8 +122,10 @@ class ChangedFeed(NamedTuple):
 class WriteFootprints:
     """What the writing verbs of one schema touch."""
 
-    def __init__(self, costs: EntityCosts) -> None:
+    def __init__(self, costs: EntityCosts, usual: UsualFanOuts, inline: int) -> None:
         self.costs = costs
+        self._has_limit = inline != INLINE_HOLDERS
+        self.usual = usual
         self.catalog = costs.catalog
         self._fans = FanOuts(costs)
         types, views = self.catalog.entity_types.values(), self.catalog.views.values()
@@ -137,6 +133,29 @@ class WriteFootprints:
         self._feeds = [view for view in views if isinstance(view, FeedView)]
         self.logged = frozenset(cls.__name__ for cls in self.catalog.logs)
         """The names of watched views and logged models."""
+
+    def bound(self, write: WriteCall, price: Callable[[WriteCall], Bound]) -> Bound:
+        """The bound of a write; what is typical is the price of one with as many holders as there usually are."""
+        most = price(write)
+        if write.holders is not None:
+            return most
+        is_new = write.verb in ("create", "get_or_create")
+        holders = 0 if is_new else self.usual.holders_of(self.catalog.kinds[write.cls].cls)
+        usual = price(write._replace(holders=holders, is_usual=True))
+        return msgspec.structs.replace(most.expecting(usual), unlimited=self._unlimited(write))
+
+    def _unlimited(self, write: WriteCall) -> tuple[str, ...]:
+        """The feeds whose entries follow holders that follow: no declaration limits either."""
+        fan = None if self._has_limit else self.of(write).fan
+        rows = Counter[str]()
+        for cls, change in () if fan is None else fan.steps:
+            rows.update({cost.form.name: number for cost, number in self.costs.of[cls].touched(change)})
+        return tuple(each.name for each in self.changed_feeds(rows) if each.feed.large is None)
+
+    def usual_partners(self, changed: ChangedFeed) -> int:
+        """Entries to expect that follow changed items and memberships of a feed."""
+        cls = changed.feed.cls
+        return changed.items * self.usual.members_of(cls) + changed.memberships * self.usual.items_of(cls)
 
     # The entity itself.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from oneread.costs.bounds import Line, Lines, at_once
-from oneread.costs.footprints import USUAL_PARTNERS, ChangedFeed, CommitFootprint, WriteFootprints
+from oneread.costs.footprints import ChangedFeed, CommitFootprint, WriteFootprints
 from oneread.costs.log_costs import log_lines
 from oneread.costs.sizes import HEADER, TASK, Size, greatest
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
@@ -38,6 +38,7 @@ class JournalFeeds:
 
     def __init__(self, footprints: WriteFootprints, inline: int) -> None:
         self._footprints = footprints
+        self._usual = footprints.usual_partners
         self._most = inline + 1
 
     def lines(self, footprint: CommitFootprint) -> Lines:
@@ -66,7 +67,7 @@ class JournalFeeds:
         """
         feed, name, count, most = changed.feed, changed.name, changed.rows, self._most
         (cost,) = self._footprints.costs.views[feed.cls]
-        entry, usual, partner = self._entry(changed), count * USUAL_PARTNERS, self._partner(changed)
+        entry, usual, partner = self._entry(changed), self._usual(changed), self._partner(changed)
         few = most if feed.large is not None else most - 1  # of an item with more partners none follow
         entries = changed.items * few + changed.memberships * most
         lines = self._looked_up(changed) | {
@@ -93,7 +94,10 @@ class JournalFeeds:
         """
         name, entry, scans = changed.name, self._entry(changed), 1 + entries // _SCANNED
         found, hidden = "scan views entries of members", "read views groups that pages of a member merge"
-        looked, usual = Line(found, name, members * entries, entry, members * scans, scans), USUAL_PARTNERS
+        looked, usual = (
+            Line(found, name, members * entries, entry, members * scans, scans),
+            self._usual(changed),
+        )
         lines = {f"looked over of {name}": looked._replace(usual=usual)}
         if changed.feed.large is not None:
             lines[f"hidden of {name}"] = Line(hidden, name, members, entry, members, 1, usual=0)

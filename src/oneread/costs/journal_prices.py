@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -48,15 +49,14 @@ _PAGE: Final = 100
 class FollowLevel(NamedTuple):
     """Holders of one distance from what is written.
 
-    So many sources are looked up one after the other, so many holders follow, `usual` of which are expected; theirs may
-    follow in turn where it `has_more`. `label` names this level within a bound.
+    So many sources are looked up one after the other, so many holders follow; theirs may follow in turn where it
+    `has_more`. `label` names this level within a bound.
     """
 
     label: str
     steps: Sequence[FollowStep]
     sources: int
     following: int
-    usual: int | None
     has_more: bool
 
     @property
@@ -90,6 +90,9 @@ class JournalPrices:
         Raises:
             Unsupported: there is none, since holders of holders may follow without end.
         """
+        return self._footprints.bound(write, partial(self._bound, name=name))
+
+    def _bound(self, write: WriteCall, name: str) -> Bound:
         total, footprint = BoundBuilder(), self._footprints.of(write)
         levels = _levels(footprint)
         total.add_lines(self._own_lines(footprint), write.entities)
@@ -235,11 +238,11 @@ class JournalPrices:
         sources, touched = write.entities, Counter[ShownAggregate]()
         for depth, steps in enumerate(levels):
             most = self._inline
-            if depth == 0 and write.holders is not None:
+            if write.holders is not None and (depth == 0 or write.is_usual):
                 pointers = max(len(self._catalog.entity_types[cls].tracked) for cls, _change in steps)
                 most = min(most, write.holders * pointers)
             following, has_more = sources * most, depth + 1 < len(levels)
-            level = FollowLevel(f"{of}{depth} ", steps, sources, following, write.usual_holders, has_more)
+            level = FollowLevel(f"{of}{depth} ", steps, sources, following, has_more)
             is_last = self._add_level(total, level, write.within)
             if is_last:
                 break
@@ -249,9 +252,9 @@ class JournalPrices:
 
     def _add_level(self, total: BoundBuilder, level: FollowLevel, within: tuple[type, ...]) -> bool:
         """Adds holders of one distance; returns whether nothing follows from them."""
-        label, steps, sources, following, usual, has_more = level
+        label, steps, sources, following, has_more = level
         because, is_leaf = level.because, all(map(self._is_leaf, steps))
-        found = Line("scan views back-references", because, following, Size(2 * KEY_BYTES + 20, 40), 0, usual=usual)
+        found = Line("scan views back-references", because, following, Size(2 * KEY_BYTES + 20, 40), 0)
         total.add_requests(found._replace(requests=sources))
         total.add(f"{label}found", found)
         total.add(f"{label}done", Line("write system task is removed", because, sources, TASK, sources))
@@ -260,7 +263,7 @@ class JournalPrices:
         if not is_leaf:
             size = greatest(self._full(self._catalog.kinds[cls]) for cls, _change in steps)
             for what in ("a page of holders", "sources of a page"):
-                total.add(f"{label}{what}", Line(f"read roots {what}", because, following, size, sources, usual=usual))
+                total.add(f"{label}{what}", Line(f"read roots {what}", because, following, size, sources))
             lines = greatest_lines(self._following(step, has_more=has_more) for step in steps)
             if following:
                 total.add_lines(lines, following, label)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from oneread.costs.bounds import BoundBuilder, Line
-from oneread.costs.footprints import USUAL_PARTNERS, ChangedFeed, WriteFootprints
+from oneread.costs.footprints import ChangedFeed, WriteFootprints
 from oneread.costs.sizes import HEADER, TASK, Size
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 
@@ -41,7 +41,7 @@ class TransactionFeeds:
     def _add_entries(self, total: BoundBuilder, changed: ChangedFeed) -> None:
         name, rows, inline = changed.name, changed.rows, self._inline
         (cost,) = self._footprints.costs.views[changed.feed.cls]
-        entry, usual, entries = self._entry(changed), rows * USUAL_PARTNERS, cost.form.many
+        entry, usual, entries = self._entry(changed), self._footprints.usual_partners(changed), cost.form.many
         total.add(f"tasks of {name}", Line("read system tasks of memberships", name, changed.memberships, TASK))
         partners, most = "scan views members, items and entries", rows * (inline + 1 + rows)
         total.add(f"partners in {name}", Line(partners, name, most, entry, rows, usual=usual))
@@ -86,7 +86,7 @@ class TransactionFeeds:
 
     def _add_trimming(self, total: BoundBuilder, changed: ChangedFeed) -> None:
         """Each member whose entries change is counted, and each feed that is full loses its oldest ones."""
-        name, usual, entry = changed.name, changed.rows * USUAL_PARTNERS, self._entry(changed)
+        name, usual, entry = changed.name, self._footprints.usual_partners(changed), self._entry(changed)
         rivals = self._inline if changed.feed.large is not None and changed.memberships else 0
         entries, members = changed.rows * self._inline + rivals, changed.items * self._inline + changed.memberships
         total.add(f"kept of {name}", Line("read views numbers of entries", name, members, _KEPT, usual=usual))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from oneread.costs import counter_costs, log_costs
@@ -57,6 +58,9 @@ class TransactionPrices:
 
     def bound(self, write: WriteCall, name: str) -> Bound:
         """The bound of one write."""
+        return self._footprints.bound(write, partial(self._bound, name=name))
+
+    def _bound(self, write: WriteCall, name: str) -> Bound:
         total, footprint = BoundBuilder(), self._footprints.of(write)
         total.add("fence", FENCE)
         self._add_entities(total, write, footprint)
@@ -195,7 +199,7 @@ class TransactionPrices:
         self._add_counts_read(total, own, footprint, (write, following))
         size = self._costs.key(self._footprints.catalog.kinds[write.cls]).plus(footprint.root)
         total.add("roots", roots._replace(size=size))
-        self._add_derived(total, own, fan, (write, following))
+        self._add_derived(total, own, fan, following)
         total.add("tasks", Line("write system tasks", "" if fan is None else fan.because, followers.tasks, TASK))
         steps = () if fan is None else fan.steps
         touched = self._footprints.groups_of(footprint.own, entities)
@@ -216,16 +220,16 @@ class TransactionPrices:
         if not self._inline:
             self._add_merged_tasks(total, scans, write.entities)
             return Followers(tasks=write.entities)
-        found, usual, because = self._followers(fan, write), write.usual_holders, fan.because
+        found, because = self._followers(fan, write), fan.because
         sources = write.entities + (found.following if fan.is_far else 0)
         scanned = found.scanned + (sources * write.entities if fan.is_circular else 0)
-        line = Line("scan views back-references", because, scanned, fan.found, sources * scans, usual=usual)
+        line = Line("scan views back-references", because, scanned, fan.found, sources * scans)
         total.add_lines({"scan": line})
         self._add_merged_tasks(total, scans, found.tasks)
         # Each holder may be set aside instead, which writes a row with its error.
         size = fan.root._replace(most=max(fan.root.most, TASK.most + fan.found.most))
         requests = min(sources, max(1, found.following))
-        total.add("holders", Line("read roots holders", because, found.following, size, requests, usual=usual))
+        total.add("holders", Line("read roots holders", because, found.following, size, requests))
         kinds = self._footprints.catalog.kinds
         holding = ", ".join(self._footprints.holding(kinds[cls] for cls, change in fan.steps if change.is_deleted))
         if holding:
@@ -276,15 +280,11 @@ class TransactionPrices:
             size = self._costs.views[shown.view][0].value
             total.add("settle", Line("read counts groups that indexes list", shown.name, groups * entities, size))
 
-    def _add_derived(
-        self, total: BoundBuilder, own: Sequence[ViewRows], fan: FanOut | None, of: tuple[WriteCall, int]
-    ) -> None:
+    def _add_derived(self, total: BoundBuilder, own: Sequence[ViewRows], fan: FanOut | None, following: int) -> None:
         """The rows that are written: one request for each table."""
-        write, following = of
-        usual = write.usual_holders
         if fan is not None:
             size = fan.key.plus(fan.root)
-            total.add("roots", Line("write roots holders", fan.because, following, size, usual=usual))
+            total.add("roots", Line("write roots holders", fan.because, following, size))
         for table in _DERIVED:
             for cost, rows in own:
                 if cost.form.table == table:
@@ -293,9 +293,8 @@ class TransactionPrices:
             if fan is not None:
                 touched = fan.touched(table)
                 total.note_undeclared(touched.undeclared)
-                expected = None if usual is None else touched.of_holders(usual)
                 kind, rows = f"write {table} rows of holders", touched.of_holders(following)
-                total.add(table, Line(kind, touched.because, rows, touched.size, usual=expected))
+                total.add(table, Line(kind, touched.because, rows, touched.size))
 
     # What follows from groups: each entity that shows one is patched, and what follows from that.
 

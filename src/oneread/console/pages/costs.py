@@ -16,7 +16,6 @@ from oneread.console.blocks import (
     number,
     says,
 )
-from oneread.costs.bounds import readable
 
 
 async def show_costs(ask: PageRequest) -> ConsolePage:
@@ -31,11 +30,8 @@ async def show_costs(ask: PageRequest) -> ConsolePage:
         [
             says(each.target, link=ask.link("/costs", of=each.target)),
             (ShownText(each.verb, code=True),),
-            number(each.requests),
-            number(each.rounds),
-            number(each.rows),
-            says(readable(each.bytes)),
-            says(readable(each.typical)),
+            *[number(amount) if isinstance(amount, int) else says(str(amount)) for amount in each.amounts],
+            says(each.typically),
         ]
         for each in bounds
     ]
