@@ -143,6 +143,7 @@ _LEFT_OUT = {
             test_holders_whose_change_a_total_refuses_are_set_aside
     """,
     ("row", ROWS): """
+        unit/derivations/test_number_conditions.py test_a_wrong_number_is_found_and_mended
         unit/counters/test_counters.py test_expired_windows_are_removed_by_later_adds
         unit/counters/test_rows.py test_the_bytes_of_every_row test_a_damaged_counter_is_refused_not_guessed
         cli/test_failures.py test_a_torn_schema_row_is_code_3

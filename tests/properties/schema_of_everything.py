@@ -257,6 +257,9 @@ class EverythingSold(Aggregate[Purchase]):
     first_note: str | None = least(Purchase.note)
     smallest: float | None = least(Purchase.score)
     quickest: timedelta | None = least(Purchase.took)
+    open: int = count(where=field(Purchase.state) == State.OPEN)
+    large_price: Decimal = total(Purchase.price, where=field(Purchase.quantity) > 2)
+    mean_large: Decimal | None = mean(Purchase.price, where=field(Purchase.quantity) > 2)
 
 
 class SalesOfTown(Aggregate[Purchase]):
@@ -266,7 +269,11 @@ class SalesOfTown(Aggregate[Purchase]):
     state: State = by(Purchase.state)
     units: int = total(Purchase.quantity)
     first_buyer: str | None = least(within(Purchase.buyer, Buyer.name))
-    names: list[str] = newest_values(within(Purchase.buyer, Buyer.name), by=Purchase.ordered_at, most=2)
+    names: list[str] = newest_values(
+        within(Purchase.buyer, Buyer.name), by=Purchase.ordered_at, most=2,
+        where=~(field(within(Purchase.buyer, Buyer.name)) == "Bo"),
+    )  # fmt: skip
+    most: int | None = greatest(Purchase.quantity, where=field(within(Purchase.buyer, Buyer.name)) != "Bo")
 
 
 class SalesOfRegion(Aggregate[Purchase]):

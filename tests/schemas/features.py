@@ -37,6 +37,7 @@ DECLARED = {
     "shown copy": r": C\d+( \| None)? = shown\(",
     "unique": r"unique = True",
     "where": r"where = ",
+    "where of a number": r"where=",
     "watched": r"watched = ",
     "logged": r"logged = ",
     "aggregate": r"\(Aggregate\[",

@@ -9,6 +9,7 @@ FEATURES = (
     "copies", "references", "lists", "hops", "deletes", "totals", "counters", "children", "numbers", "ttl", "spread",
     "variants", "stamps", "unique", "where", "each", "hashed", "shown", "groups", "feeds", "marks", "large", "watched",
     "aggregates", "extrema", "newest", "buckets", "documents", "constraints", "shards", "structs", "self", "portable",
+    "filtered",
 )  # fmt: skip
 """What a program has or lacks; each is on in half of them."""
 

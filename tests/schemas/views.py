@@ -167,7 +167,16 @@ class ViewDeclarer(ModelDeclarer):
         if "newest" in self.on and instants:
             words += ["newest_values"] * 3
         several = [self.one(words) for _ in range(self.chance.randint(1, 4))]
-        return [f"{self.name('v')}: " + self.fold(word, plain, summed, ordered, instants) for word in several]
+        folds = [self.fold(word, plain, summed, ordered, instants) for word in several]
+        return [f"{self.name('v')}: {self.filtered(fold, paths)}" for fold in folds]
+
+    def filtered(self, fold, paths):
+        """A number, perhaps of only some entities."""
+        condition = self.condition(paths) if self.has("filtered", 0.6) else None
+        if not condition:
+            return fold
+        start = fold.removesuffix(")")
+        return f"{start}{'' if start.endswith('(') else ', '}where={condition})"
 
     def fold(self, word, plain, summed, ordered, instants):
         if word == "count":

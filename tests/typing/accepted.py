@@ -188,6 +188,10 @@ class ProductSales(Aggregate[Purchase]):
     mean_taken: timedelta | None = mean(Purchase.taken)
     dearest: Decimal | None = greatest(Purchase.unit_price)
     first: datetime | None = least(Purchase.ordered_at)
+    large: int = count(where=field(Purchase.quantity) > 9)
+    large_units: int = total(Purchase.quantity, where=field(Purchase.quantity) > 9)
+    mean_large: Decimal | None = mean(Purchase.quantity, where=field(Purchase.quantity) > 9)
+    last_large: datetime | None = greatest(Purchase.ordered_at, where=field(Purchase.quantity) > 9)
 
 
 class SalesOfMonth(Aggregate[Purchase]):

@@ -75,6 +75,7 @@ class WrongAggregate(Aggregate[Purchase]):
     units: int = total(Purchase.order)  # rejected
     wrong: str = total(Purchase.quantity)  # rejected
     mean_units: int | None = mean(Purchase.quantity)  # rejected
+    large: int = count(where=Purchase.quantity > 9)  # rejected
     mean_price: Decimal = mean(Purchase.unit_price)  # rejected
     mean_buyer: Decimal | None = mean(Purchase.buyer)  # rejected
     dearest: str | None = greatest(Purchase.unit_price)  # rejected

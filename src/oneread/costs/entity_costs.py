@@ -289,7 +289,7 @@ class EntityCosts:
         return ViewCost(
             form,
             count,
-            frozenset(path.names for path in where.paths()) if (where := view.cls.where) is not None else frozenset(),
+            form.where if view.cls.where is None else form.where | {path.names for path in view.cls.where.paths()},
             _PREFIX.plus(place),
             value,
             place.plus(recorded),

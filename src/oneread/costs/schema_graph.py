@@ -293,7 +293,8 @@ def _rule_text(name: str, rule: Rule) -> str:
 def _fold_text(name: str, rule: Rule) -> str:
     given = [_path_text(each) for each in rule.given_fields]
     most = [f"most={rule.most}"] if rule.most else []
-    return f"{name} = {rule.fold}({', '.join((*given, *most))})"
+    where = [f"where={rule.where!r}"] if rule.where is not None else []
+    return f"{name} = {rule.fold}({', '.join((*given, *most, *where))})"
 
 
 def _options_of(view: type[View[Any]]) -> list[str]:

@@ -195,7 +195,7 @@ class Accesses:
         view, rules = found.view, rules_of(found.view)
         model = self.viewed(view)
         needed = {name: rule for name, rule in rules.items() if rule.kind == "key" or name == found.field}
-        given = [(name, path) for name, rule in needed.items() for path in rule.given_fields]
+        given = [(name, path) for name, rule in needed.items() for path in (*rule.given_fields, *rule.condition_paths)]
         given += [("where", path) for path in (view.where.paths() if isinstance(view.where, Expression) else ())]
         return max((self.of_path(view, name, path, model).rank for name, path in given), default=0)
 

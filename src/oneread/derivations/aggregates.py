@@ -24,16 +24,17 @@ from oneread.derivations.derivation import (
     key_values,
     owner_offset,
 )
-from oneread.derivations.emission_code import EmissionCode, Shared
+from oneread.derivations.emission_code import EmissionCode, NumberCondition, Shared
 from oneread.derivations.emitted_record import SUMS, view_token
 from oneread.derivations.extrema import EXTREMA, Extremum, Fold, check_newest, compile_least_or_greatest, compile_newest
-from oneread.derivations.indexes import check_type, compile_where
+from oneread.derivations.indexes import check_type, compile_condition, compile_where
 from oneread.derivations.keyed import ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.shown_rows import copy_shown
 from oneread.derivations.views import Aggregate, View
 from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded, shown
+from oneread.models.expressions import Expression
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Ref, maker_of_referring, ref_class
 from oneread.models.registry import EntityKind
@@ -58,10 +59,14 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Slot(NamedTuple):
-    """One number of a group's row: the expression of the amount that an entity contributes, None for nothing."""
+    """One number of a group's row: the expression of the amount that an entity contributes, None for nothing.
+
+    One for which the condition does not hold contributes nothing.
+    """
 
     code: str
     is_int: bool
+    condition: NumberCondition | None = None
 
 
 class Folded(NamedTuple):
@@ -114,7 +119,8 @@ class AggregateView:
         self._copies = {part.field: copy_shown(cls, part.field, accesses.names) for part in self.key.parts}
         self.referring = frozenset(field for field, copy in self._copies.items() if copy is not None)
         self._check_key()
-        self._slots: dict[str, Slot] = {"contributions": Slot("1", is_int=True)}
+        self._slots: dict[tuple[str, str], Slot] = {("contributions", ""): Slot("1", is_int=True)}
+        """By what they are and the signature of their condition."""
         self.folded: list[Folded] = []
         self.extrema: list[Extremum] = []
         self._probed: list[tuple[str, Access, Callable[[Any], object]]] = []
@@ -141,26 +147,38 @@ class AggregateView:
     def _fold(self, name: str, rule: Rule, prefixes: Mapping[str, bytes]) -> None:
         if rule.fold is None:
             raise InvalidDeclaration("an aggregate has no shown fields; declare an Index", view=self.cls, field=name)
+        condition = self._condition(name, rule)
         if rule.field is None:
-            self.folded.append(Folded(name, _number(0)))
+            place = 0 if condition is None else self._slot("entities", Slot("1", is_int=True), condition)
+            self.folded.append(Folded(name, _number(place)))
             return
         access = self._accesses.of_path(self.cls, name, rule.field, self.model)
         if access.many:
             raise InvalidDeclaration("a fold cannot take a list", view=self.cls, field=name)
         if rule.fold in EXTREMA:
-            self._extremum(name, rule, access, prefixes[name])
+            self._extremum(
+                Fold(self.cls, name, rule, prefixes[name], key_paths(self.key), self._types[name], condition), access
+            )
         elif rule.fold == "count":
-            place = self._slot(f"values of {path_of(rule.field)}", _presence(access))
+            place = self._slot(f"values of {path_of(rule.field)}", _presence(access), condition)
             self.folded.append(Folded(name, _number(place)))
         else:
-            self._sum(name, rule, access)
+            self._sum(name, rule, access, condition)
 
-    def _slot(self, name: str, slot: Slot) -> int:
-        """The place of a number in the row; folds of one field share it."""
-        self._slots.setdefault(name, slot)
-        return list(self._slots).index(name)
+    def _condition(self, name: str, rule: Rule) -> NumberCondition | None:
+        """Which entities of a group a number is folded from; None for all."""
+        if rule.where is None:
+            return None
+        test = compile_condition(self.cls, name, rule.where, self.model, self._accesses)
+        return NumberCondition(f"where {rule.where!r}", rule.where.canonical().hex(), test)
 
-    def _sum(self, name: str, rule: Rule, access: Access) -> None:
+    def _slot(self, name: str, slot: Slot, condition: NumberCondition | None) -> int:
+        """The place of a number in the row; folds of one field and one condition share it."""
+        place = (name, "" if condition is None else condition.signature)
+        self._slots.setdefault(place, slot._replace(condition=condition))
+        return list(self._slots).index(place)
+
+    def _sum(self, name: str, rule: Rule, access: Access, condition: NumberCondition | None) -> None:
         kind = access.type
         if kind not in (int, float, Decimal, timedelta):
             raise InvalidDeclaration(
@@ -168,19 +186,18 @@ class AggregateView:
             )
         if kind in (Decimal, float):
             self._probed.append((name, access, lambda value: digits_of(exact_number(value))))
-        place = self._slot(f"sum of {path_of(rule.field)}", _amount(access))
+        place = self._slot(f"sum of {path_of(rule.field)}", _amount(access), condition)
         if rule.fold == "total":
             self.folded.append(Folded(name, _total(place, _BACK[kind])))
             return
-        values = self._slot(f"values of {path_of(rule.field)}", _presence(access))
+        values = self._slot(f"values of {path_of(rule.field)}", _presence(access), condition)
         self.folded.append(Folded(name, _mean(place, values, _MEANS[kind])))
 
-    def _extremum(self, name: str, rule: Rule, access: Access, prefix: bytes) -> None:
-        fold = Fold(self.cls, name, rule, prefix, key_paths(self.key), self._types[name])
-        if rule.by is None:
+    def _extremum(self, fold: Fold, access: Access) -> None:
+        if fold.rule.by is None:
             made = compile_least_or_greatest(fold, access)
         else:
-            by = self._accesses.of_path(self.cls, name, rule.by, self.model)
+            by = self._accesses.of_path(self.cls, fold.field, fold.rule.by, self.model)
             made = compile_newest(fold, access, by, self._accesses.names)
         self._probed += made.checks()
         self.extrema.append(made)
@@ -200,10 +217,18 @@ class AggregateView:
     def _amounts(self, code: EmissionCode) -> Shared:
         """The amounts, as numbers and as the record keeps them."""
         slots = list(self._slots.values())
-        amounts = f"({', '.join(slot.code for slot in slots)},)"
+        conditions = {slot.condition.signature: slot.condition for slot in slots if slot.condition is not None}
+        holds = {signature: code.condition(each) for signature, each in conditions.items()}
+        codes = [
+            slot.code
+            if slot.condition is None
+            else f"({slot.code} if {holds[slot.condition.signature].variable} else None)"
+            for slot in slots
+        ]
+        amounts = f"({', '.join(codes)},)"
         recorded = [f"amounts[{at}]" if slot.is_int else f"text(amounts[{at}])" for at, slot in enumerate(slots)]
         refuse = code.name("refuse", self._refuse)
-        return code.shared(
+        shared = code.shared(
             amounts,
             lambda variable: [
                 "try:",
@@ -212,6 +237,7 @@ class AggregateView:
                 f"except LimitExceeded as error: {refuse}(error)",
             ],
         )
+        return Shared(shared.variable, [line for each in (*holds.values(), shared) for line in each.lines])
 
     def _refuse(self, error: LimitExceeded) -> NoReturn:
         raise InvalidValue(error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts) from error
@@ -282,7 +308,11 @@ class AggregateView:
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values = self.cls.__name__, key_values(self.key)
-        groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width, numbers=tuple(self._slots))
+        numbers = tuple(
+            what if slot.condition is None else f"{what} {slot.condition.text}"
+            for (what, _condition), slot in self._slots.items()
+        )
+        groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width, numbers=numbers)
         extrema = [
             Keyspace(
                 each.prefix, "views", f"{name}.{each.field}", kind, values, owner_offset(self.key, each.codec),
@@ -363,6 +393,9 @@ class AggregateView:
         groups = RowForm(
             self.cls.__name__, "group", "group", "groups", "counts", key_paths(self.key), summed, "numbers",
             found="read", paged="rows", numbers=tuple(_numbers_of(folds)), shards=self.shards,
+            where=frozenset(
+                path.names for rule in folds.values() if rule.fold not in EXTREMA for path in rule.condition_paths
+            ),
         )  # fmt: skip
         return groups, *(each.form for each in self.extrema)
 
@@ -420,15 +453,18 @@ def _counts(keys: list[bytes], shards: int) -> Plan[list[list[Number]]]:
 
 
 def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
-    """The numbers of a group's row besides the contributions: a sum, and a number of values, for each field."""
-    known: set[tuple[str, Path]] = set()
+    """The numbers of a group's row besides the contributions.
+
+    A sum, and a number of values or entities, for each field and condition.
+    """
+    known: set[tuple[str, Path | None, Expression | None]] = {("values", None, None)}
     for rule in folds.values():
-        if rule.kind != "fold" or rule.field is None or rule.fold in EXTREMA:
+        if rule.kind != "fold" or rule.fold in EXTREMA:
             continue
-        path = path_of(rule.field)
+        path = None if rule.field is None else path_of(rule.field)
         for what, is_needed in (("values", rule.fold in ("count", "mean")), ("sum", rule.fold in ("total", "mean"))):
-            if is_needed and (what, path) not in known:
-                known.add((what, path))
+            if is_needed and (what, path, rule.where) not in known:
+                known.add((what, path, rule.where))
                 yield path if what == "sum" else None
 
 

@@ -182,6 +182,9 @@ def check_view(view: type[View[Any]], names: Names) -> None:
     kind_of_view(view).check(view, names)
     if isinstance(view.where, Expression):
         refuse_declared(view, view.where, names)
+    for rule in rules_of(view).values():
+        if isinstance(rule.where, Expression):
+            refuse_declared(view, rule.where, names)
 
 
 def _check_watched(view: type[View[Any]]) -> None:

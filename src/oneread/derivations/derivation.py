@@ -88,6 +88,8 @@ class RowForm(NamedTuple):
     """Of a group's row, besides the contributions: the path whose values are summed, None for a count."""
     shards: int = 1
     """The rows that a group is spread over."""
+    where: frozenset[FieldRoute] = frozenset()
+    """The paths of conditions that decide whether an entity has these rows, or which numbers it adds to."""
 
 
 class Compiling(NamedTuple):
@@ -238,6 +240,12 @@ def behind(reference: str) -> str:
     return f"{reference}."
 
 
+def condition_paths(view: type[View[Any]]) -> tuple[Path, ...]:
+    """The paths that the conditions of a view read: its own, and those of its numbers."""
+    own = () if view.where is None else view.where.paths()
+    return (*own, *(path for rule in rules_of(view).values() for path in rule.condition_paths))
+
+
 def inputs_of(view: CompiledView) -> frozenset[str]:
     """What of an entity a view depends on besides its key and the clock: its fields, and what is `behind` them."""
     names: set[str] = set()
@@ -245,8 +253,7 @@ def inputs_of(view: CompiledView) -> frozenset[str]:
         for given in rule.given_fields:
             first, *rest = path_of(given).names
             names |= {first} if rule.kind == "key" and not rest else {first, behind(first)}
-    where = getattr(view.cls, "where", None)
-    for path in () if where is None else where.paths():
+    for path in condition_paths(view.cls):
         names |= {path.names[0], behind(path.names[0])}
     return frozenset(names)
 

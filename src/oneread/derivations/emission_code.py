@@ -25,6 +25,15 @@ class Shared(NamedTuple):
     lines: list[str]
 
 
+class NumberCondition(NamedTuple):
+    """The condition of a number of an aggregate; conditions of one signature hold for the same entities."""
+
+    text: str
+    """For people."""
+    signature: str
+    test: Callable[[Any], bool]
+
+
 class EmissionCode:
     """The statements of some views about one class.
 
@@ -72,6 +81,11 @@ class EmissionCode:
     def element(self, signature: str, code: str) -> Shared:
         """The variable of an element of a key, which the expression `code` encodes."""
         return self.shared(signature, lambda variable: [f"{variable} = {self._encoded.get(signature, code)}"])
+
+    def condition(self, condition: NumberCondition) -> Shared:
+        """The variable that says whether a condition holds for the entity."""
+        test = self.name("holds", condition.test)
+        return self.shared(f"where {condition.signature}", lambda variable: [f"{variable} = {test}(e)"])
 
     def add_view(self, view: type, lines: Sequence[str]) -> None:
         """Adds the statements of a view; a `break` ends them where the entity is not in it."""

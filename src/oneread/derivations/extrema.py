@@ -15,7 +15,7 @@ import msgspec
 
 from oneread.derivations.access import Access, FieldRoute
 from oneread.derivations.derivation import RowForm
-from oneread.derivations.emission_code import EmissionCode
+from oneread.derivations.emission_code import EmissionCode, NumberCondition
 from oneread.derivations.emitted_record import ROWS, SAID_BY_KEY, short_hash, view_token
 from oneread.derivations.rules import Rule
 from oneread.encoding.codec import Codec
@@ -57,6 +57,8 @@ class Fold(NamedTuple):
     """The paths that the key of the group depends on."""
     type: Any
     """Of the field, as declared."""
+    condition: NumberCondition | None = None
+    """Which entities have a row."""
 
 
 class Extremum(NamedTuple):
@@ -79,6 +81,7 @@ class Extremum(NamedTuple):
     read: Callable[[Sequence[bytes]], Any]
     """From what the first rows of a group hold to the field; they are none for an empty group."""
     form: RowForm
+    condition: NumberCondition | None
 
     @property
     def token(self) -> int:
@@ -111,9 +114,14 @@ class Extremum(NamedTuple):
         order, absent = "value", "value is None"
         if self.order is not self.value:
             order, absent = "at", f"value is None or (at := {self.order.code}) is None"
+        lines, signature = list[str](), self.name
+        if self.condition is not None:
+            holds = code.condition(self.condition)
+            lines, absent = holds.lines, f"not {holds.variable} or {absent}"
+            signature = f"{self.name} where {self.condition.signature}"
         encode, pack = code.name("extreme", self.codec.encode), code.name("packed", self.pack)
         shared = code.shared(
-            self.name,
+            signature,
             lambda variable: [
                 f"value = {self.value.code}",
                 f"{variable} = () if {absent} else ({encode}(({order},)), *{pack}(value))",
@@ -127,7 +135,7 @@ class Extremum(NamedTuple):
             adds(rows, "place, kept"),
             f"shown[{self.prefix!r} + place + suffix] = doc",
         ]
-        return shared.lines, [f"if {shared.variable}:", *indented(row)]
+        return [*lines, *shared.lines], [f"if {shared.variable}:", *indented(row)]
 
 
 def _read_wide(value: bytes, of: Any) -> Any:
@@ -157,10 +165,11 @@ def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
     form = RowForm(
         f"{fold.view.__name__}.{fold.field}", "extremum rows", "extremum", "extremum", "views",
         fold.place | {path.names}, frozenset(), "value", found="scan", paged="each", ends=(access.type, path),
+        where=frozenset(each.names for each in fold.rule.condition_paths),
     )  # fmt: skip
     return Extremum(
         fold.field, fold.prefix, 1, codec, access, access, f"{access.code} {word}",
-        _packed if has_one_form(access.type) else _packed_in_digits, decode, read, form,
+        _packed if has_one_form(access.type) else _packed_in_digits, decode, read, form, fold.condition,
     )  # fmt: skip
 
 
@@ -199,11 +208,11 @@ def compile_newest(fold: Fold, access: Access, by: Access, names: Names) -> Extr
     form = RowForm(
         f"{fold.view.__name__}.{fold.field}", "rows of newest values", "newest values", "newest values", "views",
         fold.place | {path.names}, frozenset({value_path.names}), "short value", found="scan", paged="each",
-        ends=(datetime, value_path), first=rule.most,
+        ends=(datetime, value_path), first=rule.most, where=frozenset(each.names for each in rule.condition_paths),
     )  # fmt: skip
     return Extremum(
         fold.field, fold.prefix, rule.most, codec, by, access, f"{by.code} newest {access.code}", pack,
-        decode, read, form,
+        decode, read, form, fold.condition,
     )  # fmt: skip
 
 

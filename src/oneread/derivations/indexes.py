@@ -280,15 +280,21 @@ def check_type(cls: type[View[Any]], name: str, annotation: object, access: Acce
 
 def compile_where(cls: type[View[Any]], model: type, accesses: Accesses) -> Callable[[Any], bool] | None:
     """Compiles the `where` of a view; None without one."""
-    if cls.where is None:
-        return None
-    if not isinstance(cls.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance] - checkers may be off
-        raise InvalidDeclaration("`where` is a condition: where = field(Purchase.quantity) > 0", view=cls)
-    for path in cls.where.paths():
-        if accesses.of_path(cls, "where", path, model).hidden is not None:
+    return None if cls.where is None else compile_condition(cls, "where", cls.where, model, accesses)
+
+
+def compile_condition(
+    cls: type[View[Any]], field: str, given: object, model: type, accesses: Accesses
+) -> Callable[[Any], bool]:
+    """Compiles the condition of a view, which `field` has: `where`, or a number of an aggregate."""
+    if not isinstance(given, Expression):
+        raise InvalidDeclaration(
+            "`where` is a condition: where = field(Purchase.quantity) > 0", view=cls, field=field, given=given
+        )
+    for path in given.paths():
+        if accesses.of_path(cls, field, path, model).hidden is not None:
             raise InvalidDeclaration(
                 "a condition sees an entity and the fields of its copies; let a copy show this field",
-                view=cls,
-                path=str(path),
-            )
-    return compiled_condition(cls.where)
+                view=cls, field=field, path=str(path),
+            )  # fmt: skip
+    return compiled_condition(given)

@@ -13,7 +13,9 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, overload
 import msgspec
 
 from oneread.errors import InvalidDeclaration
+from oneread.models.expressions import Expression
 from oneread.models.fields import defaults_of
+from oneread.models.paths import Path
 
 T = TypeVar("T")
 Summable = TypeVar("Summable", int, float, Decimal, timedelta)
@@ -42,11 +44,18 @@ class Rule(msgspec.Struct, frozen=True):
     """The field in whose order several values are kept."""
     most: int = 0
     """How many those are, at most."""
+    where: Expression | None = None
+    """Which entities of a group a number is folded from; None for all."""
 
     @property
     def given_fields(self) -> tuple[Any, ...]:
         """The fields that the rule names, as they were given."""
         return tuple(each for each in (self.field, self.by) if each is not _NOTHING)
+
+    @property
+    def condition_paths(self) -> tuple[Path, ...]:
+        """The paths that the condition of a number reads; none for what is not a condition, which is refused."""
+        return self.where.paths() if isinstance(self.where, Expression) else ()
 
 
 class FeedJoin(msgspec.Struct, frozen=True):
@@ -121,41 +130,59 @@ def shown(field: T) -> T:
     return cast("T", Rule("shown", field))
 
 
-def count(field: object = _NOTHING) -> int:
-    """How many entities, or how many of them have a value in `field`."""
-    return cast("int", Rule("fold", field, fold="count"))
+def count(field: object = _NOTHING, *, where: Expression | None = None) -> int:
+    """How many entities, or how many of them have a value in `field`.
+
+    Arguments:
+        field: of the model, or `within(...)`; without it, all entities count.
+        where: which entities of the group count, as `field(Rsvp.answer) == "yes"`. All other folds have it, too.
+    """
+    return cast("int", Rule("fold", field, fold="count", where=where))
 
 
-def total(field: Summable | None) -> Summable:
-    """The exact sum; 0 for an empty group."""
-    return cast("Summable", Rule("fold", field, fold="total"))
+def total(field: Summable | None, *, where: Expression | None = None) -> Summable:
+    """The exact sum, of the entities for which `where` holds; 0 if there are none."""
+    return cast("Summable", Rule("fold", field, fold="total", where=where))
 
 
 # Type checkers accept an int as a float, too, and None for all: the first overload that fits is the right one.
 @overload
 def mean(  # type: ignore[overload-overlap]
     field: int | Decimal | None,  # pyright: ignore[reportOverlappingOverload]
+    *,
+    where: Expression | None = None,
 ) -> Decimal | None: ...
 @overload
-def mean(field: timedelta | None) -> timedelta | None: ...  # type: ignore[overload-overlap]
+def mean(  # type: ignore[overload-overlap]
+    field: timedelta | None, *, where: Expression | None = None
+) -> timedelta | None: ...
 @overload
-def mean(field: float | None) -> float | None: ...
-def mean(field: Any) -> Any:
-    """The exact sum divided by the number of values on read, to 28 digits; None for an empty group."""
-    return Rule("fold", field, fold="mean")
+def mean(field: float | None, *, where: Expression | None = None) -> float | None: ...
+def mean(field: Any, *, where: Expression | None = None) -> Any:
+    """The exact sum divided by the number of values on read, to 28 digits; None without values.
+
+    Both are of the entities for which `where` holds.
+    """
+    return Rule("fold", field, fold="mean", where=where)
 
 
-def least(field: T | None) -> T | None:
-    """The least value; None for an empty group. Exact after changes and deletes, too."""
-    return cast("T | None", Rule("fold", field, fold="least"))
+def least(field: T | None, *, where: Expression | None = None) -> T | None:
+    """The least value of the entities for which `where` holds; None without values.
+
+    Exact after changes and deletes, too.
+    """
+    return cast("T | None", Rule("fold", field, fold="least", where=where))
 
 
-def greatest(field: T | None) -> T | None:
-    """The greatest value; None for an empty group. Exact after changes and deletes, too."""
-    return cast("T | None", Rule("fold", field, fold="greatest"))
+def greatest(field: T | None, *, where: Expression | None = None) -> T | None:
+    """The greatest value of the entities for which `where` holds; None without values.
+
+    Exact after changes and deletes, too.
+    """
+    return cast("T | None", Rule("fold", field, fold="greatest", where=where))
 
 
-def newest_values(field: T | None, *, by: datetime | None, most: int) -> list[T]:
+def newest_values(field: T | None, *, by: datetime | None, most: int, where: Expression | None = None) -> list[T]:
     """The values of the newest entities of a group, newest first; exact after changes and deletes, too.
 
     `actors: list[Ref[Member]] = newest_values(Membership.member, by=Membership.joined_at, most=3)`. Entities without a
@@ -168,8 +195,9 @@ def newest_values(field: T | None, *, by: datetime | None, most: int) -> list[T]
             most as msgpack; a longer one is refused when an entity is saved.
         by: the instant by which an entity is new.
         most: how many values the list has at most, 1 to 100.
+        where: which entities of the group are in the list.
     """
-    return cast("list[T]", Rule("fold", field, fold="newest_values", by=by, most=most))
+    return cast("list[T]", Rule("fold", field, fold="newest_values", by=by, most=most, where=where))
 
 
 def rules_of(view: type[msgspec.Struct]) -> dict[str, Rule]:

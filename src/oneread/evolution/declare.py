@@ -24,7 +24,7 @@ from oneread.derivations.expiry import expiry_options
 from oneread.derivations.rollups import Rollup
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Feed, View
-from oneread.evolution.stored_rules import stored_rules
+from oneread.evolution.stored_rules import WHERE, stored_rules
 from oneread.feeds.parts import FeedPart
 from oneread.models.evolving import EvolutionStep, Retyped, steps_of
 from oneread.models.expressions import Expression
@@ -108,7 +108,8 @@ class DeclaredRule(msgspec.Struct, frozen=True):
     """One rule of a view: the words `before` its path and `after` its type, and the ways to the values it names.
 
     `paths` are none for a count of entities, and two for newest values, whose second is that of the instant. Each of
-    `ways` holds (stored name of a model, path) for each reference on the way, and the value last.
+    `ways` holds (stored name of a model, path) for each reference on the way, and the value last. `condition` is that
+    of a number, and `conditions` are the ways to the values that it reads, by path.
     """
 
     name: str
@@ -116,6 +117,8 @@ class DeclaredRule(msgspec.Struct, frozen=True):
     paths: tuple[str, ...]
     after: tuple[str, ...]
     ways: tuple[Description, ...] = ()
+    condition: Expression | None = None
+    conditions: dict[str, Description] = {}
 
 
 class DeclaredView(msgspec.Struct, frozen=True):
@@ -156,10 +159,11 @@ class DeclaredSchema(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-def rule_text(rule: DeclaredRule, paths: Sequence[str], types: dict[str, str]) -> str:
-    """A rule as the store describes it, with these paths and their types from `types`."""
+def rule_text(rule: DeclaredRule, paths: Sequence[str], types: dict[str, str], condition: Expression | None) -> str:
+    """A rule as the store describes it, with these paths, their types from `types`, and this condition."""
     first, *further = [(path, types.get(path, "")) for path in paths] or [("", "")]
     words = [*rule.before, *first, *rule.after, *chain(*(("by", *each) for each in further))]
+    words += [] if condition is None else [f"{WHERE}{condition.canonical().hex()}"]
     return " ".join(filter(None, words))
 
 
@@ -254,7 +258,7 @@ class _Declarer:
         about = kind_of_view(view).about(view, of, self._names)
         rules = tuple(self._rule(name, rule, about[name]) for name, rule in rules_of(view).items())
         types = described.get(stored_name(of), {})  # those of a group are in the rules of its aggregate
-        fields = [(rule.name, rule_text(rule, rule.paths, types)) for rule in rules]
+        fields = [(rule.name, rule_text(rule, rule.paths, types, rule.condition)) for rule in rules]
         if view.where is not None:
             fields.append(("where", view.where.canonical().hex()))
         options = (*kind_of_view(view).options(view), *expiry_options(view, of))
@@ -267,9 +271,7 @@ class _Declarer:
             tuple(keyspace_names(view).values()),
             rules,
             view.where,
-            {}
-            if view.where is None
-            else {".".join(path.names): self._way(of, path.names) for path in view.where.paths()},
+            {} if view.where is None else self._ways(of, view.where),
             options,
             compiled.groups is not None,
             view.watched is not None,
@@ -296,7 +298,13 @@ class _Declarer:
             tuple(".".join(path.names) for path in paths),
             tuple(after),
             tuple(self._way(model, path.names) for path in paths),
+            rule.where,
+            {} if rule.where is None else self._ways(model, rule.where),
         )
+
+    def _ways(self, model: type[Model[Any] | View[Any]], condition: Expression) -> dict[str, Description]:
+        """The ways to the values that a condition reads, by path."""
+        return {".".join(path.names): self._way(model, path.names) for path in condition.paths()}
 
     def _way(self, model: type[Model[Any] | View[Any]], route: tuple[str, ...]) -> Description:
         """The way to a value through references: (model, path) for each entity on it."""

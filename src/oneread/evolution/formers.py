@@ -91,7 +91,7 @@ def why_not_served(former: StoredView, view: DeclaredView, is_changed: Callable[
 
 
 def _steps(rules: StoredRules) -> Iterator[tuple[str, str]]:
-    for way in (*(way for rule in rules.rules for way in rule.ways), *rules.conditions):
+    for way in (*(way for rule in rules.rules for way in (*rule.ways, *rule.conditions)), *rules.conditions):
         yield from way
 
 

@@ -27,16 +27,9 @@ from oneread.evolution.formers import (
     why_not_served,
 )
 from oneread.evolution.next_layouts import BREAKING, layout_behind, next_layout, why_breaking
-from oneread.evolution.stored_rules import condition_text
-from oneread.models.expressions import rerouted
-from oneread.models.versions import (
-    Past,
-    Retired,
-    StoredRules,
-    StoredSchema,
-    StoredView,
-    ViewState,
-)
+from oneread.evolution.stored_rules import differing_rules
+from oneread.models.expressions import Expression, rerouted
+from oneread.models.versions import Description, Past, Retired, StoredSchema, StoredView, ViewState
 from oneread.store.limits import LAST_NUMBER
 
 _CLASS_MISSING: Final = (
@@ -326,7 +319,10 @@ class _Evolution:
             self._keep_view(known, view, own)
             self._keep_former(known, view)
             return
-        before, after = _rules(known.fields, view.fields, known.rules), _rules(view.fields, known.fields, view.stored)
+        before, after = (
+            differing_rules(known.fields, view.fields, known.rules),
+            differing_rules(view.fields, known.fields, view.stored),
+        )
         self._differences.append(Difference("new generation", "view", view.name, "", before, after))
         if owner in self._declared_views:
             self._replace_part(view, own, owner)
@@ -481,7 +477,8 @@ class _Evolution:
             return False
         if not self._keeps_groups(view.model) if view.is_of_groups else view.model not in self._compared:
             return False
-        ways = [way for rule in view.rules for way in rule.ways] + list(view.conditions.values())
+        ways = [way for rule in view.rules for way in (*rule.ways, *rule.conditions.values())]
+        ways += view.conditions.values()
         for *through, (model, path) in ways:
             if self._is_touched(self._kind(model), path, whole=True):
                 return False
@@ -500,11 +497,21 @@ class _Evolution:
         """A view's rules as the store would describe them with the stored names and types."""
         stored = () if view.is_of_groups else self._compared[view.model].stored.fields
         types = {each.name: str(each) for each in stored}
-        rules = [(rule.name, rule_text(rule, self._paths_before(rule), types)) for rule in view.rules]
-        if view.condition is not None:
-            names = {path: self._path_before(way, path) for path, way in view.conditions.items()}
-            rules.append(("where", rerouted(view.condition, names).canonical().hex()))
+        rules = [(rule.name, self._rule_before(rule, types)) for rule in view.rules]
+        condition = self._condition_before(view.condition, view.conditions)
+        if condition is not None:
+            rules.append(("where", condition.canonical().hex()))
         return (*rules, *view.options)
+
+    def _rule_before(self, rule: DeclaredRule, types: dict[str, str]) -> str:
+        condition = self._condition_before(rule.condition, rule.conditions)
+        return rule_text(rule, self._paths_before(rule), types, condition)
+
+    def _condition_before(self, condition: Expression | None, ways: Mapping[str, Description]) -> Expression | None:
+        """A condition on the stored names."""
+        if condition is None:
+            return None
+        return rerouted(condition, {path: self._path_before(way, path) for path, way in ways.items()})
 
     def _routes_of(self, name: str) -> Mapping[str, str]:
         """The fields of an entity class that had another name, by that one; those of an aggregate that is kept."""
@@ -549,13 +556,3 @@ class _Evolution:
             writers=version if self._reasons and stored.version else stored.writers,
             history=(*stored.history, Past(version, self._declared.digest, now)),
         )
-
-
-def _rules(
-    fields: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]], stored: StoredRules | None
-) -> str:  # fmt: skip
-    """The rules that differ from the other side's. A condition is shown where it is stored as data."""
-    known = set(others)
-    condition = "another condition" if stored is None or stored.where is None else condition_text(stored.where)
-    differing = [each for each in fields if each not in known]
-    return "; ".join(f"{name}: {condition if name == 'where' else text}" for name, text in differing)

@@ -40,6 +40,9 @@ from oneread.models.versions import (
     Type,
 )
 
+WHERE: Final = "where="
+"""Before the condition of a number, at the end of the text of its rule."""
+
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 _TEXTS: Final[Mapping[type, tuple[Callable[[Any], str], Callable[[str], Any]]]] = {
@@ -76,9 +79,9 @@ def stored_rules(
     types = {name: describe_type(given, view, name, names) for name, given in field_types(view, names).items()}
     try:
         where = None if view.where is None else _stored_condition(view.where)
+        rules = tuple([_stored_rule(name, rule, types[name], way) for name, rule in rules_of(view).items()])
     except _CannotStore:
         return None
-    rules = tuple([_stored_rule(name, rule, types[name], way) for name, rule in rules_of(view).items()])
     conditions = () if view.where is None else tuple([way("", path.names) for path in view.where.paths()])
     if issubclass(view, Aggregate):
         return StoredRules("aggregate", rules, where, conditions)
@@ -135,6 +138,8 @@ def _stored_rule(name: str, rule: Rule, given: Type, way: Callable[[str, tuple[s
         () if rule.by is None else path_of(rule.by).names,
         rule.most,
         tuple([way(name, path.names) for path in paths]),
+        None if rule.where is None else _stored_condition(rule.where),
+        tuple([way(name, path.names) for path in rule.condition_paths]),
     )
 
 
@@ -182,7 +187,7 @@ def _former_class(
     stored = former.rules
     members = of if stored.feed is None else models[stored.feed.members]
     about = {each.name: members if each.kind == "key" and not each.descending else of for each in stored.rules}
-    rules = {each.name: _rule(each, about[each.name]) for each in stored.rules}
+    rules = {each.name: _rule(each, about[each.name], accesses) for each in stored.rules}
     annotations = {each.name: _annotation(each, rules[each.name], about[each.name], accesses) for each in stored.rules}
     if stored.feed is not None:
         base, options = cast("Any", Feed), _feed_options(stored.feed, of, members)
@@ -232,7 +237,7 @@ def _path(names: tuple[str, ...], of: type[Any], *, every: bool = False) -> Path
     return Path(tuple([(of, name) for name in names]), every=every)
 
 
-def _rule(stored: StoredRule, of: type[Any]) -> Rule:
+def _rule(stored: StoredRule, of: type[Any], accesses: Accesses) -> Rule:
     return Rule(
         stored.kind,
         _path(stored.path, of, every=stored.every) if stored.path else None,
@@ -243,6 +248,7 @@ def _rule(stored: StoredRule, of: type[Any]) -> Rule:
         stored.fold or None,
         _path(stored.by, of) if stored.by else None,
         stored.most,
+        None if stored.where is None else _condition(stored.where, of, accesses),
     )
 
 
@@ -272,6 +278,26 @@ def condition_text(stored: StoredCondition) -> str:
     if stored.relation.isidentifier():
         return f"{path}.{stored.relation}({operands})"
     return f"({path} {stored.relation} {operands})"
+
+
+def differing_rules(
+    fields: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]], stored: StoredRules | None
+) -> str:  # fmt: skip
+    """The rules that differ from the other side's. A condition is shown where it is stored as data."""
+    known = set(others)
+    conditions = {} if stored is None else {rule.name: rule.where for rule in stored.rules} | {"where": stored.where}
+    return "; ".join(
+        f"{name}: {_shown_rule(name, text, conditions.get(name))}" for name, text in fields if (name, text) not in known
+    )
+
+
+def _shown_rule(name: str, text: str, stored: StoredCondition | None) -> str:
+    """A rule for people; in the place of the bytes of a condition the condition, where it is stored as data."""
+    condition = "another condition" if stored is None else condition_text(stored)
+    if name == "where":
+        return condition
+    rule, has_condition, _bytes = text.partition(f" {WHERE}")
+    return f"{rule} where {condition}" if has_condition else text
 
 
 def _operand_text(stored: StoredOperand) -> str:

@@ -145,7 +145,8 @@ class StoredRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `kind`, `descending`, `none`, `hashed`, `size`, `fold` and `most` are those of the rule; `path` and `by` its paths,
     `every` says that it takes each element of a list. `ways` are, for each path, (stored name of a model, path) for
-    each reference on the way, and for the value.
+    each reference on the way, and for the value. `where` is the condition of a number, and `conditions` are the same
+    for its paths as `ways`.
     """
 
     name: str
@@ -161,6 +162,8 @@ class StoredRule(msgspec.Struct, frozen=True, omit_defaults=True):
     by: tuple[str, ...] = ()
     most: int = 0
     ways: tuple[Description, ...] = ()
+    where: StoredCondition | None = None
+    conditions: tuple[Description, ...] = ()
 
     @property
     def is_optional(self) -> bool:
@@ -325,8 +328,8 @@ _WITH_LOGS: Final = 6
 """The format of a schema row with `logged`, which earlier releases do not know: they would write without a log."""
 _NEWEST: Final = 7
 """The format with former generations of views, which earlier releases would not write; with views that are written for
-some entities, which they would call complete; and while the store is moved or moved into: they would neither log nor
-wait."""
+some entities, which they would call complete; with conditions of numbers, which they would leave out of rules that they
+store again; and while the store is moved or moved into: they would neither log nor wait."""
 
 
 class _Head(msgspec.Struct):
@@ -362,9 +365,14 @@ def decode(data: bytes) -> StoredSchema:
 def encode(stored: StoredSchema) -> bytes:
     """The schema row's bytes."""
     fields = {name: getattr(stored, name) for name in stored.__struct_fields__}
-    is_newest = stored.moving or any(view.former_of or view.writes < ALL for view in stored.views.values())
+    is_newest = stored.moving or any(map(_is_newest, stored.views.values()))
     fields["format"] = _NEWEST if is_newest else _WITH_LOGS if stored.logged else FORMAT
     return msgspec.msgpack.encode({name: each for name, each in fields.items() if each or name not in _OMITTED})
+
+
+def _is_newest(view: StoredView) -> bool:
+    has_conditions = view.rules is not None and any(rule.where is not None for rule in view.rules.rules)
+    return bool(view.former_of) or view.writes < ALL or has_conditions
 
 
 def lowered(stored: StoredSchema) -> StoredSchema:

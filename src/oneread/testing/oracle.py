@@ -559,7 +559,11 @@ class Oracle:
         return view(**fields)
 
     def folded(self, rule: Rule, several: list[Held]) -> list[list[Any]]:
-        """What a rule names of several entities, in the order of their keys; not of those that lack any of it."""
+        """What a rule names of several entities, in the order of their keys.
+
+        Not of those that lack any of it, or for which its condition does not hold.
+        """
+        several = [held for held in several if rule.where is None or rule.where.test(held.entity)]
         routes = [path_of(given).names for given in rule.given_fields]
         ordered = sorted(several, key=lambda held: [comparable(part) for part in place_of(held.entity)[1]])
         rows = [[self.value(held, route) for route in routes] for held in ordered]

@@ -112,6 +112,11 @@ MORE = {
     "first": (datetime | None, least(Event.starts)),
     "hosts": (list[Ref[Host]], newest_values(Event.host, by=Event.starts, most=2)),
 }
+SOME = {
+    "events": (int, count(where=field(Event.score) > 3)),
+    "sum": (int, total(Event.score, where=field(Event.score) > 3)),
+    "first": (datetime | None, least(Event.starts, where=field(Event.level) == Level.LOW)),
+}
 ABOVE = {"where": field(Event.score) > 3}
 
 EDITS = {
@@ -136,6 +141,11 @@ EDITS = {
     "fewer numbers": (aggregate(NUMBERS), aggregate({name: NUMBERS[name] for name in ("group", "events")})),
     "all kinds of numbers": (aggregate(MORE, **ABOVE), aggregate(MORE)),
     "another number": (aggregate(NUMBERS), aggregate(NUMBERS | {"best": (int | None, least(Event.score))})),
+    "a condition of a number": (aggregate(NUMBERS), aggregate(NUMBERS | {"events": SOME["events"]})),
+    "other conditions of numbers": (
+        aggregate(MORE | SOME),
+        aggregate(MORE | {"sum": (int, total(Event.score, where=field(Event.score) < 3))}),
+    ),
     "months": tuple(
         aggregate({"month": (datetime, bucket(Event.starts, "month")), "events": (int, count())}, **options)
         for options in ({}, ABOVE)

@@ -103,6 +103,37 @@ def test_a_changed_condition_is_shown_as_it_is_declared(store, where, text):
     assert (changed.before, changed.after) == (f"where: {text}", "where: (n == 7)")
 
 
+def test_a_changed_condition_of_a_number_is_shown_as_it_is_declared(store):
+    def view(condition):
+        rule = total(ONE.n, where=condition)
+        return made("View", Aggregate[ONE], {"key": str, "sum": int}, key=by(ONE.text), sum=rule)
+
+    with store.open(ONE, view(field(ONE.n) > 2)) as db:
+        db.save(ONE(number=1, text="t", n=5))
+        plan = db.run(plan_migration(Schema(ONE, view((field(ONE.n) == 7) & (field(ONE.text) != "a"))).declared()))
+    (changed,) = [each for each in plan.differences if each.what == "new generation"]
+    assert (changed.before, changed.after) == (
+        "sum: fold total n int where (n > 2)",
+        "sum: fold total n int where ((n == 7) & (text != 'a'))",
+    )
+
+
+def test_a_condition_of_a_number_keeps_its_rows_when_its_field_is_renamed(store):
+    def view(cls, n):
+        return made("View", Aggregate[cls], {"key": str, "lines": int}, key=by(cls.text), lines=count(where=n > 2))
+
+    renaming = note({"text": str, "size": int}, evolution=(renamed("n", to="size"),))
+    with store.open(ONE, view(ONE, field(ONE.n))) as db:
+        db.save_all([ONE(number=number, text="t", n=number) for number in (1, 3, 5)])
+    after = view(renaming, field(renaming.size))
+    with store.open(renaming, after) as db:
+        assert db.get(after, "t").lines == 2
+        assert {each.generation for each in db.run(stored_schema()).views.values()} == {1}
+        db.delete(renaming, 5)
+        assert db.get(after, "t").lines == 1
+        assert db.verify().clean
+
+
 def test_numbers_of_a_group_keep_theirs_least_and_greatest_too(store):
     def view(names):
         lines, summed, low, high = names
