@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from oneread.derivations.access import FieldRoute
 from oneread.derivations.compiled_schema import CompiledSchema
-from oneread.derivations.derivation import CompiledView
+from oneread.derivations.derivation import CompiledView, condition_paths
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.rollups import ShownAggregate
 from oneread.derivations.views import Feed
@@ -66,8 +66,7 @@ def _in_view(schema: CompiledSchema, view: CompiledView) -> Iterator[CostlyValue
     for form in view.forms():
         routes |= form.place | form.value
         placed |= form.place
-    if view.cls.where is not None:
-        routes |= {path.names for path in view.cls.where.paths()}
+    routes |= {path.names for path in condition_paths(view.cls)}
     beside = "leave it out, and read it with get_many of the sources of a page"
     of_feed: Any = view.cls.joined if issubclass(view.cls, Feed) else None
     for route in sorted(routes):
