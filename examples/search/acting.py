@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -48,19 +49,12 @@ def load(db: Database, seed: int, events: int) -> None:
             bulk.save(event(chance, number))
 
 
-def write(db: Database, me: int, chance: Random, stop: Callable[[], bool]) -> int:
-    """Does what comes to mind until it shall stop; returns how much was done."""
-    done = 0
+def write(db: Database, me: int, chance: Random, stop: Callable[[], bool]) -> None:
+    """Does what comes to mind until it shall stop, also where an event is gone, or a server is away for a while."""
     numbers = _numbers(db, me)
     while not stop():
-        try:
+        with suppress(NotFound, MissingReference, Unavailable, OutcomeUnknown):
             _act(db, chance, numbers)
-        except (NotFound, MissingReference):  # of an event that is gone
-            continue
-        except (Unavailable, OutcomeUnknown):  # a server is away for a while
-            continue
-        done += 1
-    return done
 
 
 def _numbers(db: Database, me: int) -> Iterator[int]:
