@@ -88,9 +88,9 @@ def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = Fal
 
 
 def _work_once(database: Database, is_over: Callable[[], bool]) -> None:
-    """Does every task, in this thread, waits for those of other workers, and does what the jobs have to do now.
+    """Does every task, in this thread, waits for those of other workers, and does what the chores have to do now.
 
-    Then it does the tasks that the jobs left: what has expired leaves feeds by tasks.
+    Then it does the tasks that the chores left: what has expired leaves feeds by tasks.
     """
     operations = database.operations
 
@@ -100,7 +100,7 @@ def _work_once(database: Database, is_over: Callable[[], bool]) -> None:
             pass
 
     do_tasks()
-    while not is_over() and database.run(operations.jobs.step()):
+    while not is_over() and database.run(operations.chores.step()):
         pass
     do_tasks()
 

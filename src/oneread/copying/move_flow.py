@@ -18,7 +18,7 @@ from oneread.database._sync.database import Database
 from oneread.errors import Unavailable
 from oneread.plans.effects import Now
 from oneread.plans.performer import elapsed
-from oneread.transactions.jobs import JobLease
+from oneread.transactions.chores import ChoreLease
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.moves import FOLLOWER
 from oneread.transactions.outbox import BATCH as TASK_BATCH
@@ -42,7 +42,7 @@ class MoveFlow:
         self.states = states
         self._holder = holder
         self._followers = {False: Follower(states.source, states.target)}
-        self._lease = JobLease(states.target.operations.committer, holder, _JOB)
+        self._lease = ChoreLease(states.target.operations.committer, holder, _JOB)
         self._renewed = {False: float("-inf"), True: float("-inf")}
         self._has_tasks = False
         """Whether the store that follows may have tasks, as far as this process knows."""

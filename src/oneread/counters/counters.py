@@ -35,7 +35,7 @@ from oneread.counters.wanted import (
 from oneread.counters.windows import WantedWindows, read_windows
 from oneread.errors import InvalidQuery, InvalidValue, UsageError
 from oneread.plans.plan import Plan
-from oneread.transactions.jobs import PeriodicJob
+from oneread.transactions.chores import Chore
 
 DEFAULT_RULES: Final = CounterRules()
 
@@ -94,7 +94,7 @@ class CounterPlans:
     def __init__(
         self,
         committer: CounterCommitter,
-        sweeper: PeriodicJob,
+        sweeper: Chore,
         rules: CounterRules,
         showing: Callable[[str], Sequence[object]],
     ) -> None:

@@ -42,7 +42,7 @@ from oneread.store.requests import Found
 from oneread.store.rows import VALUE
 from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.group_shards import GroupShards, SpreadGroups
-from oneread.transactions.jobs import PeriodicJob
+from oneread.transactions.chores import Chore
 from oneread.transactions.journal import Journal
 from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.move_positions import OF_MARKS
@@ -95,7 +95,7 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         inspector=Inspector(catalog, by_looks(catalog, cells, committer)),
         new_batches=partial(_new_batches, committer),
         cells=cells,
-        jobs=[] if grace is None else [_purge_job(catalog, grace)],
+        chores=[] if grace is None else [_purge_chore(catalog, grace)],
         apply_later=committer.completion.apply_later,
         group_reader=row_group_reader,
         rows_of=partial(_rows_of, cells),
@@ -164,7 +164,7 @@ def _reads_of_save(own: str, sources: Sequence[str]) -> list[list[str]]:
     return [[own], others] if others else [[own]]
 
 
-def _purge_job(catalog: Catalog, grace: int) -> PeriodicJob:
+def _purge_chore(catalog: Catalog, grace: int) -> Chore:
     """What removes, now and then, the rows that were removed longer ago than the grace."""
     begin = partial(Purge, catalog, RecordedPointers(), grace)
     return BackgroundSweeper(begin, name="purge", pause=grace / 4)

@@ -50,7 +50,7 @@ from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
 from oneread.transactions.intents import own_version, pending_key
-from oneread.transactions.jobs import JobRunner
+from oneread.transactions.chores import ChoreRunner
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import Draining, TaskStepResult
@@ -96,7 +96,7 @@ class Operations:
 
     `parts` are what differs by the kind of store; `committer` commits, `outbox` does the tasks that commits leave, and
     `copies` gives the values of counters to the entities that show them; `apply_later` lets writes return at their
-    commit point, where what follows is not part of it. `jobs` does what comes again and again; `counters` and
+    commit point, where what follows is not part of it. `chores` does what comes again and again; `counters` and
     `cache_counters` and `launches` are those of the store. `marking` marks what members have seen of feeds. `meter`
     records how the worker does, under telemetry; `heat` which keys are requested, where that is recorded. `cursor_key`
     is that of the store that this one was copied from, else empty. `lists` and `logs` belong to the faces: what can be
@@ -124,8 +124,8 @@ class Operations:
         launches = BackgroundSweeper(
             lambda: LaunchSweep(self.launches), name="launches", pause=LAUNCH_SWEEP_SECONDS, first=LAUNCH_SWEEP_SECONDS
         )
-        jobs = [self.counters.sweeper, self.sweeper, launches, *parts.jobs]
-        self.jobs = JobRunner(self.committer, jobs, self.outbox.leases)
+        chores = [self.counters.sweeper, self.sweeper, launches, *parts.chores]
+        self.chores = ChoreRunner(self.committer, chores, self.outbox.leases)
         self.marking = Marking(catalog, self._find_answering, self.find, self.commit, parts.group_reader)
         self.meter: WorkerMeter | None = None
         self.cursor_key = b""
@@ -472,7 +472,7 @@ class Operations:
     def free_leases(self) -> Plan[None]:
         """Gives up the work that this program has begun, so that others continue with it at once."""
         yield from self.outbox.free()
-        yield from self.jobs.free()
+        yield from self.chores.free()
         yield from self.parts.recoverer.free()
 
 

@@ -1,6 +1,6 @@
 """Which worker looks for what other programs left, on a store that changes one row at a time: one of each schema.
 
-A look is a scan of the journal and of the tasks, and whatever the periodic jobs read. Where hundreds of programs are
+A look is a scan of the journal and of the tasks, and whatever the chores read. Where hundreds of programs are
 at rest only the one with a lease does it; the others read the schema row and the lease, one request. A program does its
 own tasks whether it has the lease or not. See docs/decisions/0097-one-recoverer.md.
 """
@@ -12,7 +12,7 @@ from typing import Final
 from oneread.evolution.leased_fence import LeasedFence
 from oneread.plans.plan import Plan
 from oneread.transactions.commit import SystemCommitter
-from oneread.transactions.jobs import JobLease
+from oneread.transactions.chores import ChoreLease
 from oneread.transactions.leases import LeaseHolder
 
 BACK_SECONDS: Final = 30.0
@@ -27,7 +27,7 @@ class Recoverer:
 
     def __init__(self, system: SystemCommitter, fence: LeasedFence, leases: LeaseHolder) -> None:
         self._fence = fence
-        self._lease = JobLease(system, leases, f"recover:{fence.version}")
+        self._lease = ChoreLease(system, leases, f"recover:{fence.version}")
         self._back_until = 0.0
         self.is_helper = False
         """Of a program that is there to do tasks: it looks also while another worker has the lease."""

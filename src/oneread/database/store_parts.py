@@ -32,10 +32,10 @@ from oneread.feeds.merging import LargeGroupReader, large_group_reader
 from oneread.feeds.own_writes import OwnWrites
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
+from oneread.transactions.chores import Chore
 from oneread.transactions.commit import BatchCommitter
 from oneread.transactions.copy_cells import NO_CELLS, CopyCells
 from oneread.transactions.group_shards import SpreadGroups
-from oneread.transactions.jobs import PeriodicJob
 from oneread.transactions.move_positions import OF_ENTRIES, LogPositions
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FEED, FOLLOW
@@ -86,7 +86,7 @@ class StoreParts(NamedTuple):
     new_overlay: NewOverlay
     own_writes: OwnWrites | RowFeeds
     counters: CounterCommitter
-    counter_sweeper: PeriodicJob
+    counter_sweeper: Chore
     cache_counters: CacheFirstCommitter
     tokens: KeptTokens
     copies: CounterCopier
@@ -111,7 +111,7 @@ class StoreParts(NamedTuple):
     log_positions: LogPositions
     """What the log of a store that is moved holds."""
     cells: CopyCells = NO_CELLS
-    jobs: Sequence[PeriodicJob] = ()
+    chores: Sequence[Chore] = ()
     """What comes again and again, besides sweeps."""
     apply_later: Callable[[], None] = lambda: None
     """Lets writes return at their commit point, where what follows is not part of it: the worker applies it."""

@@ -1,7 +1,7 @@
 """The worker: a thread of the process that does the tasks of the outbox.
 
 It sleeps until a commit of this process leaves a task. When the database is opened and every few seconds it looks for
-tasks of processes that died and for changes of the schema by newer programs, and tries the jobs; where a look costs
+tasks of processes that died and for changes of the schema by newer programs, and tries the chores; where a look costs
 requests to a server, one program's worker does that for all (`Recoverer`). Callers wake, start and stop it without a
 lock that a signal handler's exception could leave locked, as that of an Event: a queue's `put` is one step of C.
 See "Workers" of the decisions page and docs/decisions/0056-leases.md.
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Worker(WokenThread):
-    """Does tasks, jobs and copies while the program runs; stopped, it leaves the other tasks in the outbox."""
+    """Does tasks, chores and copies while the program runs; stopped, it leaves the other tasks in the outbox."""
 
     thread_name = "oneread-worker"
 
@@ -87,7 +87,7 @@ class Worker(WokenThread):
             self._overtaken = False
         except SchemaMismatch as error:
             self._note_overtaken(error)
-        while not self._stopping.is_set() and self._do_jobs():
+        while not self._stopping.is_set() and self._do_chores():
             pass
         while not (self._stopping.is_set() or self._overtaken) and self._copy():
             pass
@@ -99,8 +99,8 @@ class Worker(WokenThread):
             _log.warning("%s; the worker of this program does no tasks meanwhile", what)
         self._overtaken = True
 
-    def _do_jobs(self) -> bool:
-        return self._driver.run(self._operations.jobs.step(), self._trace("sweep"))
+    def _do_chores(self) -> bool:
+        return self._driver.run(self._operations.chores.step(), self._trace("sweep"))
 
     def _step(self) -> bool:
         self._record()

@@ -43,7 +43,7 @@ from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.store.uninterrupted import run_uninterrupted
 from oneread.store.woken_thread import WokenThread
 from oneread.transactions.commit import SystemCommitter
-from oneread.transactions.jobs import JobRunner
+from oneread.transactions.chores import ChoreRunner
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.outbox import FOLLOW
 
@@ -290,7 +290,7 @@ class HeatRecorder(WokenThread):
         self._observers = database._observers  # noqa: SLF001 - of either face
         self._driver = database._worker_driver  # noqa: SLF001
         operations = database.operations
-        self._folding = JobRunner(operations.committer, [HeatFolding(operations.committer)], operations.outbox.leases)
+        self._folding = ChoreRunner(operations.committer, [HeatFolding(operations.committer)], operations.outbox.leases)
         self._made = _Verbs(database, fast_path(database, _recording), self._hand_in)
         self._on: dict[str, Callable[..., Any]] = self._made.table()
         self._called: deque[float] = deque(maxlen=MOST_COUNTED)

@@ -81,7 +81,7 @@ def _block(level: HeatLevel, minute: int) -> int:
 
 
 class HeatFolding:
-    """The periodic job that adds rows up when they are old enough, and removes what was added up."""
+    """The chore that adds rows up when they are old enough, and removes what was added up."""
 
     name = "heat"
 

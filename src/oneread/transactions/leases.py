@@ -19,7 +19,7 @@ from oneread.plans.performer import elapsed
 from oneread.store.rows import UNDECODABLE, Row
 
 LEASE: Final = b"m:l"
-"""The column of a lease in the row of a task; the lease of a job is a row of its own."""
+"""The column of a lease in the row of a task; the lease of a chore is a row of its own."""
 
 SECONDS: Final = 10.0
 """How long a worker has its work after each batch: a dead worker's is taken over then."""

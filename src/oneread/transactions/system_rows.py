@@ -34,7 +34,7 @@ SINGLE_ROWS: Final = frozenset({SCHEMA_ROW, FENCE_ROW, BACKFILL_ROW, MOVE_ROW, C
 
 CHECKPOINT_PREFIX: Final = b"bulk:"
 LEASES: Final = RowRange(b"lease:", b"lease;")
-"""The leases of the periodic jobs of workers."""
+"""The leases of the chores of workers."""
 LAUNCHES: Final = RowRange(b"launch:", b"launch;")
 """The states of dark launches."""
 COUNTS_OF_LAUNCHES: Final = RowRange(b"launched:", b"launched;")

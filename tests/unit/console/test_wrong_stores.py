@@ -13,7 +13,7 @@ from oneread.launches.differences import LaunchDifference
 from oneread.plans.clock import wall_clock
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import VALUE, Cell, RowMutation, RowRange
-from oneread.transactions.jobs import JobLease
+from oneread.transactions.chores import ChoreLease
 from oneread.transactions.system_rows import CONSOLE_LOG, REPORTS
 from oneread.verify.noted import last_verified
 from tests.unit.console.places import SITE, Evening, EveningsOfTown, fill, links, opened
@@ -167,10 +167,10 @@ def test_a_holder_that_was_set_aside_has_its_error_and_is_tried_again(url):
 
 def test_workers_and_their_jobs_are_named(filled):
     with connect(filled, SITE, workers=0) as db:
-        assert db.run(JobLease(db.operations.committer, db.operations.outbox.leases, "sweep").take())
+        assert db.run(ChoreLease(db.operations.committer, db.operations.outbox.leases, "sweep").take())
     with opened(filled) as browser:
         page = browser.get("/tasks")
-        assert "Jobs of workers" in page
+        assert "Chores of workers" in page
         assert ">sweep<" in page
 
 

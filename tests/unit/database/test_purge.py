@@ -160,17 +160,17 @@ def test_the_items_and_memberships_of_feeds_stay():
     assert not any(start in kept for start in starts)
 
 
-def jobs_of(url):
-    """How long removed rows stay, and the periodic jobs."""
+def chores_of(url):
+    """How long removed rows stay, and the chores."""
     with connect(url, SHOP, workers=0) as db:
         operations: Operations = db.operations
-        return operations.grace, [job.name for job, _lease in operations.jobs._jobs]
+        return operations.grace, [each.name for each, _lease in operations.chores._chores]
 
 
 def test_workers_purge_stores_that_change_one_row_at_a_time():
-    assert jobs_of("memory://?span=row") == (GRACE, ["tokens", "expired", "launches", "purge"])
-    assert jobs_of("memory://?span=row&grace_s=1000") == (1000, ["tokens", "expired", "launches", "purge"])
-    assert "purge" not in jobs_of("memory://")[1]
+    assert chores_of("memory://?span=row") == (GRACE, ["tokens", "expired", "launches", "purge"])
+    assert chores_of("memory://?span=row&grace_s=1000") == (1000, ["tokens", "expired", "launches", "purge"])
+    assert "purge" not in chores_of("memory://")[1]
 
 
 def test_a_server_whose_operator_states_no_grace_is_not_purged():
@@ -178,19 +178,19 @@ def test_a_server_whose_operator_states_no_grace_is_not_purged():
     store = Store()
     plan = opened(SHOP, read_only=False, committer=RowSystem(), grace=None)
     silent = store.driver.run(plan, Trace())
-    assert [job.name for job, _lease in silent.jobs._jobs] == ["tokens", "expired", "launches"]
+    assert [each.name for each, _lease in silent.chores._chores] == ["tokens", "expired", "launches"]
 
 
-def test_a_job_purges_a_page_at_a_time_and_then_rests(shop, monkeypatch):
+def test_a_chore_purges_a_page_at_a_time_and_then_rests(shop, monkeypatch):
     monkeypatch.setattr(purging, "PAGE", 4)
     shop.delete(Purchase, "o", 1)
     shop.now += 1000 * GRACE + 1000
     steps = 0
-    while shop.driver.run(shop.operations.jobs.step(), Trace()):
+    while shop.driver.run(shop.operations.chores.step(), Trace()):
         steps += 1
     assert steps > 8
     assert removed(shop) == []
     shop.delete(Purchase, "o", 2)
     shop.now += 1000 * GRACE + 1000
-    assert shop.driver.run(shop.operations.jobs.step(), Trace()) is False
+    assert shop.driver.run(shop.operations.chores.step(), Trace()) is False
     assert removed(shop) != []

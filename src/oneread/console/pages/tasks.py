@@ -23,7 +23,7 @@ from oneread.console.pages.verify import job_blocks
 from oneread.costs.bounds import counted
 from oneread.database.survey import Survey
 from oneread.derivations.pending_tasks import SetAsideHolder, TaskLag, WaitingTask
-from oneread.transactions.jobs import job_leases
+from oneread.transactions.chores import chore_leases
 from oneread.transactions.leases import Lease
 
 HOLDERS: Final = 50
@@ -44,7 +44,7 @@ async def show_tasks(ask: PageRequest) -> ConsolePage:
     found = await ask.db.survey(most=COUNTED)
     aside = await ask.db.set_aside(HOLDERS) if found.set_aside else []
     tasks = await ask.db.run(ask.db.operations.waiting(TASKS)) if found.tasks else []
-    leases = await ask.db.run(job_leases(LEASES))
+    leases = await ask.db.run(chore_leases(LEASES))
     blocks: list[PageBlock] = [*_waiting(found), *_tasks(tasks), _set_aside(aside), *_leases(leases)]
     if found.tasks:
         blocks.append(offer(ask, "run the tasks that wait", "drain", "oneread tasks --drain"))
@@ -103,7 +103,7 @@ def _leases(leases: Sequence[tuple[str, Lease]]) -> Iterator[PageBlock]:
             ]
             for name, lease in leases
         ]
-        yield TableBlock("Jobs of workers", columns("job", "worker", "until"), rows)
+        yield TableBlock("Chores of workers", columns("chore", "worker", "until"), rows)
 
 
 def _set_aside(aside: Sequence[SetAsideHolder]) -> TableBlock:

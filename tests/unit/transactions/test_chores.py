@@ -1,4 +1,4 @@
-"""Jobs: each has its turn, one worker goes on with what is more than a batch, and a store at rest is not written."""
+"""Chores: each has its turn, one worker goes on with what is more than a batch, and a store at rest is not written."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
-from oneread.transactions.jobs import JobRunner
+from oneread.transactions.chores import ChoreRunner
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.system_rows import NATIVE_SYSTEM
 
@@ -17,7 +17,7 @@ ROW = b"lease:sweep"
 
 
 class Sweep:
-    """A job with so many batches to do."""
+    """A chore with so many batches to do."""
 
     def __init__(self, batches, name="sweep"):
         self.name = name
@@ -46,8 +46,8 @@ class Store:
         self.requests = []
         self.driver = SyncDriver(MemoryEngine(), lambda: self.now)
 
-    def worker(self, name, *jobs, seconds=10):
-        return JobRunner(NATIVE_SYSTEM, jobs, LeaseHolder(seconds, lambda: self.now / 1000, lambda: name))
+    def worker(self, name, *chores, seconds=10):
+        return ChoreRunner(NATIVE_SYSTEM, chores, LeaseHolder(seconds, lambda: self.now / 1000, lambda: name))
 
     def run(self, plan):
         self.requests.clear()
@@ -63,7 +63,7 @@ def store():
     return Store()
 
 
-def test_a_job_of_one_batch_writes_nothing(store):
+def test_a_chore_of_one_batch_writes_nothing(store):
     worker = store.worker("a", Sweep(1))
     assert not store.run(worker.step())
     assert store.requests == [Scan]
@@ -72,7 +72,7 @@ def test_a_job_of_one_batch_writes_nothing(store):
     assert store.requests == []
 
 
-def test_a_job_with_more_takes_a_lease_and_frees_it_at_the_end(store):
+def test_a_chore_with_more_takes_a_lease_and_frees_it_at_the_end(store):
     sweep = Sweep(3)
     worker = store.worker("a", sweep)
     assert store.run(worker.step())
@@ -98,7 +98,7 @@ def test_another_worker_leaves_the_rest_to_the_first(store):
     assert not store.run(two.step())
 
 
-def test_the_job_of_a_dead_worker_is_taken_over(store):
+def test_the_chore_of_a_dead_worker_is_taken_over(store):
     one, two = store.worker("a", Sweep(9)), store.worker("b", Sweep(9))
     assert store.run(one.step())
     assert not store.run(two.step())
@@ -109,7 +109,7 @@ def test_the_job_of_a_dead_worker_is_taken_over(store):
     assert b"b" in store.lease()
 
 
-def test_a_worker_that_stops_frees_its_job(store):
+def test_a_worker_that_stops_frees_its_chore(store):
     one, two = store.worker("a", Sweep(9)), store.worker("b", Sweep(9))
     assert store.run(one.step())
     store.run(one.free())
@@ -138,7 +138,7 @@ def test_a_lease_taken_between_the_read_and_the_swap_is_lost(store):
     assert b"b" in store.lease()
 
 
-def test_a_job_that_fails_lets_the_others_have_their_turns(store):
+def test_a_chore_that_fails_lets_the_others_have_their_turns(store):
     sweep = Sweep(2)
     worker = store.worker("a", Failing(), sweep)
     with pytest.raises(Unavailable):

@@ -1,7 +1,7 @@
-"""Periodic jobs: what workers do again and again besides tasks, a small batch at a time, as removing what has expired.
+"""Chores: what workers do again and again besides tasks, a small batch at a time, as removing what has expired.
 
-Every worker tries each job; the one that finds more than one batch of work takes a lease and continues, and the others
-leave it to that worker. So a store at rest is not written, and a dead worker's job is taken over. See
+Every worker tries each chore; the one that finds more than one batch of work takes a lease and continues, and the others
+leave it to that worker. So a store at rest is not written, and a dead worker's chore is taken over. See
 docs/decisions/0056-leases.md.
 """
 
@@ -20,7 +20,7 @@ from oneread.transactions.leases import Lease, LeaseHolder, decode_lease, encode
 from oneread.transactions.system_rows import LEASES, Swap
 
 
-class PeriodicJob(Protocol):
+class Chore(Protocol):
     """Work that comes again."""
 
     @property
@@ -36,18 +36,18 @@ class PeriodicJob(Protocol):
         ...
 
 
-def job_leases(limit: int) -> Plan[list[tuple[str, Lease]]]:
-    """The jobs that workers have leases on, or had, by name. One request, at most `limit` rows."""
+def chore_leases(limit: int) -> Plan[list[tuple[str, Lease]]]:
+    """The chores that workers have leases on, or had, by name. One request, at most `limit` rows."""
     rows = yield from Scan("system", LEASES, limit)
     found = [(key[len(LEASES.start) :].decode(errors="replace"), decode_lease(row[VALUE].value)) for key, row in rows]
     return [(name, lease) for name, lease in found if lease is not None]
 
 
-class JobLease:
-    """The lease of one job, a row of `system`; `key` is the row's."""
+class ChoreLease:
+    """The lease of one chore, a row of `system`; `key` is the row's."""
 
-    def __init__(self, system: SystemCommitter, leases: LeaseHolder, job: str) -> None:
-        self.key = LEASES.start + job.encode()
+    def __init__(self, system: SystemCommitter, leases: LeaseHolder, chore: str) -> None:
+        self.key = LEASES.start + chore.encode()
         self._system = system
         self._leases = leases
 
@@ -76,7 +76,7 @@ class JobLease:
         return (yield from Read("system", [self.key]))[0]
 
     def _swap(self, stored: bytes | None, lease: Lease) -> Plan[bool]:
-        lost = Conflict("another worker has taken this job", job=self.key)
+        lost = Conflict("another worker has taken this chore", chore=self.key)
         try:
             yield from swap_alone(self._system, Swap(self.key, stored, encode_lease(lease), lambda: lost))
         except Conflict:
@@ -85,20 +85,20 @@ class JobLease:
         return True
 
 
-class JobRunner:
-    """Does the jobs of one open database, each in its turn; one that fails lets the others go first."""
+class ChoreRunner:
+    """Does the chores of one open database, each in its turn; one that fails lets the others go first."""
 
-    def __init__(self, system: SystemCommitter, jobs: Sequence[PeriodicJob], leases: LeaseHolder) -> None:
-        self._jobs = [(each, JobLease(system, leases, each.name)) for each in jobs]
+    def __init__(self, system: SystemCommitter, chores: Sequence[Chore], leases: LeaseHolder) -> None:
+        self._chores = [(each, ChoreLease(system, leases, each.name)) for each in chores]
         self._turn = 0
 
     def step(self) -> Plan[bool]:
-        """One step of each job; whether there is more to do at once. A read and a swap more for a job that has more."""
+        """One step of each chore; whether there is more to do at once. A read and a swap more for each that has more."""
         more = False
-        for _ in self._jobs:
-            job, lease = self._jobs[self._turn]
-            self._turn = (self._turn + 1) % len(self._jobs)
-            if (yield from job.step()):
+        for _ in self._chores:
+            chore, lease = self._chores[self._turn]
+            self._turn = (self._turn + 1) % len(self._chores)
+            if (yield from chore.step()):
                 more = (yield from lease.take()) or more
             else:
                 yield from lease.free()
@@ -106,12 +106,12 @@ class JobRunner:
 
     def free(self) -> Plan[None]:
         """Frees the leases of this worker: a read and a swap for each."""
-        for _job, lease in self._jobs:
+        for _chore, lease in self._chores:
             yield from lease.free()
 
 
 def _decoded(row: Row | None) -> tuple[Lease | None, bytes | None]:
-    """The lease in the row of a job, and its bytes."""
+    """The lease in the row of a chore, and its bytes."""
     cell = None if row is None else row.get(VALUE)
     stored = None if cell is None else cell.value
     return decode_lease(stored), stored
