@@ -44,6 +44,7 @@ ON_SERVERS = {
     "unit/heat/test_doctor.py",
     "unit/heat/test_doctor_copies.py",
     "unit/heat/test_recorder.py",
+    "unit/jobs/test_jobs.py",
 }
 """What runs on these as well, but for what is left out on "row": a request takes them a millisecond or more."""
 

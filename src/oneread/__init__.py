@@ -59,6 +59,10 @@ if TYPE_CHECKING:
     from oneread.feeds.marks import Marks
     from oneread.heat.doctor import HeatFinding
     from oneread.heat.map import HeatCause, HeatMap, HeatRange, HotKey, SlowCall
+    from oneread.jobs.declared import Job
+    from oneread.jobs.handlers import JobHandlers, JobRun
+    from oneread.jobs.queued import QueuedJob
+    from oneread.jobs.running import JobsDone
     from oneread.launches.differences import LaunchDifference
     from oneread.launches.options import LaunchGuard, LaunchOptions
     from oneread.launches.reports import LaunchReport
@@ -109,6 +113,10 @@ _PLACES: Final = {
     "oneread.feeds.marks": "Marks",
     "oneread.heat.doctor": "HeatFinding",
     "oneread.heat.map": "HeatCause HeatMap HeatRange HotKey SlowCall",
+    "oneread.jobs.declared": "Job",
+    "oneread.jobs.handlers": "JobHandlers JobRun",
+    "oneread.jobs.queued": "QueuedJob",
+    "oneread.jobs.running": "JobsDone",
     "oneread.launches.differences": "LaunchDifference",
     "oneread.launches.options": "LaunchGuard LaunchOptions",
     "oneread.launches.reports": "LaunchReport",
@@ -175,6 +183,10 @@ __all__ = [
     "Holder",
     "HotKey",
     "Index",
+    "Job",
+    "JobHandlers",
+    "JobRun",
+    "JobsDone",
     "Key",
     "Launch",
     "LaunchDifference",
@@ -187,6 +199,7 @@ __all__ = [
     "Move",
     "Observer",
     "Page",
+    "QueuedJob",
     "RawCell",
     "Ref",
     "Refusal",

@@ -9,8 +9,8 @@ from tests.cli.conftest import SCHEMA
 
 ABSENT = "no module of this name is installed or in the current folder"
 NOT_ONE = "the module does not have exactly one schema: use --schema package.module:name"
-FAILED = "importing the module of the schema failed"
-NO_FILE = "a schema is named by its module, not by its file"
+FAILED = "importing this module failed"
+NO_FILE = "a module is named with dots, not by its file"
 MODULES = {
     "empty": "x = 1\n",
     "two": "from tests.cli.notes import NOTES, OTHER\n",

@@ -164,7 +164,7 @@ def schema_of(spec: str) -> Schema:
     name, _, attribute = spec.partition(":")
     if not name:
         raise UsageError("no schema was given: use --schema package.module:name, or ONEREAD_SCHEMA")
-    module = _import(name)
+    module = import_named(name)
     schemas = {key: value for key, value in vars(module).items() if isinstance(value, Schema)}
     if not attribute:
         if len(schemas) != 1:
@@ -187,14 +187,14 @@ def schema_of(spec: str) -> Schema:
     return found
 
 
-def _import(name: str) -> ModuleType:
+def import_named(name: str) -> ModuleType:
     """Imports a module; an exception in it becomes a UsageError with the line that raised it."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     if name.endswith(".py") or "/" in name:
         perhaps = name.removesuffix(".py").strip("./").replace("/", ".")
-        raise UsageError("a schema is named by its module, not by its file", given=name, perhaps=perhaps, folder=here)
+        raise UsageError("a module is named with dots, not by its file", given=name, perhaps=perhaps, folder=here)
     _check_module(name, here)
     try:
         with warnings.catch_warnings():
@@ -208,7 +208,7 @@ def _import(name: str) -> ModuleType:
 
 def _import_failure(name: str, error: BaseException) -> UsageError:
     reason = f"{type(error).__name__}: {error}"
-    return UsageError("importing the module of the schema failed", module=name, at=_line_of(error), error=reason)
+    return UsageError("importing this module failed", module=name, at=_line_of(error), error=reason)
 
 
 def _check_module(name: str, folder: str) -> None:

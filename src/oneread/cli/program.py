@@ -53,8 +53,9 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "move": CommandEntry("Move data", "move the store to another place while it is in use"),
     "backup": CommandEntry("Move data", "copy the files of the store while it is in use"),
     "tasks": CommandEntry("Run", "list the tasks in the outbox, or run them"),
+    "jobs": CommandEntry("Run", "list the jobs; retry or drop those set aside"),
     "launch": CommandEntry("Run", "list, show and change dark launches"),
-    "worker": CommandEntry("Run", "run the tasks in the outbox until stopped"),
+    "worker": CommandEntry("Run", "run tasks and jobs until stopped"),
 }
 
 

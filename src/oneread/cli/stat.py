@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from oneread.cli.options import DATA, Invocation, folder_of, reading, with_shared_options
-from oneread.cli.output import Output, Right, age_of, counted, size
+from oneread.cli.output import Output, Right, age_of, counted, jobs_text, size
 from oneread.database._sync.database import Database
 from oneread.database.survey import Survey
 from oneread.database.unfinished_commits import UnfinishedCommits
@@ -79,6 +79,8 @@ def _show(output: Output, db: str, found: Survey) -> None:
     shown = found.lag.get(COUNTER, TaskLag()).waiting
     counters = f", {counted(shown, 'counter')} to be shown among them" if shown else ""
     output.text(f"{counted(found.tasks, 'task')} waiting{counters}{age_of(found.lag)}{aside}")
+    if jobs := jobs_text(found.jobs):
+        output.text(jobs)
     if found.commits is not None and found.commits.markers:
         output.text(_unfinished(found.commits))
     for name, lag in found.feeds.items():

@@ -5,13 +5,13 @@ See docs/reference/command-line.md.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from oneread.cli.options import Invocation, LimitOption, reading, with_shared_options, writing
-from oneread.cli.output import Output, age_of, counted
+from oneread.cli.output import Output, age_of, counted, jobs_text
 from oneread.database._sync.database import Database
 from oneread.derivations.pending_tasks import (
     SetAsideHolder,
@@ -20,9 +20,13 @@ from oneread.derivations.pending_tasks import (
     count_set_aside,
     count_waiting,
 )
+from oneread.jobs.queue import JobCounts
 from oneread.plans.progress import Progress
 from oneread.transactions.outbox import BATCH
 from oneread.transactions.tasks import Draining, TaskStepResult
+
+MOST_JOBS: Final = 100_000
+"""Jobs that are counted at most."""
 
 DrainOption = Annotated[bool, typer.Option("--drain", help="Run all of them now, in this process.")]
 RetryOption = Annotated[
@@ -41,6 +45,7 @@ class Outbox(msgspec.Struct, frozen=True):
         set_aside: the first of them.
         retried: holders that --retry retried.
         lag: how far the tasks of each kind are behind.
+        jobs: how many wait, and are set aside: `oneread jobs` lists them.
     """
 
     waiting: int
@@ -50,6 +55,7 @@ class Outbox(msgspec.Struct, frozen=True):
     set_aside: list[SetAsideHolder] = []
     retried: int = 0
     lag: dict[str, TaskLag] = {}
+    jobs: JobCounts = JobCounts()
 
 
 @with_shared_options
@@ -75,9 +81,10 @@ def command(
             database.run(database.operations.lag()),
             database.run(count_set_aside()),
         )  # later: no task looks older than all
+        jobs = database.run(database.operations.jobs.queue.count(MOST_JOBS))
         waiting = count_waiting(lag)
         stuck = database.set_aside(limit) if aside else []
-        output.document(Outbox(waiting, found, batches, aside, stuck, retried, lag))
+        output.document(Outbox(waiting, found, batches, aside, stuck, retried, lag, jobs))
         if found:
             headers = ["source", "holders updated", "seconds", "worker"]
             output.table(headers, [[_source(each), each.done, f"{each.age:,.1f}", each.worker] for each in found])
@@ -89,6 +96,8 @@ def command(
             output.text(f"{counted(batches, 'batch', 'batches')} done")
         named = f", {counted(aside, 'holder')} set aside" if aside else ""
         output.text(f"{counted(waiting, 'task')} waiting{age_of(lag)}{named}")
+        if said := jobs_text(jobs):
+            output.text(said)
 
 
 def _drain(output: Output, database: Database) -> int:

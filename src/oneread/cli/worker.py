@@ -19,11 +19,13 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from oneread.cli.apps import handlers_of
 from oneread.cli.options import Invocation, refuse_nan, with_shared_options, writing
 from oneread.cli.output import Output, age_of, counted
 from oneread.database._sync.database import Database
 from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting
 from oneread.heat.hot_spots import HotSpots
+from oneread.jobs.running import AT_ONCE, JobRunner, JobsDone, JobWorker
 from oneread.transactions.outbox import BATCH
 from oneread.transactions.tasks import Draining, TaskStepResult
 
@@ -35,6 +37,13 @@ ForOption = Annotated[
     float,
     typer.Option("--for", metavar="SECONDS", min=0, callback=refuse_nan, help="Stop after this long; 0 for never."),
 ]
+AppOption = Annotated[
+    str,
+    typer.Option(
+        "--app", metavar="MODULE:NAME", help="Run jobs too, by these handlers: JobHandlers(), or what makes them."
+    ),
+]
+AtOnceOption = Annotated[int, typer.Option(metavar="JOBS", min=1, max=1000, help="Jobs that run at a time.")]
 OnceOption = Annotated[bool, typer.Option("--once", help="Stop when nothing is left to do.")]
 
 
@@ -47,6 +56,7 @@ class WorkerRun(msgspec.Struct, frozen=True):
         batches: transactions of up to 200 holders that this worker committed.
         lag: how far the tasks of each kind are behind.
         hot: where this worker's writes met those of others.
+        jobs: what became of the jobs that it ran.
     """
 
     waiting: int
@@ -54,17 +64,26 @@ class WorkerRun(msgspec.Struct, frozen=True):
     batches: int
     lag: dict[str, TaskLag]
     hot: HotSpots = HotSpots()
+    jobs: JobsDone = JobsDone()
 
 
 @with_shared_options
-def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = False) -> None:
-    """Runs the tasks in the outbox until it is stopped with Ctrl-C or SIGTERM.
+def command(
+    given: Invocation,
+    *,
+    seconds: ForOption = 0,
+    once: OnceOption = False,
+    app: AppOption = "",
+    at_once: AtOnceOption = AT_ONCE,
+) -> None:
+    """Runs the tasks in the outbox, and with --app the jobs, until it is stopped with Ctrl-C or SIGTERM.
 
     Tasks update the copies of an entity that has more of them than one commit updates. Programs that have the store
     open run them too, unless they opened it with workers=0. Several workers share the tasks. A worker that is stopped
-    ends its batch and leaves the rest to the others; what a killed one had begun is taken over 10 seconds later.
+    ends its batch, waits some seconds for jobs that run, and leaves the rest to the others; what a killed one had begun
+    is taken over 10 seconds later.
 
-    Example: oneread worker --schema shop.models:shop --db lmdb:///var/lib/shop
+    Example: oneread worker --app shop.jobs:handlers --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = given.output
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
@@ -72,25 +91,31 @@ def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = Fal
         database.operations.share_tasks()
         output.note(f"worker {os.getpid()} runs the tasks of {given.db}; stop it with Ctrl-C")
         until = monotonic() + (seconds or math.inf)
+        runner = database.job_runner(handlers_of(app, database), at_once) if app else None
         if once:
-            _work_once(database, lambda: not stopped.empty() or monotonic() >= until)
+            _work_once(database, runner, lambda: not stopped.empty() or monotonic() >= until)
         else:
-            _watch(output, database, stopped, until)
+            with _running(runner):
+                _watch(output, database, stopped, until)
+        jobs = JobsDone() if runner is None else runner.done
         lag, aside = database.run(database.operations.lag()), database.run(count_set_aside())
         hot = database.hot_spots()
-        output.document(WorkerRun(count_waiting(lag), aside, database.operations.outbox.batches, lag, hot))
+        output.document(WorkerRun(count_waiting(lag), aside, database.operations.outbox.batches, lag, hot, jobs))
     named = f", {counted(aside, 'holder')} set aside: oneread tasks" if aside else ""
     output.text(f"stopped; {counted(count_waiting(lag), 'task')} waiting{age_of(lag)}{named}")
+    if app:
+        output.text(f"{jobs.done:,} jobs done, {jobs.failed:,} tries failed, {jobs.set_aside:,} jobs set aside")
     for row in hot.rows:
         output.text(f"{row.row}: {counted(row.lost, 'compare-and-set')} lost: {row.advice}")
     for end in hot.ends:
         output.text(f"{end.declared}: {counted(end.outside, 'row')} put at one end: {end.advice}")
 
 
-def _work_once(database: Database, is_over: Callable[[], bool]) -> None:
+def _work_once(database: Database, runner: JobRunner | None, is_over: Callable[[], bool]) -> None:
     """Does every task, in this thread, waits for those of other workers, and does what the chores have to do now.
 
-    Then it does the tasks that the chores left: what has expired leaves feeds by tasks.
+    Then it runs the jobs that are due, and does the tasks that chores and jobs left: what has expired leaves feeds by
+    tasks.
     """
     operations = database.operations
 
@@ -102,7 +127,22 @@ def _work_once(database: Database, is_over: Callable[[], bool]) -> None:
     do_tasks()
     while not is_over() and database.run(operations.chores.step()):
         pass
+    if runner is not None:
+        runner.work_off(is_over)
     do_tasks()
+
+
+@contextlib.contextmanager
+def _running(runner: JobRunner | None) -> Generator[None]:
+    """Runs jobs in the background."""
+    worker = None if runner is None else JobWorker(runner)
+    if worker is not None:
+        worker.wake()
+    try:
+        yield
+    finally:
+        if worker is not None:
+            worker.stop()
 
 
 def _watch(output: Output, database: Database, stopped: SimpleQueue[int], until: float) -> None:

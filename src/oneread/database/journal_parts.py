@@ -37,12 +37,13 @@ from oneread.feeds.cell_following import RowFeeds, row_feeds_of
 from oneread.feeds.entry_cells import entry, is_entry
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.place_merging import row_group_reader
+from oneread.jobs.queue import JobQueue
 from oneread.store.limits import ROW_HOLDERS
 from oneread.store.requests import Found
 from oneread.store.rows import VALUE
+from oneread.transactions.chores import Chore
 from oneread.transactions.copy_cells import CopyCells
 from oneread.transactions.group_shards import GroupShards, SpreadGroups
-from oneread.transactions.chores import Chore
 from oneread.transactions.journal import Journal
 from oneread.transactions.journal_commits import RowCommitter
 from oneread.transactions.move_positions import OF_MARKS
@@ -102,6 +103,7 @@ def _row_parts(catalog: Catalog, fence: LeasedFence, inline: int, grace: int | N
         recoverer=Recoverer(committer, fence, tasks.leases),
         prices="row",
         reads_of_save=_reads_of_save,
+        job_queue=JobQueue(committer, comes_late=True, gate=gate),
         tasks=PendingTasks(catalog, [GROUP_TASKS]),
         unfinished_commits=unfinished_commits,
         oldest_commit=oldest_commit,

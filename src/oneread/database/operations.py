@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
@@ -36,6 +36,8 @@ from oneread.errors import (
 )
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.schema import Schema
+from oneread.jobs.declared import Job
+from oneread.jobs.queued import JobPlans
 from oneread.launches.plans import StoredLaunches
 from oneread.launches.sweeping import LAUNCH_SWEEP_SECONDS, LaunchSweep
 from oneread.models.fields import GENERATED, Marker, uuid7
@@ -48,9 +50,9 @@ from oneread.store.keys import RootKey, kind_part
 from oneread.store.limits import GRACE
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
-from oneread.transactions.commit import Basis, Change, Commit
-from oneread.transactions.intents import own_version, pending_key
 from oneread.transactions.chores import ChoreRunner
+from oneread.transactions.commit import NO_JOBS, Basis, Change, Commit
+from oneread.transactions.intents import own_version, pending_key
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import Draining, TaskStepResult
@@ -81,6 +83,7 @@ class WorkerMeter(Protocol):
     def note_behind(self, seconds: float) -> None: ...
     def note_batches(self, batches: int) -> None: ...
     def note_failure(self, error: BaseException) -> None: ...
+    def note_job(self, kind: str, outcome: str) -> None: ...
 
 
 class HeatRecording(Protocol):
@@ -121,6 +124,7 @@ class Operations:
         self.cache_counters = CacheFirstPlans(parts.cache_counters, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
         self.launches = StoredLaunches(self.committer)
+        self.jobs = JobPlans(parts.job_queue, schema.jobs)
         launches = BackgroundSweeper(
             lambda: LaunchSweep(self.launches), name="launches", pause=LAUNCH_SWEEP_SECONDS, first=LAUNCH_SWEEP_SECONDS
         )
@@ -155,9 +159,12 @@ class Operations:
         changes: Sequence[Change],
         basis: Basis | None = None,
         beside: Sequence[Callable[[CountedStore], object]] = (),
+        jobs: Mapping[bytes, bytes] = NO_JOBS,
     ) -> Plan[list[bytes]]:
-        """Commits changes, and what is done beside them; returns the tasks that this left."""
-        tasks = yield from self.committer.commit(Commit(changes, basis=basis, beside=beside))
+        """Commits changes, with jobs and what is done beside them; returns the tasks that this left."""
+        commit = Commit(changes, basis=basis, beside=beside)
+        commit.jobs = jobs
+        tasks = yield from self.committer.commit(commit)
         if self.fence.is_stale:
             yield from self.refresh()
         return tasks
@@ -189,11 +196,14 @@ class Operations:
         return self._begin_expiry_sweep() if indexes else None
 
     def save(
-        self, entity: object, mode: Mode = "save", if_version: int | None = None
+        self, entity: object, mode: Mode = "save", if_version: int | None = None, jobs: Iterable[Job] = ()
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
         change = yield from self.saving(entity, mode, if_version)
-        tasks = yield from self.commit([change])
-        return change.written, tasks
+        return change.written, (yield from self._commit_with(change, jobs))
+
+    def _commit_with(self, change: Change, jobs: Iterable[Job]) -> Plan[list[bytes]]:
+        rows = NO_JOBS if jobs == () else (yield from self.jobs.rows(jobs))
+        return (yield from self.commit([change], jobs=rows))
 
     def saving(self, entity: object, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
         if self.catalog.stored_type_of(entity).defaults.generated or self._blank[type(entity)]:
@@ -253,13 +263,19 @@ class Operations:
         self.catalog.check_values(model, values_of(changes))
 
     def patch(
-        self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None
+        self,
+        model: Any,
+        key: tuple[Any, ...],
+        changes: Mapping[str, Any],
+        if_version: int | None,
+        jobs: Iterable[Job] = (),
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
         change = self.patching(model, key, changes, if_version)
-        tasks = yield from self.commit([change])
-        return change.written, tasks
+        return change.written, (yield from self._commit_with(change, jobs))
 
-    def upsert(self, entity: Any, changes: Mapping[str, Any]) -> Plan[tuple[ChangeResult, list[bytes]]]:
+    def upsert(
+        self, entity: Any, changes: Mapping[str, Any], jobs: Iterable[Job] = ()
+    ) -> Plan[tuple[ChangeResult, list[bytes]]]:
         whole = yield from self.generated(entity)
         entity_type = self.catalog.type_of(whole)
         kind = entity_type.kind
@@ -272,26 +288,35 @@ class Operations:
         self._check_changes(type(whole), changes)
         entity_type.check_entity(whole)
         change = Patch(self.catalog, kind.key(kind.parts(whole)), patched, otherwise=whole)
-        tasks = yield from self.commit([change])
-        return change.written, tasks
+        return change.written, (yield from self._commit_with(change, jobs))
 
     def delete(
-        self, model: Any, key: tuple[Any, ...], if_version: int | None, children: Children = "refuse"
+        self,
+        model: Any,
+        key: tuple[Any, ...],
+        if_version: int | None,
+        children: Children = "refuse",
+        jobs: Iterable[Job] = (),
     ) -> Plan[list[bytes]]:
         if children not in get_args(Children):
             raise UsageError("children: expected refuse or delete", given=children)
         if children == "delete":
-            return self._delete_group(self.group_root(model, key), if_version, model)
-        return self.commit([Delete(self.catalog, self.root(model, key), if_version, model)])
+            rows = yield from self.jobs.rows(jobs)
+            return (
+                yield from self._delete_group(
+                    Delete(self.catalog, self.group_root(model, key), if_version, model), rows
+                )
+            )
+        return (yield from self._commit_with(Delete(self.catalog, self.root(model, key), if_version, model), jobs))
 
-    def _delete_group(self, root: bytes, if_version: int | None, model: type) -> Plan[list[bytes]]:
+    def _delete_group(self, deletion: Delete, jobs: Mapping[bytes, bytes]) -> Plan[list[bytes]]:
         """Deletes a root with its children; once more for those that came since they were listed."""
         deleted: list[bytes] = []
         while True:
-            found = yield from self._children(root)
+            found = yield from self._children(deletion.key)
             changes = [Delete(self.catalog, child) for child in found]
             try:
-                return (yield from self.commit([*changes, Delete(self.catalog, root, if_version, model)]))
+                return (yield from self.commit([*changes, deletion], jobs=jobs))
             except StillReferenced:
                 if found == deleted:  # the same ones: something else refers to the root, or to a child
                     raise

@@ -26,6 +26,7 @@ from oneread.transactions import outbox
 from oneread.transactions.grace import LEAST_GRACE
 from oneread.transactions.holds import RecordedKeys
 from oneread.transactions.intents import SeenRow, read_root
+from oneread.transactions.job_rows import JOBS_DONE
 
 PAGE: Final = 200
 """Rows of one step."""
@@ -126,6 +127,7 @@ def purged_places(catalog: Catalog) -> Iterator[_Place]:
                     yield "views", RowRange.under(keyspace.prefix)
     yield "views", RowRange.under(outbox.HOLDS)
     yield "system", outbox.SET_ASIDE
+    yield "system", JOBS_DONE
 
 
 def _removed(found: Sequence[Found], until: int) -> list[RowMutation]:

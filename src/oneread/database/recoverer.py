@@ -11,8 +11,8 @@ from typing import Final
 
 from oneread.evolution.leased_fence import LeasedFence
 from oneread.plans.plan import Plan
-from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.chores import ChoreLease
+from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.leases import LeaseHolder
 
 BACK_SECONDS: Final = 30.0

@@ -30,6 +30,7 @@ from oneread.feeds.feed_view import FeedView
 from oneread.feeds.following import FeedFollower, FeedHandler, follower_of
 from oneread.feeds.merging import LargeGroupReader, large_group_reader
 from oneread.feeds.own_writes import OwnWrites
+from oneread.jobs.queue import JobQueue
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.transactions.chores import Chore
@@ -103,6 +104,7 @@ class StoreParts(NamedTuple):
     """Whose numbers a cost is made of."""
     reads_of_save: Callable[[str, Sequence[str]], list[list[str]]]
     """The root rows that a save reads, of the entity and of those it refers to, by request."""
+    job_queue: JobQueue
     tasks: PendingTasks
     unfinished_commits: Callable[[int, int], Plan[UnfinishedCommits | None]]
     """Counts those that are not finished, so many a request and in all; None where no commit stays so."""
@@ -212,6 +214,7 @@ def _native_parts(catalog: Catalog, fence: Fence, inline: int, *, portable: bool
         recoverer=EachRecovers(fence),
         prices="rows",
         reads_of_save=_reads_of_save,
+        job_queue=JobQueue(committer, comes_late=False),
         tasks=PendingTasks(catalog),
         unfinished_commits=_no_commits,
         oldest_commit=_no_seconds,

@@ -17,6 +17,7 @@ from oneread.database.unfinished_commits import UnfinishedCommits
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, oldest_of
 from oneread.derivations.schema_rows import stored_schema
+from oneread.jobs.queue import JobCounts
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
@@ -77,6 +78,7 @@ class Survey(msgspec.Struct, frozen=True):
         behind: seconds since the oldest change that a view, a copy or a total may not show yet: that of the oldest task
             or unfinished commit; 0.0 where none waits. A counter that is shown waits up to its `every`. A view that is
             being built, what has expired and is not swept, and holders that are set aside do not count.
+        jobs: those that wait, and those that are set aside.
         are_all: whether all tasks and unfinished commits were counted; otherwise the first `most` of each were, and
             `behind` is at least what it says.
     """
@@ -95,6 +97,7 @@ class Survey(msgspec.Struct, frozen=True):
     cache: CacheUse | None = None
     behind: float = 0.0
     are_all: bool = True
+    jobs: JobCounts = JobCounts()
 
 
 def with_cache(found: Survey, cache: CacheUse | None) -> Survey:
@@ -117,6 +120,7 @@ def survey(catalog: Catalog, parts: StoreParts, engine: Statistics | None, optio
     stored = yield from stored_schema()
     lags = yield from parts.tasks.lags(options.most)
     aside = yield from count_set_aside()
+    jobs = yield from parts.job_queue.count(options.most)
     unswept = yield from sweep_lags(catalog)
     commits = yield from parts.unfinished_commits(BATCH, options.most)
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
@@ -130,7 +134,7 @@ def survey(catalog: Catalog, parts: StoreParts, engine: Statistics | None, optio
     are_all = lags.are_all and (commits is None or commits.are_all)
     return Survey(
         stored.version, stored.unfinished, views, count_waiting(lags.kinds), engine, tuple(counted), aside, lags.kinds,
-        unswept, lags.feeds, commits, behind=behind, are_all=are_all,
+        unswept, lags.feeds, commits, behind=behind, are_all=are_all, jobs=jobs,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ control, Kung and Robinson 1981, backward validation).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -19,12 +20,14 @@ from oneread.database.results import Outcome, attach_outcome
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
 from oneread.errors import Conflict, NotFound, UsageError
 from oneread.feeds.marks import Marks
+from oneread.jobs.declared import Job
 from oneread.plans.counted import CountedStore
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.keys import kind_part
 from oneread.transactions.commit import Change
+from oneread.transactions.job_rows import token_of
 from oneread.transactions.root import Root, parse_root
 
 _WRITE_OUTSIDE: Final = (
@@ -57,6 +60,7 @@ class TransactionWork:
         self._changes: list[Change] = []
         self._adds: dict[bytes, Add] = {}
         self._adds_alone: list[tuple[Add, Once | None]] = []
+        self.jobs: dict[bytes, bytes] = {}
         self._given: list[tuple[Outcome, ChangeResult]] = []
         self._now = 0
         self._ended = False
@@ -133,6 +137,13 @@ class TransactionWork:
             known = self._adds.get(wanted.name)
             self._adds[wanted.name] = wanted if known is None else known._replace(amount=known.amount + wanted.amount)
 
+    def enqueue(self, job: Job, delay: timedelta | None) -> Plan[str]:
+        """Enqueues a job in this transaction's commit; returns its token."""
+        self._refuse_ended()
+        rows = yield from self.operations.jobs.rows([job], delay)
+        self.jobs |= rows
+        return str(token_of(next(iter(rows))))
+
     def _besides(self) -> list[Callable[[CountedStore], object]]:
         """What the commit adds to counters: adds without a token and a moment at once, the others one by one."""
         if not self._adds and not self._adds_alone:
@@ -187,9 +198,10 @@ class TransactionWork:
             raise Conflict("this transaction has met a Conflict, which its body caught; it begins again")
         besides = self._besides()
         if self._changes or besides:
-            return (yield from self.operations.commit(self._changes, self._overlay.basis(self._now), besides))
+            basis = self._overlay.basis(self._now)
+            return (yield from self.operations.commit(self._changes, basis, besides, self.jobs))
         yield from self._overlay.check(self._now)
-        return []
+        return (yield from self.operations.commit([], jobs=self.jobs)) if self.jobs else []
 
     def note_outcome(self, trace: Trace, tasks: tuple[bytes, ...]) -> None:
         """Notes the outcome of the commit on the entities that the body got from its writes."""

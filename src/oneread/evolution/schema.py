@@ -25,6 +25,7 @@ from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.evolution.stored_rules import former_classes
 from oneread.feeds.adding import feed_parts
 from oneread.feeds.marks import FeedMarks, marks_models
+from oneread.jobs.declared import Job, JobForm, is_job
 from oneread.models.evolving import steps_of
 from oneread.models.model import Model, stored_name
 from oneread.models.references import Copy
@@ -35,15 +36,15 @@ from oneread.store.limits import INLINE_HOLDERS
 _KEPT: Final = 4
 """Compiled schemas that are kept for further openings: with the numbers of as many stores."""
 
-Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]]
+Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]] | type[Job]
 
 
 class Schema:
-    """The models and views of one application: `Schema(Customer, Product, Purchase, PurchasesOfBuyer)`.
+    """The models, views and jobs of one application: `Schema(Customer, Product, Purchase, PurchasesOfBuyer)`.
 
     Arguments:
-        declarations: model classes (each variant too) and view classes, in any order. Copy classes are found through
-            the models.
+        declarations: model classes (each variant too), view classes and job classes, in any order. Copy classes are
+            found through the models.
         inline: holders of a source's copies that are updated within its commit; with more, a task does it. Default
             1,000.
         portable: a transaction reads and writes one entity group, as stores that change one row at a time need it.
@@ -66,6 +67,7 @@ class Schema:
     ) -> None:
         self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is_declared(each, Model))
         self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is_declared(each, View))
+        self.jobs: dict[type[Job], JobForm[Any]] = {each: JobForm(each) for each in declarations if is_job(each)}
         self.inline = inline
         self.portable = portable
         if type(portable) is not bool:
@@ -97,8 +99,8 @@ class Schema:
         if not self.models:
             raise InvalidDeclaration("a schema needs a model", given=declarations)
         for each in declarations:
-            if not (_is(each, Model) or _is(each, View)):
-                raise InvalidDeclaration("a schema takes classes of models and views", given=each)
+            if not (_is(each, Model) or _is(each, View) or _is(each, Job)):
+                raise InvalidDeclaration("a schema takes classes of models, views and jobs", given=each)
         named = [each for each in declarations if not _is_added(each)]
         for names in ([each.__name__ for each in named], [stored_name(each) for each in named]):
             twice = sorted({name for name in names if names.count(name) > 1})

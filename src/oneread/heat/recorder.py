@@ -42,8 +42,8 @@ from oneread.store.requests import Mutate, Request
 from oneread.store.rows import VALUE, Cell, RowMutation
 from oneread.store.uninterrupted import run_uninterrupted
 from oneread.store.woken_thread import WokenThread
-from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.chores import ChoreRunner
+from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.outbox import FOLLOW
 

@@ -50,7 +50,7 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     reserved_names: ClassVar[frozenset[str]] = frozenset(
         {
             "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "child_of", "ttl", "spread",
-            "logged", "type_arguments", "reserved_names",
+            "logged", "enqueue", "type_arguments", "reserved_names",
         }
     )  # fmt: skip
     type_arguments: ClassVar[tuple[Any, ...]] = ()

@@ -51,7 +51,7 @@ class Fault(msgspec.Struct, frozen=True):
     Arguments:
         text: everything in one line, values as found -> expected: `Purchase 537626/1: buyer.name: 'Ada' -> 'Bea'`.
         kind: what is wrong.
-        view: the name of its view, or `entity`, `copy`, `back-reference`, `hold`, `task`, `counter`.
+        view: the name of its view, or `entity`, `copy`, `back-reference`, `hold`, `task`, `job`, `counter`.
         row: the row as text.
         entity: its source, as `Purchase('537626', 1)`; empty when it has no single one, as a sum.
         expected: the right value, as text; empty when the row should not exist.

@@ -103,6 +103,9 @@ class Telemetry:
         self._failures = meter.create_counter(
             "oneread.worker.failures", unit="{failure}", description="Steps of this program's worker that failed."
         )
+        self._jobs = meter.create_counter(
+            "oneread.jobs", unit="{job}", description="Runs of jobs by this program, by class and what became of them."
+        )
         self._measure_launches(meter)
 
     def _measure_launches(self, meter: Any) -> None:
@@ -146,6 +149,11 @@ class Telemetry:
         """Records a step of the worker that failed."""
         if self._tracer is not None:
             self._failures.add(1, self._common | {"error.type": type(error).__name__})
+
+    def note_job(self, kind: str, outcome: str) -> None:
+        """Records what became of a job that was run: done, failed or set_aside."""
+        if self._tracer is not None:
+            self._jobs.add(1, self._common | {"oneread.job.kind": kind, "oneread.job.outcome": outcome})
 
     def note_launch(self, name: str, counts: Sequence[tuple[str, dict[str, str], int]], age: float) -> None:
         """Records what was counted of a launch since the last time, and how old its state is, in seconds."""

@@ -1,7 +1,7 @@
 """Chores: what workers do again and again besides tasks, a small batch at a time, as removing what has expired.
 
-Every worker tries each chore; the one that finds more than one batch of work takes a lease and continues, and the others
-leave it to that worker. So a store at rest is not written, and a dead worker's chore is taken over. See
+Every worker tries each chore; the one that finds more than one batch of work takes a lease and continues, and the
+others leave it to that worker. So a store at rest is not written, and a dead worker's chore is taken over. See
 docs/decisions/0056-leases.md.
 """
 
@@ -93,7 +93,7 @@ class ChoreRunner:
         self._turn = 0
 
     def step(self) -> Plan[bool]:
-        """One step of each chore; whether there is more to do at once. A read and a swap more for each that has more."""
+        """One step of each chore; whether there is more to do at once. A read and a swap for each that has more."""
         more = False
         for _ in self._chores:
             chore, lease = self._chores[self._turn]

@@ -10,6 +10,7 @@ row. `Committer` is what both can do: code for one kind of store has the class o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -205,6 +206,9 @@ class Basis(NamedTuple):
     """Root rows of holders that followed when the changes were decided; they may change meanwhile."""
 
 
+NO_JOBS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
+
+
 class Commit:
     """One commit, as asked of a committer.
 
@@ -214,10 +218,10 @@ class Commit:
     the rows they were decided on are unchanged. `is_deciding` is the committer's note of how far it is: an error raised
     while it is true comes from the changes themselves, any other from the store. Nothing follows from rows of `views`
     with a prefix of `unfollowed`: feeds that are built afterwards are made of them then. Where one row is changed at a
-    time what follows is left to tasks, as always.
+    time what follows is left to tasks, as always. `jobs` are rows of `system` that the commit puts.
     """
 
-    __slots__ = ("basis", "beside", "changes", "is_deciding", "swaps", "unfollowed")
+    __slots__ = ("basis", "beside", "changes", "is_deciding", "jobs", "swaps", "unfollowed")
 
     def __init__(
         self,
@@ -228,6 +232,7 @@ class Commit:
         unfollowed: Collection[bytes] = (),
     ) -> None:
         self.unfollowed = unfollowed
+        self.jobs = NO_JOBS
         self.changes = changes
         self.beside = beside
         self.swaps = swaps

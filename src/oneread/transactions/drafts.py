@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from oneread.errors import NotUnique
 from oneread.store.rows import Cell, Row, RowMutation
-from oneread.transactions.commit import Basis, Change, Decision
+from oneread.transactions.commit import NO_JOBS, Basis, Change, Decision
 from oneread.transactions.derived_writes import DerivedWrites
 from oneread.transactions.intents import (
     REMEMBERED,
@@ -45,13 +45,20 @@ class CommitRequest:
 
     With a `basis` the changes were decided before. With `follows` the one change takes the values of that source.
     `has_caught_up` is true once the entities have followed the deleted sources whose back-references they move, or
-    were set aside; `tasks` are what that has left.
+    were set aside; `tasks` are what that has left. `jobs` are rows of `system` that follow from the commit.
     """
 
-    def __init__(self, changes: Sequence[Change], basis: Basis | None = None, follows: bytes | None = None) -> None:
+    def __init__(
+        self,
+        changes: Sequence[Change],
+        basis: Basis | None = None,
+        follows: bytes | None = None,
+        jobs: Mapping[bytes, bytes] = NO_JOBS,
+    ) -> None:
         self.changes = changes
         self.basis = basis
         self.follows = follows
+        self.jobs = jobs
         self.has_caught_up = follows is not None
         self.tasks: list[bytes] = []
 
@@ -77,6 +84,7 @@ class Ready(NamedTuple):
     sums: Mapping[bytes, Row | None]
     group: GroupPart = GroupPart()
     known: KnownCommit | None = None
+    jobs: Mapping[bytes, bytes] = NO_JOBS
 
 
 class Prepared(NamedTuple):

@@ -78,7 +78,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     follow, but for those of `unchanged` selections. Each changed row of `views` with a prefix of `fed` leaves a task,
     which makes entries of feeds follow; those with a prefix of `logs` are added to a change log, as are root rows of a
     kind in it. `children` are other rows of the entity group. `groups` are the rows of `counts` whose groups entities
-    or indexes show, which follow.
+    or indexes show, which follow. `jobs` are rows of `system`.
     """
 
     version: int
@@ -91,6 +91,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
     children: list[ChildRow] = []
     groups: list[bytes] = []
     unchanged: Sequence[bytes] = ()
+    jobs: Mapping[bytes, bytes] = {}
 
     def logged(self, root: bytes) -> dict[bytes, list[bytes]]:
         """The keys that the commit of a root row adds to change logs; those of removed rows come first.
@@ -121,7 +122,7 @@ class Intents(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def __bool__(self) -> bool:
         rows = self.puts or self.removed or self.deltas or self.children
-        return bool(rows or self.task or self.groups or self.logs)
+        return bool(rows or self.task or self.groups or self.logs or self.jobs)
 
     def sources(self, root: bytes) -> dict[bytes, Sequence[bytes]]:
         """The entities whose holders follow, of the group of a root, with the selections whose holders need not."""
@@ -306,11 +307,17 @@ def committed_cells(seen: SeenRow, root: Root, intents: Intents, used: Mapping[b
     cells = fence_cells(seen, version, commit)
     cells[BODY] = Cell(REMOVED, root.own or version) if root.body is None else Cell(root.body, root.own)
     cells[EMITTED] = Cell(b"" if root.emitted is None else root.emitted, version)
-    cells[INTENTS] = Cell(_encode(intents) if intents else REMOVED, version)
+    cells[INTENTS] = Cell(_encode_intents(intents) if intents else REMOVED, version)
     cells |= _used_cells(used, version)
     if cells[USED_BY_CELLS].value == REMOVED and not any(map(_is_in_cell, seen.used)):
         del cells[USED_BY_CELLS]
     return cells
+
+
+def _encode_intents(intents: Intents) -> bytes:
+    """The bytes of intents; without jobs they are those of earlier releases."""
+    fields = msgspec.structs.astuple(intents)
+    return _encode(fields if intents.jobs else fields[:-1])
 
 
 def child_cells(child: ChildRow, version: int) -> Row:

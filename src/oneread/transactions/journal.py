@@ -35,6 +35,7 @@ from oneread.transactions.intents import (
     pending_key,
     read_root,
 )
+from oneread.transactions.job_rows import job_puts
 from oneread.transactions.log_entries import RowLogs
 from oneread.transactions.lost_answers import LOOKS, pause_for_answer, until_answered
 from oneread.transactions.move_gate import MoveGate
@@ -204,6 +205,8 @@ class Journal:
         yield from self.logs.add(logged)
         tasks = [outbox.task_row(*each, made.version) for key, made, *_rest in done for each in made.tasks(key).items()]
         tasks += outbox.group_task_rows((key, made.version, made.groups) for key, made, *_rest in done)
+        for _key, intents, *_rest in done:
+            tasks += job_puts(intents.jobs, intents.version)
         if tasks:
             yield from Mutate("system", tasks)
         cleared = [_cleared(key, intents.version) for key, intents, *_rest in done if intents]
@@ -394,7 +397,8 @@ def check_sums(added: Collection[bytes], shards: Mapping[bytes, Row | None]) -> 
 def reserve(key: bytes, intents: Intents, markers: Collection[int]) -> Reserve:
     """What the commit point and all behind it may cost, but for holders and entries that follow."""
     rows, sums, after = len(intents.puts) + len(intents.removed), len(intents.deltas), bool(intents)
-    tasks, logs, children = len(intents.tasks(key)) + len(intents.groups), 2 * len(intents.logs), len(intents.children)
+    tasks = len(intents.tasks(key)) + len(intents.groups) + len(intents.jobs)
+    logs, children = 2 * len(intents.logs), len(intents.children)
     return Reserve(
         1 + bool(rows) + bool(children) + sums + logs + bool(tasks) + after + bool(markers),
         1 + rows + children + sums + logs + tasks + after + len(markers),

@@ -6,20 +6,24 @@ A change becomes a commit in the `pipeline`, whose commit point is in the `journ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from oneread.errors import UsageError
+from oneread.errors import OutcomeUnknown, Unavailable, UsageError
+from oneread.plans.effects import Now
 from oneread.plans.in_time import in_time
 from oneread.plans.plan import Plan
+from oneread.store.requests import Mutate
 from oneread.transactions import outbox
-from oneread.transactions.commit import Change, Commit, GroupRefused
+from oneread.transactions.commit import NO_JOBS, Change, Commit, GroupRefused
 from oneread.transactions.commit_pages import BatchDone, CommitPages
 from oneread.transactions.completion import CommitCompletion
 from oneread.transactions.copy_follower import CopyFollower
 from oneread.transactions.drafts import CommitRequest
 from oneread.transactions.grace import OPERATION
+from oneread.transactions.job_rows import job_puts
 from oneread.transactions.journal import Journal
+from oneread.transactions.lost_answers import until_answered
 from oneread.transactions.outbox import is_group_root
 from oneread.transactions.pipeline import DeclaredViews, Pipeline
 from oneread.transactions.refusals import PartRefused
@@ -52,8 +56,12 @@ class RowCommitter(RowSystem):
             UsageError: the changes of a transaction are of two groups. Nothing is written.
         """
         tasks: list[bytes] = []
-        for changes in self._parts(commit):
-            tasks += yield from in_time(self._commit_part(commit, changes), self.journal.clock, OPERATION)
+        parts = self._parts(commit)
+        for changes in parts:
+            jobs = commit.jobs if changes is parts[-1] else NO_JOBS
+            tasks += yield from in_time(self._commit_part(commit, changes, jobs), self.journal.clock, OPERATION)
+        if commit.jobs and not parts:
+            yield from self._put_jobs(commit.jobs)
         for each in commit.swaps:
             yield from self.swap(each)
         return tasks
@@ -72,12 +80,28 @@ class RowCommitter(RowSystem):
             raise UsageError(_TWO_GROUPS, group=first, given=second)
         return list(groups.values())
 
-    def _commit_part(self, commit: Commit, changes: Sequence[Change]) -> Plan[list[bytes]]:
+    def _commit_part(self, commit: Commit, changes: Sequence[Change], jobs: Mapping[bytes, bytes]) -> Plan[list[bytes]]:
         commit.is_deciding = True
-        request = CommitRequest(changes, commit.basis)
+        request = CommitRequest(changes, commit.basis, jobs=jobs)
         done = yield from self.copies.commit_group(request)
         commit.is_deciding = False
+        if jobs and done is None:
+            yield from self._put_jobs(jobs)
         return request.tasks + (yield from self.completion.complete([] if done is None else [done], changes))
+
+    def _put_jobs(self, jobs: Mapping[bytes, bytes]) -> Plan[None]:
+        """Puts jobs of a commit that changes no entity: one that saves what is there, or that has nothing else.
+
+        Raises:
+            OutcomeUnknown: the answers were lost; they may be there.
+        """
+        yield from self.journal.renew_lease()
+        now = yield from Now()
+        yield from self.journal.gate.enter((), now)
+        try:
+            yield from until_answered(Mutate("system", job_puts(jobs, now)))
+        except Unavailable as failure:
+            raise OutcomeUnknown("the answer to enqueuing jobs was lost; they may be run") from failure
 
     def commit_batch(self, changes: Sequence[Change], *, stops: bool) -> Plan[BatchDone]:
         return self._pages.commit_batch(changes, stops=stops)

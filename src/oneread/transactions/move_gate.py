@@ -50,8 +50,8 @@ class MoveGate:
     def enter(self, logged: Sequence[bytes], stamp: int) -> Plan[None]:
         """Directly before a row is changed at a stamp: marks what changes, and waits while the store is switched.
 
-        `logged` are rows as the log has them. No request where the lease is not over and the store is not moved; else a
-        request for the marks, and one for the lease.
+        `logged` are rows as the log has them; none for jobs, which a move does not follow. No request where the lease
+        is not over and the store is not moved; else a request for the marks, and one for the lease.
 
         Raises:
             StoreMoved: the store has moved, or is a target and this is not its follower. Nothing was changed.
@@ -65,7 +65,8 @@ class MoveGate:
             if asked == "nothing" or (asked == "log" and is_marked):
                 return
             if asked == "log":
-                yield from surely(put_marks(logged, stamp))
+                if logged:
+                    yield from surely(put_marks(logged, stamp))
                 is_marked = True
             elif waits:
                 waits -= 1

@@ -23,6 +23,7 @@ from oneread.store.keys import view_prefix
 from oneread.store.requests import Found, Read
 from oneread.store.rows import UNDECODABLE, VALUE, Cell, Row, RowRange, Table
 from oneread.transactions.change_log import KEYS_OF_ENTRY, entries_from, entry_key, packed_keys, read_entry
+from oneread.transactions.job_rows import is_of_job
 
 T = TypeVar("T")
 
@@ -143,15 +144,18 @@ def atomically(run: Callable[[CountedStore], T]) -> Plan[T]:
 
 
 def _note(store: CountedStore, changed: Changed) -> None:
-    """Logs what a transaction has changed, or raises: then nothing of it is written. No operation counts this."""
+    """Logs what a transaction has changed, or raises: then nothing of it is written. No operation counts this.
+
+    Jobs are not logged: they go to the next store when this one is switched, and nothing changes them then.
+    """
     keys = _logged_keys(changed)
-    if not keys:
+    if not keys and not any(table == "system" and any(map(is_of_job, several)) for table, several in changed):
         return
     cell = store.rows.read_values("system", [MOVE_ROW])[0]
     asked = asked_by(None if cell is None else decode_move(cell.value), FOLLOWER.get())
     if asked == "wait":
         raise _StoreHeld
-    if asked == "log":
+    if asked == "log" and keys:
         add_to_log(store, keys)
 
 

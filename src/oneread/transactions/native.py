@@ -139,8 +139,7 @@ class NativeCommitter(NativeSystem):
             writes = writes_alone(store, change.key, decision, rows, self._followers.logs)
             commit.is_deciding = False
             writes.write(store)
-            for run in commit.beside:
-                run(store)
+            _write_beside(store, commit, now)
             return []
         unit = self.new_unit(store)
         unit.adopt(rows)
@@ -160,8 +159,7 @@ class NativeCommitter(NativeSystem):
         unit.settle(now)
         commit.is_deciding = False
         unit.write(now)
-        for run in commit.beside:
-            run(unit.store)
+        _write_beside(unit.store, commit, now)
         return outbox.left_by(unit)
 
     def step(self, run: Callable[[TaskStep], None]) -> Plan[None]:
@@ -322,6 +320,14 @@ def _until_written(attempt: Callable[[RefusedHolders], T]) -> T:
             return attempt(refused)
         except HoldersRefused as found:
             refused |= found.holders
+
+
+def _write_beside(store: CountedStore, commit: Commit, now: int) -> None:
+    """What a commit does beside its changes."""
+    if commit.jobs:
+        store.replace_values("system", commit.jobs, now)
+    for run in commit.beside:
+        run(store)
 
 
 def _report_followed(unit: UnitOfWork, changes: Iterable[Change]) -> None:

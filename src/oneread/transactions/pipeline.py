@@ -164,7 +164,7 @@ class Pipeline:
                 return None
             draft.write_again(changes[0].key)
         ready = self.ready(draft, taken_by(changes, follows))
-        return (yield from self.write(ready if follows else ready._replace(known=changes[-1].known)))
+        return (yield from self.write(ready if follows else ready._replace(known=changes[-1].known, jobs=request.jobs)))
 
     def _begin(self, request: CommitRequest) -> Plan[GroupDraft]:
         """Reads the root row of a group, and puts what is known to be needed before anything is read."""
@@ -541,5 +541,5 @@ def _intents(ready: Ready, added: dict[bytes, bytes], groups: list[bytes]) -> In
     children, version, left_out = list(group.children), decision.root.version, decision.unchanged
     return Intents(
         version, puts, operations.deletes, added, decision.fans_out, children=children, groups=groups,
-        unchanged=left_out,
+        unchanged=left_out, jobs=ready.jobs,
     )  # fmt: skip

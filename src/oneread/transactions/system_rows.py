@@ -16,6 +16,7 @@ from oneread.plans.scans import check_ascending
 from oneread.store.rows import VALUE, Cell, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import LOGS
+from oneread.transactions.job_rows import JOBS, JOBS_ASIDE, JOBS_DONE
 from oneread.transactions.moves import COMPARED_ROW, MOVE_LOG, MOVE_ROW, atomically
 from oneread.transactions.root import BODY
 from oneread.transactions.sequences import has_sequences
@@ -51,6 +52,7 @@ CONSOLE_LOG: Final = RowRange(b"console:", b"console;")
 """What was done by consoles, newest first."""
 RANGES: Final = (
     *(outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES, LOGS),
+    *(JOBS, JOBS_ASIDE, JOBS_DONE),
     *(LAUNCHES, COUNTS_OF_LAUNCHES, DIFFERENCES, HEAT, AXES, RowRange.under(MOVE_LOG), REPORTS, CONSOLE_LOG),
 )
 """Where the other rows are."""

@@ -27,6 +27,7 @@ from oneread.transactions import outbox
 from oneread.transactions.change_log import owning_log, readable_row
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.derived_writes import NO_DERIVED_WRITES, DerivedWrites
+from oneread.transactions.job_rows import is_of_queue, job_fault
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.refusals import is_of_part, raises_again
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
@@ -380,6 +381,8 @@ def is_stray(keyspaces: StoreKeyspaces, fault: Fault, row: Row, ranges: Sequence
         return kind_part(key) not in keyspaces.known_prefixes("roots")
     if table == "counts":  # a damaged counter's
         return view_part(key).startswith(counters.ALL.start) and counters.fault_of(key, row) is not None
+    if is_of_queue(key):
+        return job_fault(key, row) is not None
     return not is_known_row(key, ranges)
 
 

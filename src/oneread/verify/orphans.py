@@ -1,4 +1,4 @@
-"""Orphans: rows outside of every model, view and source of the schema, and tasks and counters that cannot be read.
+"""Orphans: rows outside of every model, view and source, and tasks, jobs and counters that cannot be read.
 
 A row of another kind in `system` is named and stays: a newer release may have written it. See "The four tables" of
 docs/formats/rows.md.
@@ -21,6 +21,7 @@ from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.change_log import LOGS, last_entry, number_of, owning_log, read_entry, says_last_entry
+from oneread.transactions.job_rows import is_of_queue, job_fault
 from oneread.transactions.system_rows import RANGES, is_known_row
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter
@@ -45,7 +46,7 @@ class SystemForm(NamedTuple):
 
 
 class Orphans:
-    """Reports rows without an entity, view or source, and broken tasks and counters."""
+    """Reports rows without an entity, view or source, and broken tasks, jobs and counters."""
 
     def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner, reporter: FaultReporter, form: SystemForm) -> None:
         self._keyspaces = keyspaces
@@ -100,6 +101,8 @@ class Orphans:
         for key, row in found:
             if not is_known_row(key, self._form.ranges):
                 self._reporter.stray("system", key, row)
+            elif is_of_queue(key) and (reason := job_fault(key, row)) is not None:
+                self._reporter.job(key, reason)
 
     def _check_logs(self, found: list[Found]) -> Plan[None]:
         """Reports entries of change logs that cannot be read, and rows of logs that do not say the last entry."""

@@ -281,6 +281,15 @@ class FaultReporter:
         )  # fmt: skip
         self._report(Finding(fault))
 
+    def job(self, key: bytes, reason: str) -> None:
+        """Reports a row of a job that cannot be read: it is never run, and nothing says what it was."""
+        name = f"a job, with the key {key.hex()}"
+        fault = Fault(
+            f"{name}: {reason}", "unreadable", "job", name, "", "", _UNREADABLE, (), mendable=False, droppable=True,
+            table="system", key=key,
+        )  # fmt: skip
+        self._report(Finding(fault))
+
     def stray(self, table: Table, key: bytes, row: Row) -> None:
         """Reports a row outside of every keyspace; `repair` deletes only derived ones."""
         shown, name = shown_of(row), damaged_row(self._keyspaces, table, key)

@@ -7,7 +7,7 @@ docs/design/api.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -15,24 +15,16 @@ from sys import maxsize
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
-from oneread.counters.batch import SECONDS as BATCH_SECONDS
-from oneread.counters.batch import SIZE as BATCH_SIZE
-from oneread.counters.batch import CounterBatch
-from oneread.counters.cache_first import CacheCounterEntry
-from oneread.counters.committer import Once
-from oneread.counters.counters import CounterEntry
-from oneread.counters.rows import WindowSize
-from oneread.counters.wanted import Add, check_batch
 from oneread.database import results
 from oneread.database import survey as surveys
 from oneread.database._sync.attempts import Attempts
 from oneread.database._sync.bulk import Bulk
-from oneread.database._sync.cache_counters import CacheCounter
 from oneread.database._sync.changes import ChangeVerbs
-from oneread.database._sync.counters import Counter
+from oneread.database._sync.counter_verbs import CounterVerbs
 from oneread.database._sync.feeds import FeedVerbs
 from oneread.database._sync.files import FileVerbs
 from oneread.database._sync.heat import HeatVerbs
+from oneread.database._sync.jobs import JobVerbs
 from oneread.database._sync.key_reads import NO_CLASS, KeyReads
 from oneread.database._sync.launches import Launches, LaunchVerbs
 from oneread.database._sync.places import PlaceVerbs
@@ -64,6 +56,8 @@ from oneread.derivations.views import View
 from oneread.errors import InvalidQuery, OnereadError, UsageError
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.heat.hot_spots import HotSpots, hot_spots
+from oneread.jobs.declared import Job
+from oneread.jobs.running import JobWorker
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
@@ -112,9 +106,11 @@ ATTEMPTS = 12
 class Database(
     KeyReads,
     ChangeVerbs,
+    CounterVerbs,
     FeedVerbs,
     FileVerbs,
     HeatVerbs,
+    JobVerbs,
     LaunchVerbs,
     PlaceVerbs,
     Together,
@@ -154,6 +150,7 @@ class Database(
             if view in self._finders:
                 self._finders[view] = resting_finder(launch, self._finders[view])
         self._moves: MovingVerbs | None = None
+        self._job_worker: JobWorker | None = None
         self._worker = Worker(operations, worker_driver, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
@@ -332,7 +329,7 @@ class Database(
             if cursor is None:
                 return
 
-    def save(self, entity: M, *, if_version: int | None = None) -> M:
+    def save(self, entity: M, *, if_version: int | None = None, enqueue: Iterable[Job] = ()) -> M:
         """Stores the entity, replacing any previous value, with everything derived from it; returns it as stored.
 
         Costs one transaction: a read of the fence, of the entity and of what it refers to, a read of the groups it
@@ -342,9 +339,11 @@ class Database(
         Arguments:
             entity: its copies may be unfilled: `Buyer.of(12347)`.
             if_version: `db.version(entity)` of when it was read; 0 when it must not exist.
+            enqueue: jobs that are run once this is committed, and never if it is not; a row more for each, and a
+                request more for all.
 
         Raises:
-            InvalidValue: a field does not fit its type, constraint or check.
+            InvalidValue: a field does not fit its type, constraint or check; or a job's does not.
             MissingReference: a new reference to an entity that does not exist, or is of another variant.
             AlreadyExists: a unique value is taken, or the stored entity is of another variant; `owner` names the entity
                 that has the value or the key.
@@ -357,10 +356,11 @@ class Database(
             db.save(Customer(number=7, name="Bea", country="Iceland"), if_version=db.version(saved))
             ```
         """
-        saved: M = (self._write(self.operations.save(entity, "save", if_version))).entity
+        saved: M = (self._write(self.operations.save(entity, "save", if_version, enqueue))).entity
+        self._wake_jobs(enqueue)
         return saved
 
-    def create(self, entity: M) -> M:
+    def create(self, entity: M, *, enqueue: Iterable[Job] = ()) -> M:
         """Like `save`, but raises AlreadyExists when the key exists.
 
         Examples:
@@ -368,7 +368,8 @@ class Database(
             db.create(Customer(number=7, name="Bea", country="Norway"))
             ```
         """
-        saved: M = (self._write(self.operations.save(entity, "create"))).entity
+        saved: M = (self._write(self.operations.save(entity, "create", jobs=enqueue))).entity
+        self._wake_jobs(enqueue)
         return saved
 
     def get_or_create(self, entity: M) -> tuple[M, bool]:
@@ -382,8 +383,8 @@ class Database(
         written = self._write(self.operations.save(entity, "keep"))
         return written.entity, written.created
 
-    def upsert(self, entity: M, /, **changes: Asked) -> M:
-        """Creates the entity, or changes these fields of the stored one.
+    def upsert(self, entity: M, /, *, enqueue: Iterable[Job] = (), **changes: Asked) -> M:
+        """Creates the entity, or changes these fields of the stored one; `enqueue` as of `save`.
 
         `db.upsert(Visit(page="/", count=1), count=add(1))`. Raises AlreadyExists when another variant has the key.
 
@@ -392,22 +393,55 @@ class Database(
             db.upsert(Customer(number=7, name="Bea", country="Norway"), country="Norway")
             ```
         """
-        saved: M = (self._write(self.operations.upsert(entity, changes))).entity
+        saved: M = (self._write(self.operations.upsert(entity, changes, enqueue))).entity
+        self._wake_jobs(enqueue)
         return saved
 
     @overload
-    def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = UNGIVEN, **changes: Asked) -> R: ...
-    @overload
-    def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = UNGIVEN, **changes: Asked) -> E: ...
+    def patch(
+        self,
+        model: Exact[R],
+        at: Ref[R],
+        /,
+        *,
+        if_version: int | None = UNGIVEN,
+        enqueue: Iterable[Job] = (),
+        **changes: Asked,
+    ) -> R: ...
     @overload
     def patch(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = UNGIVEN, **changes: Asked
+        self,
+        model: Copied[E],
+        at: Copy[E],
+        /,
+        *,
+        if_version: int | None = UNGIVEN,
+        enqueue: Iterable[Job] = (),
+        **changes: Asked,
+    ) -> E: ...
+    @overload
+    def patch(
+        self,
+        model: Located[R, *KeyTypes],
+        /,
+        *key: *KeyTypes,
+        if_version: int | None = UNGIVEN,
+        enqueue: Iterable[Job] = (),
+        **changes: Asked,
     ) -> R: ...
-    def patch(self, model: Asked, /, *key: Asked, if_version: int | None = UNGIVEN, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    def patch(  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        self,
+        model: Asked,
+        /,
+        *key: Asked,
+        if_version: int | None = UNGIVEN,
+        enqueue: Iterable[Job] = (),
+        **changes: Asked,
+    ) -> Asked:
         """Changes fields of one entity; None clears one.
 
         `add(n)`, `append(x)` and `remove(x)` apply to the stored value. A field called `if_version` is changed by
-        `if_version=set_to(value)`.
+        `if_version=set_to(value)`. `enqueue` as of `save`.
 
         Costs what `save` costs; derived data changes only where these fields matter.
 
@@ -421,16 +455,32 @@ class Database(
             db.patch(Purchase, "537626", 1, quantity=add(4))
             ```
         """
-        plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version))
-        return (self._write(plan)).entity
+        plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version), enqueue)
+        entity = (self._write(plan)).entity
+        self._wake_jobs(enqueue)
+        return entity
 
     @overload
     def delete(
-        self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None, children: Children = "refuse"
+        self,
+        model: Exact[R],
+        at: Ref[R],
+        /,
+        *,
+        if_version: int | None = None,
+        children: Children = "refuse",
+        enqueue: Iterable[Job] = (),
     ) -> None: ...
     @overload
     def delete(
-        self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None, children: Children = "refuse"
+        self,
+        model: Copied[E],
+        at: Copy[E],
+        /,
+        *,
+        if_version: int | None = None,
+        children: Children = "refuse",
+        enqueue: Iterable[Job] = (),
     ) -> None: ...
     @overload
     def delete(
@@ -440,9 +490,16 @@ class Database(
         *key: *KeyTypes,
         if_version: int | None = None,
         children: Children = "refuse",
+        enqueue: Iterable[Job] = (),
     ) -> None: ...
     def delete(  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        self, model: Asked, /, *key: Asked, if_version: int | None = None, children: Asked = "refuse"
+        self,
+        model: Asked,
+        /,
+        *key: Asked,
+        if_version: int | None = None,
+        children: Asked = "refuse",
+        enqueue: Iterable[Job] = (),
     ) -> Asked:
         """Deletes an entity and everything derived from it; does nothing when it does not exist.
 
@@ -455,6 +512,7 @@ class Database(
             if_version: `db.version(entity)` of when it was read.
             children: "delete" deletes the children of its entity group in the same commit, up to the schema's `inline`
                 bound; a scan more.
+            enqueue: as of `save`.
 
         Raises:
             StillReferenced: others refer to it with on_delete="refuse", or it has children.
@@ -465,8 +523,10 @@ class Database(
             db.delete(Purchase, "537626", 1)
             ```
         """
-        tasks = self._driver.run(self.operations.delete(model, key, if_version, children), self._trace())
+        plan = self.operations.delete(model, key, if_version, children, enqueue)
+        tasks = self._driver.run(plan, self._trace())
         self._wake(tasks)
+        self._wake_jobs(enqueue)
 
     def save_all(self, entities: Iterable[M], *, batch: int = SAVE_BATCH) -> list[M]:
         """Saves entities in transactions of at most `batch`, each all or nothing; returns them as stored.
@@ -578,6 +638,7 @@ class Database(
         tasks = self._driver.run(work.commit(), trace)
         work.note_outcome(trace, tuple(tasks))
         self._wake(tasks)
+        self._wake_jobs(work.jobs)
 
     def _pause(self, lost: int) -> None:
         chance = self.run(Random().__iter__())
@@ -918,159 +979,6 @@ class Database(
         work = self.operations.batches(options)
         return Bulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
-    def counter(
-        self,
-        name: str,
-        *,
-        shards: int | None = None,
-        keep: Mapping[WindowSize, int] | None = None,
-        approximate: bool = False,
-    ) -> Counter:
-        """A named counter, made by its first add: `db.counter("votes:42").add(1)`. No request.
-
-        Its value is spread over rows, the shards, and a read adds them up. Counters belong to the store, not to an
-        entity; names are made up as needed.
-
-        Arguments:
-            name: text, of 200 bytes at most.
-            shards: rows that adds are spread over, 1 to 256, when this add makes the counter; 20 unless the schema's
-                `CounterRules` say otherwise. `configure` changes it later.
-            keep: how many windows to keep of each size: `{"minute": 60, "hour": 48, "day": 60}`, at most 1,000 of each.
-                Adds count in the current window of each size as well. Sizes that the counter has not kept so far are
-                kept from the next add on; what it keeps already is changed by `configure` alone.
-            approximate: adds are increments of the store where it changes one row at a time: one request, however many
-                programs add, but an add whose answer is lost may be counted or not. For page views. Such a counter only
-                grows, takes no tokens and has no windows, and no entity shows it. Every program says so for a counter,
-                or none. On other stores it is exact.
-
-        Raises:
-            InvalidKey: the name is not text, empty or too long.
-            InvalidValue: a number is out of bounds.
-            UsageError: `keep` was given for an approximate counter, or entities show it.
-
-        Examples:
-            ```python
-            votes = db.counter("votes:42")
-            votes.add(-1)
-            print(votes.read())
-            ```
-        """
-        plans = self.operations.counters
-        return Counter(self, plans, name, plans.declared(shards, keep, approximate=approximate, name=name))
-
-    def counters(self, prefix: str = "", *, limit: int | None = None, after: str | None = None) -> list[CounterEntry]:
-        """All counters in the order of their names, and how each is kept. A request for each 1,000, a row each.
-
-        Arguments:
-            prefix: what the names begin with.
-            limit: counters to return; all unless given.
-            after: the last name of the list before.
-
-        Raises:
-            InvalidQuery: the limit is out of bounds.
-            InvalidKey: `prefix` or `after` is not the text of a name.
-
-        Examples:
-            ```python
-            names = [each.name for each in db.counters("votes:")]
-            ```
-        """
-        return self.run(self.operations.counters.entries(prefix, limit, after))
-
-    def cache_counter(
-        self, name: str, *, chance_to_write: float | None = None, shards: int | None = None
-    ) -> CacheCounter:
-        """A counter that is fast, and may lose its last adds: `db.cache_counter("views:7").add()`. No request.
-
-        Its value is in the cache that `connect(..., cache=)` names. An add is one operation of the cache, and now
-        and then stores the value. When the cache is lost, adds since then are: (1 - p) / p on average, and no more than
-        ln(1000) / p in 999 of 1,000 losses, where p is the chance. It only grows, belongs to the store, and has nothing
-        in common with a `counter` of the same name. For what must not be lost, use `counter`; to number entities, a
-        sequence.
-
-        Arguments:
-            name: text, of 200 bytes at most.
-            chance_to_write: of each add to be stored, from a millionth to 1; 0.1 unless given: 9 adds are lost on
-                average, and 65 at most in 999 of 1,000 losses. Programs may differ in it; the least one counts.
-            shards: rows that values are stored in, 1 to 256; 20 unless the schema's `CounterRules` say otherwise.
-
-        Raises:
-            InvalidKey: the name is not text, empty or too long.
-            InvalidValue: a number is out of bounds.
-
-        Examples:
-            ```python
-            views = db.cache_counter("views:7", chance_to_write=0.05)
-            views.add()
-            print(views.read())
-            ```
-        """
-        plans = self.operations.cache_counters
-        return CacheCounter(self, plans, name, plans.declared(chance_to_write, shards))
-
-    def cache_counters(
-        self, prefix: str = "", *, limit: int | None = None, after: str | None = None
-    ) -> list[CacheCounterEntry]:
-        """All cache-first counters of which a value was stored, in the order of their names.
-
-        A request for each 1,000, a row each.
-
-        Arguments:
-            prefix: what the names begin with.
-            limit: counters to return; all unless given.
-            after: the last name of the list before.
-
-        Raises:
-            InvalidQuery: the limit is out of bounds.
-            InvalidKey: `prefix` or `after` is not the text of a name.
-
-        Examples:
-            ```python
-            names = [each.name for each in db.cache_counters("views:")]
-            ```
-        """
-        return self.run(self.operations.cache_counters.entries(prefix, limit, after))
-
-    def counter_batch(
-        self,
-        *,
-        shards: int | None = None,
-        keep: Mapping[WindowSize, int] | None = None,
-        seconds: float = BATCH_SECONDS,
-        size: int = BATCH_SIZE,
-    ) -> CounterBatch:
-        """Adds up in the process: `with db.counter_batch() as batch: batch.add("views:42")`.
-
-        For what happens too often for a commit each. `batch.add` takes about a microsecond and never waits for the
-        store; a thread flushes, and so does leaving the block. A flush costs one transaction for every 1,000 counters
-        that it adds to. A process that is killed loses what it has not flushed: the adds of the last `seconds`, no more
-        than about `size` of them, and those of a flush that was running. What is flushed is counted once, whatever
-        answers are lost.
-
-        Arguments:
-            shards: as for `counter`, for counters that are new.
-            keep: as for `counter`; an add counts in the window in which it is flushed.
-            seconds: how long an add waits at most before a flush begins; 0.01 to 3,600.
-            size: adds that wait when a flush begins at once.
-
-        Raises:
-            InvalidValue: a number is out of bounds.
-
-        Examples:
-            ```python
-            with db.counter_batch(seconds=0.5) as batch:
-                for page in (7, 7, 9):
-                    batch.add(f"views:{page}")
-            ```
-        """
-        check_batch(seconds, size)
-        plans = self.operations.counters
-
-        def commit(adds: Sequence[Add], once: Once) -> None:
-            self._worker_driver.run(plans.committer.add(adds, once), Trace(self._observers))
-
-        return CounterBatch(commit, plans.declared(shards, keep), plans.rules.once_for, seconds, size)
-
     def survey(self, *, exact: bool = False, most: int = MOST_MARKERS, progress: Reporter = no_progress) -> Survey:
         """What the store holds: rows and bytes, views and their states, tasks, and the engine's own figures.
 
@@ -1119,6 +1027,8 @@ class Database(
     def close(self) -> None:
         """Waits for running operations and closes the store; closing twice does nothing."""
         self._launches.end()
+        if self._job_worker is not None:
+            self._job_worker.stop()
         if self._worker is not None:
             self._worker.stop()
         if self.operations.heat is not None:

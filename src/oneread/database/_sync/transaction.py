@@ -7,6 +7,7 @@ The synchronous face is generated from this module. See docs/design/api.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, TypeVar, overload
 
 from msgspec import UNSET
@@ -18,6 +19,7 @@ from oneread.database.patches import own_version
 from oneread.database.transaction import TransactionWork
 from oneread.derivations.views import Feed
 from oneread.feeds.marks import Marks
+from oneread.jobs.declared import Job
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
 
@@ -95,6 +97,18 @@ class Transaction:
     def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `delete`."""
         self._runner.run(self._work.delete(model, key, if_version))
+
+    def enqueue(self, job: Job, *, delay: timedelta | None = None) -> str:
+        """Enqueues a job that is run once this transaction is committed, and never if it is not; returns its token.
+
+        A row more, and a request more for all jobs of a transaction. See the database's `enqueue`.
+
+        Raises:
+            UsageError: the job's class is not in the schema, or the delay is not from 0 to 3,650 days.
+            InvalidValue: a field of the job does not fit its type.
+            LimitExceeded: the job is too large.
+        """
+        return self._runner.run(self._work.enqueue(job, delay))
 
     def mark(
         self,

@@ -19,7 +19,7 @@ from oneread.engines.lmdb.disk import Disk
 from oneread.engines.lmdb.files import StoreFiles
 from oneread.engines.lmdb.runs import put_sorted
 from oneread.engines.lmdb.translate import translate, translate_commit
-from oneread.engines.lmdb.writer import Job
+from oneread.engines.lmdb.writer import WriterJob
 from oneread.errors import OutcomeUnknown, StoreReplaced
 from oneread.store.engine import Column, FirstUnder, differing
 from oneread.store.requests import Found, Read, Request, Scan
@@ -74,7 +74,7 @@ class WriteGroup:
             self._transaction.abort()
             raise StoreReplaced(OVERWRITTEN, path=path)
 
-    def run(self, job: Job) -> None:
+    def run(self, job: WriterJob) -> None:
         """Runs one job. What it raises is its own failure, an error of LMDB fails the group."""
         work: JobWork = job.work
         attempt = Attempt(self._transaction, work.tables, self._path, job)
@@ -112,7 +112,7 @@ class _Abandoned(BaseException):
 class Attempt(embedded.RowWrites):
     """One job inside the group's transaction."""
 
-    def __init__(self, transaction: lmdb.Transaction[bytes], tables: Tables, path: str, job: Job) -> None:
+    def __init__(self, transaction: lmdb.Transaction[bytes], tables: Tables, path: str, job: WriterJob) -> None:
         self._transaction = transaction
         self._tables = tables
         self._path = path

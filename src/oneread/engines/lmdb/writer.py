@@ -37,7 +37,7 @@ _LEAST_WAIT: Final = 0.001
 class CommitGroup(Protocol):
     """One LMDB transaction that runs several jobs; each raises alone, and a failure of the store fails all of them."""
 
-    def run(self, job: Job) -> None: ...
+    def run(self, job: WriterJob) -> None: ...
 
     def commit(self) -> None: ...
 
@@ -52,7 +52,7 @@ class Kind(Enum):
     LAST = "a function, after all jobs; the thread ends with it"
 
 
-class Job(Completion):
+class WriterJob(Completion):
     """A transaction that a caller waits for; `work` is a function unless the job is shared.
 
     It is not started after `timeout` seconds.
@@ -133,22 +133,22 @@ class Writer:
         self._begin = begin
         self._turn = turn
         self._process = os.getpid()
-        self._queue: SimpleQueue[Job] = SimpleQueue()
-        self._kept: Job | None = None  # taken from the queue, but not part of the current group
-        self._at: Job | None = None  # the job for which the thread waits for the turn; None while it waits for jobs
-        self._taken: list[Job] = []  # claimed by the thread, and not all finished yet
-        self._stored: list[Job] = []  # of these, those that are committed and whose callers were not woken yet
+        self._queue: SimpleQueue[WriterJob] = SimpleQueue()
+        self._kept: WriterJob | None = None  # taken from the queue, but not part of the current group
+        self._at: WriterJob | None = None  # for which the thread waits for the turn; None while it waits for jobs
+        self._taken: list[WriterJob] = []  # claimed by the thread, and not all finished yet
+        self._stored: list[WriterJob] = []  # of these, those that are committed and whose callers were not woken yet
         self._alive = threading.Lock()  # held while there is a thread
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def transaction(self, work: Any, timeout: float) -> Any:
         """Runs `work` in a group; returns its result, or raises its failure."""
-        return self._perform(Job(work, timeout))
+        return self._perform(WriterJob(work, timeout))
 
     def alone(self, work: Callable[[], Any], timeout: float) -> Any:
         """Runs a function while no job of any process runs."""
-        return self._perform(Job(work, timeout, Kind.ALONE))
+        return self._perform(WriterJob(work, timeout, Kind.ALONE))
 
     def close(self, release: Callable[[], None], timeout: float) -> None:
         """Waits until every queued job has ended, calls `release`, and ends the thread; later jobs fail.
@@ -156,11 +156,11 @@ class Writer:
         Raises:
             Unavailable: a job has not ended in time; nothing was closed.
         """
-        self._perform(Job(release, timeout, Kind.LAST))
+        self._perform(WriterJob(release, timeout, Kind.LAST))
         if self._thread is not None:
             join(self._thread, self._alive)
 
-    def _perform(self, job: Job) -> Any:
+    def _perform(self, job: WriterJob) -> Any:
         try:
             if not self._alive.locked() and not self._closed:
                 run_uninterrupted(self._start)
@@ -174,7 +174,7 @@ class Writer:
             raise
         return job.outcome()
 
-    def _wait(self, job: Job) -> None:
+    def _wait(self, job: WriterJob) -> None:
         """Waits for a job's end until its deadline, and longer if it was started by then."""
         if self._closed and job.withdraw():  # the thread looked at its queue for the last time before this job came
             raise _closed()
@@ -195,7 +195,7 @@ class Writer:
             else:
                 limit = job.deadline + _GRACE
 
-    def _replace_thread(self, job: Job) -> None:
+    def _replace_thread(self, job: WriterJob) -> None:
         """Starts another thread after one was killed, perhaps with this job taken from the queue.
 
         A job that is queued twice is run once, because it is claimed once.
@@ -230,7 +230,7 @@ class Writer:
             self._taken = []
             self._alive.release()
 
-    def _lead(self, first: Job) -> None:
+    def _lead(self, first: WriterJob) -> None:
         """Runs a job, and those that may share its commit."""
         if first.kind is Kind.LAST:
             self._end(first)
@@ -252,11 +252,11 @@ class Writer:
             refusal.__cause__ = failure
             self._refuse(first, refusal)
 
-    def _refuse(self, job: Job, failure: OnereadError) -> None:
+    def _refuse(self, job: WriterJob, failure: OnereadError) -> None:
         if job.claim():
             job.fail(failure)
 
-    def _group(self, first: Job) -> list[Job]:
+    def _group(self, first: WriterJob) -> list[WriterJob]:
         """Claims the first job and the queued jobs that may share its commit."""
         self._taken = jobs = [first] if first.claim() else []
         self._at = _RUNNING
@@ -270,7 +270,7 @@ class Writer:
                 jobs.append(job)
         return jobs
 
-    def _end(self, last: Job) -> None:
+    def _end(self, last: WriterJob) -> None:
         """Runs the last job and refuses all later ones."""
         if not last.claim():
             return
@@ -279,7 +279,7 @@ class Writer:
         while not self._queue.empty():
             self._refuse(self._queue.get(), _closed())
 
-    def _run(self, jobs: list[Job]) -> None:
+    def _run(self, jobs: list[WriterJob]) -> None:
         """Commits a group; when the store fails it, commits each job by itself."""
         try:
             self._commit(jobs)
@@ -289,7 +289,7 @@ class Writer:
             else:
                 self._run_one_by_one(jobs)
 
-    def _run_one_by_one(self, jobs: list[Job]) -> None:
+    def _run_one_by_one(self, jobs: list[WriterJob]) -> None:
         for job in jobs:
             try:
                 self._commit([job])
@@ -303,7 +303,7 @@ class Writer:
         for job in stored:
             job.finish()
 
-    def _commit(self, jobs: list[Job]) -> None:
+    def _commit(self, jobs: list[WriterJob]) -> None:
         group: CommitGroup | None = None
         committing = False
         try:
@@ -324,17 +324,17 @@ class Writer:
         self._stored = [*self._stored, *jobs]
 
 
-_RUNNING: Final = Job(None, 0)
+_RUNNING: Final = WriterJob(None, 0)
 """Marks in `_at` that the thread runs a group."""
 
 
-def _call(job: Job) -> None:
+def _call(job: WriterJob) -> None:
     """Runs a job that is a function."""
     job.run(partial(job.context.run, job.work))
     job.finish()
 
 
-def _fail(jobs: Iterable[Job], failure: OnereadError) -> None:
+def _fail(jobs: Iterable[WriterJob], failure: OnereadError) -> None:
     """Ends each job with its own copy of a failure: threads that raise one object would share its traceback."""
     for job in jobs:
         own = type(failure)(failure.message, **failure.facts)

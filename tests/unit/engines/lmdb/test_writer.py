@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from oneread.engines.lmdb.turn import Turn
-from oneread.engines.lmdb.writer import Job, Writer
+from oneread.engines.lmdb.writer import WriterJob, Writer
 from oneread.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
 from tests.failures.stores import until
 
@@ -331,7 +331,7 @@ def test_a_turn_that_is_free_is_taken_without_any_patience(store, writer):
 
 def test_the_turn_is_not_asked_for_with_a_job_that_was_withdrawn(elsewhere, writer, store):
     """Those queued behind it, a close for instance, do not wait until its deadline."""
-    given_up = Job(a, 3600)
+    given_up = WriterJob(a, 3600)
     with pytest.raises(Unavailable):
         writer.transaction(b, 0)  # starts the thread
     writer._queue.put(given_up)
@@ -397,7 +397,7 @@ def test_a_thread_that_was_ended_is_replaced(store, writer):
         writer._kept = Broken()
         return "ended"
 
-    class Broken(Job):
+    class Broken(WriterJob):
         """Raises in the thread itself, with the thread's next jobs behind it."""
 
         def __init__(self):
@@ -407,7 +407,7 @@ def test_a_thread_that_was_ended_is_replaced(store, writer):
             writer._taken = [lost]
             raise SystemExit
 
-    lost = Job(b, 30)
+    lost = WriterJob(b, 30)
     assert lost.claim()
     assert writer.transaction(ended, 5) == "ended"
     assert lost.wait(30)
