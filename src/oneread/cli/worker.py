@@ -91,7 +91,7 @@ def command(
         database.operations.share_tasks()
         output.note(f"worker {os.getpid()} runs the tasks of {given.db}; stop it with Ctrl-C")
         until = monotonic() + (seconds or math.inf)
-        runner = database.job_runner(handlers_of(app, database), at_once) if app else None
+        runner = JobRunner(database.operations.jobs, database.run, handlers_of(app, database), at_once) if app else None
         if once:
             _work_once(database, runner, lambda: not stopped.empty() or monotonic() >= until)
         else:

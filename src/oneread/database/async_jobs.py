@@ -118,7 +118,7 @@ class AsyncJobVerbs:
             print(done.done, done.failed, done.set_aside)
             ```
         """
-        runner = self.job_runner(handlers, at_once)
+        runner = self._runner_of(handlers, at_once)
         is_over = threading.Event()
         work = partial(_work_off, runner, is_over)
         try:
@@ -143,11 +143,10 @@ class AsyncJobVerbs:
         """
         if self._job_worker is not None:
             raise UsageError("this database runs jobs already")
-        self._job_worker = JobWorker(self.job_runner(handlers, at_once))
+        self._job_worker = JobWorker(self._runner_of(handlers, at_once))
         self._job_worker.wake()
 
-    def job_runner(self, handlers: JobHandlers, at_once: int) -> JobRunner:
-        """What runs jobs by these handlers; for the command line."""
+    def _runner_of(self, handlers: JobHandlers, at_once: int) -> JobRunner:
         loop = asyncio.get_running_loop()  # async only
         # sync only: loop = None
 

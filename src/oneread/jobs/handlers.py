@@ -72,8 +72,8 @@ class JobHandlers:
         job: type[Job],
         *,
         tries: int = TRIES,
-        wait: timedelta = FIRST_WAIT,
-        longest: timedelta = LONGEST_WAIT,
+        wait: timedelta = timedelta(seconds=1),  # noqa: B008
+        longest: timedelta = timedelta(hours=1),  # noqa: B008
     ) -> Callable[[H], H]:
         """Registers the function below for the jobs of a class: it is called with a job and its `JobRun`.
 

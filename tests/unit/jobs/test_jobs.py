@@ -5,6 +5,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import msgspec
 import pytest
 
 from oneread import (
@@ -79,8 +80,8 @@ class Charge(Job):
 
     amount: Decimal
     at: datetime
-    parts: list[bytes] = []
-    more: dict[str, int] = {}
+    parts: list[bytes] = msgspec.field(default_factory=list)
+    more: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 SCHEMA = Schema(Member, Order, Line, OrdersOfText, Numbers, SendMail, Charge)
@@ -309,7 +310,9 @@ def test_what_is_set_aside_is_retried_or_dropped(db):
         db.drop_jobs()
 
 
-@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, RecursionError])
+@pytest.mark.parametrize(
+    "raised", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, RecursionError]
+)
 def test_whatever_a_handler_raises_fails_its_job_alone(db, raised):
     done = Done(wait=HOUR)
 
@@ -461,28 +464,27 @@ def test_a_model_cannot_have_a_field_that_the_verbs_take():
             enqueue: str
 
 
-def test_started_in_the_background_it_is_woken_by_commits(url, clock):
-    for face in FACES.values():
-        db = face(url, SCHEMA, workers=0, clock=clock)
-        done, ran = Done(), threading.Event()
-        done.fails = lambda _job, ran=ran: ran.set()
-        if face is FACES["async"]:
+@pytest.mark.parametrize("face", FACES)
+def test_started_in_the_background_it_is_woken_by_commits(url, clock, face):
+    db = FACES[face](url, SCHEMA, workers=0, clock=clock)
+    done, ran = Done(), threading.Event()
+    done.fails = lambda _job: ran.set()
 
-            async def start(db=db, done=done):
-                db.db.start_jobs(done.handlers)
-                await db.db.enqueue(SendMail(to="a"))
-                while not ran.is_set():
-                    await asyncio.sleep(0.01)
+    async def start():
+        db.db.start_jobs(done.handlers)
+        await db.db.save(Member(number=1), enqueue=[SendMail(to="a")])
+        assert await asyncio.to_thread(ran.wait, 20)
 
-            db.runner.run(start())
-        else:
-            db.start_jobs(done.handlers)
-            db.save(Member(number=1), enqueue=[SendMail(to="a")])
-            assert ran.wait(20)
-        with pytest.raises(UsageError, match="already"):
-            db.start_jobs(done.handlers)
-        db.close()
-        assert len(done) == 1
+    if face == "async":
+        db.runner.run(start())
+    else:
+        db.start_jobs(done.handlers)
+        db.save(Member(number=1), enqueue=[SendMail(to="a")])
+        assert ran.wait(20)
+    with pytest.raises(UsageError, match="already"):
+        db.start_jobs(done.handlers)
+    db.close()
+    assert len(done) == 1
 
 
 def test_classes_that_changed_and_classes_that_are_gone(new_url, clock):
@@ -521,4 +523,3 @@ def test_classes_that_changed_and_classes_that_are_gone(new_url, clock):
     assert db.repair().clean
     assert len(db.jobs()) == 1
     db.close()
-

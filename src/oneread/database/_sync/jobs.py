@@ -117,7 +117,7 @@ class JobVerbs:
             print(done.done, done.failed, done.set_aside)
             ```
         """
-        runner = self.job_runner(handlers, at_once)
+        runner = self._runner_of(handlers, at_once)
         is_over = threading.Event()
         work = partial(_work_off, runner, is_over)
         try:
@@ -141,11 +141,10 @@ class JobVerbs:
         """
         if self._job_worker is not None:
             raise UsageError("this database runs jobs already")
-        self._job_worker = JobWorker(self.job_runner(handlers, at_once))
+        self._job_worker = JobWorker(self._runner_of(handlers, at_once))
         self._job_worker.wake()
 
-    def job_runner(self, handlers: JobHandlers, at_once: int) -> JobRunner:
-        """What runs jobs by these handlers; for the command line."""
+    def _runner_of(self, handlers: JobHandlers, at_once: int) -> JobRunner:
         loop = None
 
         def run(plan: Plan[R]) -> R:

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from oneread.engines.lmdb.turn import Turn
-from oneread.engines.lmdb.writer import WriterJob, Writer
+from oneread.engines.lmdb.writer import Writer, WriterJob
 from oneread.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
 from tests.failures.stores import until
 
