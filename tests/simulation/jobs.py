@@ -139,8 +139,8 @@ class JobStep(Step, frozen=True):
             number = msgspec.msgpack.decode(job.stored.body)["number"]
             story.begin(number, self.name, looked)
             story.renewed(number, self.name, at)
-            if self.chance.random() < 0.5:
-                yield from Sleep(self.chance.choice((0.01, 0.3)))
+            for pause in self.chance.choice(((), (0.01,), (0.3, 0.3, 0.3))):
+                yield from Sleep(pause)
                 at = story.simulation.now
                 (renewed,) = yield from line.renew([job], self.leases)
                 job = renewed or job

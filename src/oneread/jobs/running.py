@@ -120,10 +120,15 @@ class JobRunner:
             has_more = self._take_some()
             if not (self._running or has_more):
                 return
-            self._wait(POLL_SECONDS if self._running else 0.0)
+            self._wait(self._pause if self._running else 0.0)
         until = elapsed() + STOP_SECONDS
         while self._running and elapsed() < until:
-            self._wait(POLL_SECONDS)
+            self._wait(self._pause)
+
+    @property
+    def _pause(self) -> float:
+        """How long it waits at most while jobs run: they are renewed in time."""
+        return min(POLL_SECONDS, self.leases.seconds / _RENEWALS)
 
     def close(self) -> None:
         """Ends the loop of its own; jobs that still run are left to their leases."""

@@ -47,7 +47,7 @@ IN_GENERATED_CODE = (
 TYPES = ("list", "str", "int", "type", "dict", "set", "id", "object", "property", "print", "mro", "format", "datetime")
 REFUSED = {
     "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "child_of", "ttl", "spread", "logged",
-    "type_arguments", "reserved_names",
+    "enqueue", "type_arguments", "reserved_names",
 }  # fmt: skip
 """The options of a model's class, and what it is known as a declaration by."""
 
