@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Final
 
+from oneread.copying.job_copies import copy_jobs
 from oneread.copying.move_follower import Follower
 from oneread.copying.move_logs import log_of
 from oneread.copying.move_states import MoveStates
@@ -183,6 +184,12 @@ class MoveFlow:
                 raise Unavailable("the log did not end in time; writers go on, switch again") from refusal
             if not done:
                 sleep(PAUSE)
+
+    def copy_jobs(self, epoch: int, until: float, *, back: bool) -> None:
+        """Gives the other store all jobs while writers are held. Raises Unavailable where that takes too long."""
+        one, other = self._writer(back=back), self._writer(back=not back)
+        if not copy_jobs(one, other, lambda: monotonic() < until and self._is_closed(epoch, back=back)):
+            raise Unavailable("the jobs did not go along in time; writers go on, switch again")
 
     def _is_closed(self, epoch: int, *, back: bool) -> bool:
         source = self.states.carry_out()

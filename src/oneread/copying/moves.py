@@ -331,6 +331,7 @@ class Move:
         epoch = states.close(hold, back=back)
         try:
             flow.drain(epoch, began + hold, back=back)
+            flow.copy_jobs(epoch, began + hold, back=back)
         except BaseException:
             states.decide(epoch, "switched" if back else "following", back=back)
             states.carry_out()

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from oneread.copying.comparison import ComparedStores
+from oneread.copying.job_copies import copy_jobs
 from oneread.copying.pairs import Pair, Pairs, Stores, is_empty
 from oneread.counters.dumping import RestoreCounters
 from oneread.database._sync.bulk import Bulk
@@ -89,6 +90,7 @@ class StoreCopy:
         self._begin()
         end = self._source.dump(partial(self._take, None)) if self._finished else self._copy()
         self._target.drain()
+        copy_jobs(self._source, self._target)
         resumed = position_line(self._reached)
         return CopiedStore(sum(end.entities.values()), end.deleted, end.counters, end.tokens, resumed, self._left, None)
 

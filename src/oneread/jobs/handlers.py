@@ -72,8 +72,8 @@ class JobHandlers:
         job: type[Job],
         *,
         tries: int = TRIES,
-        wait: timedelta = timedelta(seconds=1),  # noqa: B008
-        longest: timedelta = timedelta(hours=1),  # noqa: B008
+        wait: timedelta = timedelta(seconds=1),
+        longest: timedelta = timedelta(hours=1),
     ) -> Callable[[H], H]:
         """Registers the function below for the jobs of a class: it is called with a job and its `JobRun`.
 
