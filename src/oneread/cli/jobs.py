@@ -11,11 +11,11 @@ import msgspec
 import typer
 
 from oneread.cli.options import Invocation, LimitOption, reading, with_shared_options, writing
-from oneread.cli.output import counted, jobs_text
+from oneread.cli.output import counted
 from oneread.cli.tasks import MOST_JOBS
 from oneread.errors import UsageError
 from oneread.jobs.queue import JobCounts
-from oneread.jobs.queued import QueuedJob
+from oneread.jobs.queued import QueuedJob, jobs_text
 
 RetryJobOption = Annotated[
     list[str] | None, typer.Option("--retry", metavar="TOKEN", help="Let this job, which is set aside, be run again.")

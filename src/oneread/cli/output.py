@@ -23,7 +23,6 @@ import msgspec
 from oneread.cli import guard
 from oneread.derivations.pending_tasks import TaskLag, count_waiting, oldest_of
 from oneread.errors import InvalidValue, printable
-from oneread.jobs.queue import JobCounts
 from oneread.models.wide import digits_of
 from oneread.plans.progress import Progress, Reporter, no_progress
 
@@ -229,16 +228,6 @@ def plain_text(value: object) -> str:
 def printable_lines(text: str) -> str:
     """`printable` of text of several lines."""
     return "\n".join(map(printable, text.split("\n")))
-
-
-def jobs_text(jobs: JobCounts) -> str:
-    """How many jobs there are, as a line; empty where there is none."""
-    if not (jobs.waiting or jobs.set_aside):
-        return ""
-    least = "" if jobs.are_all else "at least "
-    oldest = f", the oldest due for {jobs.oldest:,.1f} s" if jobs.due else ""
-    aside = f"; {counted(jobs.set_aside, 'job')} set aside: oneread jobs" if jobs.set_aside else ""
-    return f"{least}{counted(jobs.waiting, 'job')} waiting, {jobs.due:,} due{oldest}{aside}"
 
 
 def age_of(lag: Mapping[str, TaskLag]) -> str:

@@ -11,11 +11,12 @@ from typing import Annotated, Final
 import typer
 
 from oneread.cli.options import DATA, Invocation, folder_of, reading, with_shared_options
-from oneread.cli.output import Output, Right, age_of, counted, jobs_text, size
+from oneread.cli.output import Output, Right, age_of, counted, size
 from oneread.database._sync.database import Database
 from oneread.database.survey import Survey
 from oneread.database.unfinished_commits import UnfinishedCommits
 from oneread.derivations.pending_tasks import COUNTER, TaskLag
+from oneread.jobs.queued import jobs_text
 from oneread.store import unfinished
 
 FEW_ROWS: Final = 200_000

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from oneread.cli.options import Invocation, LimitOption, reading, with_shared_options, writing
-from oneread.cli.output import Output, age_of, counted, jobs_text
+from oneread.cli.output import Output, age_of, counted
 from oneread.database._sync.database import Database
 from oneread.derivations.pending_tasks import (
     SetAsideHolder,
@@ -21,6 +21,7 @@ from oneread.derivations.pending_tasks import (
     count_waiting,
 )
 from oneread.jobs.queue import JobCounts
+from oneread.jobs.queued import jobs_text
 from oneread.plans.progress import Progress
 from oneread.transactions.outbox import BATCH
 from oneread.transactions.tasks import Draining, TaskStepResult

@@ -12,7 +12,7 @@ from typing import Final
 from oneread.database._sync.database import Database
 from oneread.store.requests import Mutate, Read, Scan
 from oneread.store.rows import VALUE, Row, RowMutation, RowRange
-from oneread.transactions.job_rows import JOBS, JOBS_ASIDE, done_key, token_of
+from oneread.transactions.job_rows import JOBS, JOBS_ASIDE, done_key, job_fault, token_of
 
 PAGE: Final = 500
 """Jobs that are copied at a time."""
@@ -53,7 +53,7 @@ def _changes(source: Database, target: Database) -> Iterator[list[RowMutation]]:
 
 def _pages(store: Database, within: RowRange) -> Iterator[dict[bytes, Row]]:
     while found := store.run(Scan("system", within, PAGE).__iter__()):
-        jobs = {key: row for key, row in found if VALUE in row}
+        jobs = {key: row for key, row in found if VALUE in row and job_fault(key, row) is None}
         if jobs:
             yield jobs
         within = within.behind(found[-1][0])

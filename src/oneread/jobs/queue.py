@@ -35,6 +35,7 @@ from oneread.transactions.job_rows import (
     due_of,
     encode_job,
     is_job_key,
+    is_waiting,
     job_key,
     read_job,
     token_of,
@@ -217,8 +218,8 @@ class JobQueue:
         def note(rows: list[Found]) -> None:
             nonlocal aside
             there = [each for each in rows if VALUE in each[1]]
-            waiting.extend((key, row) for key, row in there if key < JOBS.stop)
-            aside += sum(key > JOBS.stop for key, _row in there)
+            waiting.extend((key, row) for key, row in there if is_waiting(key))
+            aside += sum(not is_waiting(key) for key, _row in there)
 
         within = RowRange(JOBS.start, JOBS_ASIDE.stop)
         are_all = yield from scan_first("system", within, note, COUNTED_BATCH, most)
@@ -231,16 +232,13 @@ class JobQueue:
     def first(self, limit: int) -> Plan[list[Found]]:
         """The first jobs of the queue, by buckets."""
         found = yield from Together([_scan(_bucket(each), limit) for each in range(BUCKETS)])
-        rows = [each for page in found for each in page if VALUE in each[1]]
+        rows = [(key, row) for page in found for key, row in page if VALUE in row and is_job_key(key)]
         return sorted(rows, key=lambda each: due_of(each[0]))[:limit]
 
-    def aside(self, limit: int) -> Plan[list[Found]]:
-        """The first jobs that are set aside, the oldest first. One request."""
-        return Scan("system", JOBS_ASIDE, limit).__iter__()
-
-    def all_aside(self) -> Plan[list[Found]]:
-        """All jobs that are set aside, 500 a request."""
-        return scan_up_to("system", JOBS_ASIDE, None, COUNTED_BATCH)
+    def aside(self, limit: int | None) -> Plan[list[Found]]:
+        """The first jobs that are set aside, the oldest first, or all of them; 500 a request."""
+        found = yield from scan_up_to("system", JOBS_ASIDE, limit, COUNTED_BATCH)
+        return [each for each in found if is_job_key(each[0])]
 
     def retry(self, tokens: Sequence[UUID]) -> Plan[list[UUID]]:
         """Puts jobs that are set aside into the queue again; returns which of them were there."""

@@ -11,14 +11,14 @@ import msgspec
 
 from oneread.errors import InvalidValue, LimitExceeded, UsageError
 from oneread.jobs.declared import Job, JobForm
-from oneread.jobs.queue import JobQueue
+from oneread.jobs.queue import JobCounts, JobQueue
 from oneread.models.fields import uuid7
 from oneread.plans.arguments import check_iterable
 from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.store.rows import UNDECODABLE
-from oneread.transactions.job_rows import StoredJob, due_of, encode_job, is_job_key, job_key, read_job, token_of
+from oneread.transactions.job_rows import StoredJob, due_of, encode_job, is_waiting, job_key, read_job, token_of
 from oneread.transactions.leases import lease_in
 
 MOST_JOBS: Final = 1_000
@@ -108,7 +108,7 @@ class JobPlans:
         key, row = found
         stored = read_job(row) or _UNREADABLE
         lease = lease_in(row)
-        due = due_of(key) if is_job_key(key) else stored.made
+        due = due_of(key) if is_waiting(key) else stored.made
         return QueuedJob(
             str(token_of(key)),
             stored.kind,
@@ -139,8 +139,22 @@ class JobPlans:
         return self._all_aside(move)
 
     def _all_aside(self, move: Callable[[Sequence[UUID]], Plan[list[UUID]]]) -> Plan[int]:
-        found = yield from self.queue.all_aside()
+        found = yield from self.queue.aside(None)
         return (yield from _count(move, [token_of(key) for key, row in found if read_job(row) is not None]))
+
+
+def jobs_text(jobs: JobCounts) -> str:
+    """How many jobs there are, as a line; empty where there is none."""
+    if not (jobs.waiting or jobs.set_aside):
+        return ""
+    least = "" if jobs.are_all else "at least "
+    oldest = f", the oldest for {jobs.oldest:,.1f} s" if jobs.due else ""
+    aside = f"; {_counted(jobs.set_aside)} set aside: oneread jobs" if jobs.set_aside else ""
+    return f"{least}{_counted(jobs.waiting)} waiting, {jobs.due:,} due{oldest}{aside}"
+
+
+def _counted(jobs: int) -> str:
+    return f"{jobs:,} job{'' if jobs == 1 else 's'}"
 
 
 def _count(move: Callable[[Sequence[UUID]], Plan[list[UUID]]], tokens: Sequence[UUID]) -> Plan[int]:

@@ -88,14 +88,19 @@ def is_of_queue(key: bytes) -> bool:
 
 
 def is_job_key(key: bytes) -> bool:
-    """Whether a key of `JOBS` is that of a job."""
-    return len(key) == len(JOBS.start) + 1 + _DUE_BYTES + _ID_BYTES
+    """Whether a key of `JOBS` or `JOBS_ASIDE` is that of a job."""
+    before = len(JOBS.start) + 1 + _DUE_BYTES if is_waiting(key) else len(JOBS_ASIDE.start)
+    return len(key) == before + _ID_BYTES
+
+
+def is_waiting(key: bytes) -> bool:
+    """Whether the job with a key waits; else it is set aside."""
+    return key.startswith(JOBS.start)
 
 
 def job_fault(key: bytes, row: Row) -> str | None:
     """Why a row of `JOBS` or `JOBS_ASIDE` is not that of a job; None for one that is, and for what workers remove."""
-    is_waiting = JOBS.start <= key < JOBS.stop
-    if not (is_job_key(key) if is_waiting else len(key) == len(JOBS_ASIDE.start) + _ID_BYTES):
+    if not is_job_key(key):
         return "its key is not that of a job"
     return "its value cannot be read" if VALUE in row and read_job(row) is None else None
 

@@ -23,12 +23,15 @@ from oneread.console.pages.verify import job_blocks
 from oneread.costs.bounds import counted
 from oneread.database.survey import Survey
 from oneread.derivations.pending_tasks import SetAsideHolder, TaskLag, WaitingTask
+from oneread.jobs.queue import JobCounts
+from oneread.jobs.queued import QueuedJob, jobs_text
 from oneread.transactions.chores import chore_leases
 from oneread.transactions.leases import Lease
 
 HOLDERS: Final = 50
 TASKS: Final = 20
 LEASES: Final = 20
+JOBS: Final = 50
 COUNTED: Final = 100
 """Tasks of each kind, and unfinished commits, that a page counts."""
 _KINDS: Final = {
@@ -45,7 +48,10 @@ async def show_tasks(ask: PageRequest) -> ConsolePage:
     aside = await ask.db.set_aside(HOLDERS) if found.set_aside else []
     tasks = await ask.db.run(ask.db.operations.waiting(TASKS)) if found.tasks else []
     leases = await ask.db.run(chore_leases(LEASES))
-    blocks: list[PageBlock] = [*_waiting(found), *_tasks(tasks), _set_aside(aside), *_leases(leases)]
+    jobs = await ask.db.jobs(JOBS, set_aside=True) if found.jobs.set_aside else []
+    blocks: list[PageBlock] = [
+        *_waiting(found), *_tasks(tasks), _set_aside(aside), *_jobs(found.jobs, jobs), *_leases(leases),
+    ]  # fmt: skip
     if found.tasks:
         blocks.append(offer(ask, "run the tasks that wait", "drain", "oneread tasks --drain"))
     if aside:
@@ -120,6 +126,25 @@ def _set_aside(aside: Sequence[SetAsideHolder]) -> TableBlock:
     ]
     heads = columns("holder", "of", "why", "tries", "since", right=("tries",))
     return TableBlock("Set aside", heads, rows, empty="nothing is set aside")
+
+
+def _jobs(counts: JobCounts, aside: Sequence[QueuedJob]) -> Iterator[PageBlock]:
+    """How many jobs there are, and those that are set aside."""
+    if said := jobs_text(counts):
+        yield NoteBlock("warn" if counts.set_aside else "", says(said))
+    if aside:
+        rows = [
+            [
+                says(each.token),
+                says(each.kind, "" if each.known else "dim"),
+                says(f"{each.error}: {each.message}"),
+                number(each.tries),
+                (instant(each.enqueued),),
+            ]
+            for each in aside
+        ]
+        heads = columns("token", "job", "why", "tries", "enqueued", right=("tries",))
+        yield TableBlock("Jobs set aside", heads, rows)
 
 
 def behind_text(seconds: float, *, are_all: bool) -> str:
