@@ -38,6 +38,15 @@ class Lag(msgspec.Struct, forbid_unknown_fields=True):
     oldest: float
 
 
+class JobCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    waiting: int = 0
+    due: int = 0
+    begun: int = 0
+    oldest: float = 0.0
+    set_aside: int = 0
+    are_all: bool = True
+
+
 class Survey(msgspec.Struct, forbid_unknown_fields=True):
     schema_version: int
     unfinished: bool
@@ -53,6 +62,7 @@ class Survey(msgspec.Struct, forbid_unknown_fields=True):
     cache: None
     behind: float
     are_all: bool
+    jobs: JobCounts
 
 
 SITE = Schema(*PLAIN, inline=1)

@@ -47,6 +47,15 @@ class Aside(msgspec.Struct, forbid_unknown_fields=True):
     changed: bool
 
 
+class JobCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    waiting: int = 0
+    due: int = 0
+    begun: int = 0
+    oldest: float = 0.0
+    set_aside: int = 0
+    are_all: bool = True
+
+
 class Outbox(msgspec.Struct, forbid_unknown_fields=True):
     waiting: int
     tasks: list[Task]
@@ -55,11 +64,18 @@ class Outbox(msgspec.Struct, forbid_unknown_fields=True):
     set_aside: list[Aside] = []
     retried: int = 0
     lag: dict[str, Lag] = msgspec.field(default_factory=NONE_WAITS.copy)
+    jobs: JobCounts = JobCounts()
 
 
 class Hot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: tuple[()]
     ends: tuple[()]
+
+
+class JobsDone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    done: int = 0
+    failed: int = 0
+    set_aside: int = 0
 
 
 class Run(msgspec.Struct, forbid_unknown_fields=True):
@@ -68,6 +84,7 @@ class Run(msgspec.Struct, forbid_unknown_fields=True):
     batches: int
     lag: dict[str, Lag]
     hot: Hot = Hot((), ())
+    jobs: JobsDone = JobsDone()
 
 
 @pytest.fixture
@@ -288,6 +305,6 @@ def test_a_worker_that_runs_once_does_the_tasks_that_its_sweep_leaves(new_url):
         db.drain()
         assert posts(db, 1) == [1]
         clock.tick(62 * 86_400)
-        worker._work_once(db, lambda: False)
+        worker._work_once(db, None, lambda: False)
         assert db.survey().lag["feed"].waiting == 0
         assert db.verify().clean
