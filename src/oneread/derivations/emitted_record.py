@@ -133,7 +133,7 @@ def encode_dumped(contributions: Mapping[bytes, Contributions]) -> bytes:
 
 def _wired(contributions: Contributions) -> Contributions:
     """Contributions with ints beyond 64 bits, in amounts or hidden copies, in a form that msgpack can hold."""
-    if isinstance(contributions, list):
+    if isinstance(contributions, (list, tuple)):
         return [_wired(each) for each in contributions]
     if isinstance(contributions, dict):
         return {name: _wired(each) for name, each in contributions.items()}

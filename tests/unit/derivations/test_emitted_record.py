@@ -94,3 +94,28 @@ def test_a_condition_that_is_none_is_refused(condition):
 
     with pytest.raises(InvalidDeclaration, match="condition"):
         Schema(Maker, Wrong)
+
+
+@pytest.mark.parametrize("number", [1, *BIG])
+def test_a_view_behind_two_references_of_an_entity_with_a_large_key(url, number):
+    class Owner(Model[int]):
+        number: Key[int]
+
+    class Thing(Model[int]):
+        number: Key[int]
+        owner: Ref[Owner]
+
+    class Loan(Model[int]):
+        number: Key[int]
+        thing: Ref[Thing]
+
+    class LoansOfOwner(Index[Loan]):
+        owner: Ref[Owner] = by(within(Loan.thing, Thing.owner))
+
+    with connect(url, Schema(Owner, Thing, Loan, LoansOfOwner), workers=0) as db:
+        db.save(Owner(number=number))
+        db.save(Thing(number=1, owner=Owner.at(number)))
+        db.save(Loan(number=1, thing=Thing.at(1)))
+        db.patch(Loan, 1, thing=Thing.at(1))
+        assert [row.owner for row in db.page(LoansOfOwner, number)] == [Owner.at(number)]
+        assert db.verify().clean
