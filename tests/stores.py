@@ -24,6 +24,7 @@ ON_SERVERS = {
     "unit/database/test_costs_of_former_generations.py",
     "unit/database/test_edited_marks.py",
     "unit/database/test_edited_under_load.py",
+    "unit/database/test_expiring_groups.py",
     "unit/database/test_feeds_by_percent.py",
     "unit/database/test_launched_views.py",
     "unit/database/test_launches.py",
@@ -38,6 +39,7 @@ ON_SERVERS = {
     "unit/database/test_writes_by_percent.py",
     "unit/derivations/test_holds.py",
     "unit/derivations/test_last_values.py",
+    "unit/derivations/test_number_conditions.py",
     "unit/derivations/test_rollups.py",
     "unit/derivations/test_selections.py",
     "unit/heat/test_causes.py",
@@ -144,7 +146,6 @@ _LEFT_OUT = {
             test_holders_whose_change_a_total_refuses_are_set_aside
     """,
     ("row", ROWS): """
-        unit/derivations/test_number_conditions.py test_a_wrong_number_is_found_and_mended
         unit/counters/test_counters.py test_expired_windows_are_removed_by_later_adds
         unit/counters/test_rows.py test_the_bytes_of_every_row test_a_damaged_counter_is_refused_not_guessed
         cli/test_failures.py test_a_torn_schema_row_is_code_3

@@ -67,6 +67,12 @@ class Trial:
                 named(store, verify, proof)
                 named(store, read_everything, proof, random.Random(self._looks))
 
+    def sweep(self):
+        """Sweeps all that has expired, on each store: nothing is late then, and nothing wrong."""
+        for store, proof in self.proofs.items():
+            named(store, proof.look_swept)
+            named(store, verify, proof)
+
 
 def is_held_back(step, outcomes):
     """Whether a transaction deletes what others refer to, and stores of one row name another refusal before that."""
@@ -123,6 +129,7 @@ def run(program, stores=None):
     with Trial(schema, stores or stores_of(program)) as trial:
         for step in run_steps(program, names):
             trial.do(step)
+        trial.sweep()
 
 
 class Failure(NamedTuple):
@@ -160,4 +167,5 @@ from tests.schemas.trial import Trial
 with Trial(schema, {stores_of(program)!r}) as trial:
     for step in history:
         trial.do(step)
+    trial.sweep()
 """

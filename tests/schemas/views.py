@@ -143,17 +143,21 @@ class ViewDeclarer(ModelDeclarer):
             lines.append(f"{self.name('v')}: {annotation} = {rule}")
         if self.has("shown"):
             lines += self.shown(paths, self.chance.randint(1, 3))
-        options += ["unique = True"] if unique else self.life_and_place(paths)
+        own = [each for each in paths if not (each.path.startswith("within") or each.total)]
+        options += ["unique = True", *self.life(own)] if unique else self.life_and_place(paths)
         self.add_to(Declaration(self.name("I"), f"Index[{plan.name}]", tuple(options + lines)))
 
     def life_and_place(self, paths):
-        """The options `spread` and `ttl` of an index, which a unique one does not have."""
-        options = ["spread = 2"] if self.has("spread", 0.4) else []
-        instants = [each for each in paths if each.kind == "datetime"]
-        if instants and self.has("ttl", 0.4):
-            after = self.one(["", ", after=timedelta(seconds=30)", ", after=timedelta(days=1)"])
-            options.append(f"ttl = expires({self.one(instants).path}{after})")
-        return options
+        """The options `spread` and `ttl` of an index that is not unique."""
+        return [*(["spread = 2"] if self.has("spread", 0.4) else []), *self.life(paths)]
+
+    def life(self, paths):
+        """The option `ttl`, by one of these instants."""
+        instants = [each for each in paths if each.kind == "datetime" and not each.many]
+        if not instants or not self.has("ttl", 0.4):
+            return []
+        after = self.one(["", ", after=timedelta(seconds=30)", ", after=timedelta(days=1)"])
+        return [f"ttl = expires({self.one(instants).path}{after})"]
 
     def folds(self, paths):
         """Numbers of an aggregate."""
@@ -202,6 +206,7 @@ class ViewDeclarer(ModelDeclarer):
         lines = [line for line in lines if not line.startswith("watched")]
         if self.has("shards", 0.4):
             lines.append(f"shards = {self.one([2, 3])}")
+        lines += self.life(paths)
         if keys is None:
             keyed = [each for each in paths if KINDS.get(each.kind, KINDS["int"]).key or each.many]
             every = False

@@ -16,13 +16,19 @@ from oneread import (
     Schema,
     by,
     count,
+    descending,
     expires,
+    field,
+    greatest,
     newest,
     reference,
     shown,
     total,
+    within,
 )
+from oneread.derivations import emitted_record
 from oneread.derivations.changes import Save
+from oneread.derivations.emitted_record import SUMS
 from oneread.plans.trace import Trace
 from oneread.testing.comparison import run_tasks
 from oneread.testing.processes import JUMPS, START, Violation
@@ -69,9 +75,32 @@ class HitsOf(Aggregate[Session]):
     hits: int = total(Session.hits)
 
 
+class LivingOf(Aggregate[Session]):
+    """Its groups lose a session before a sweep deletes it, or when it is committed; with another `until` it is back."""
+
+    ttl = expires(Session.until)
+    who: Who = by(Session.who)
+    sessions: int = count()
+    many: int = count(where=field(Session.hits) > 2)
+    most: int | None = greatest(Session.hits)
+
+
+class Living(Index[LivingOf]):
+    sessions: int = descending(LivingOf.sessions)
+    most: int | None = shown(LivingOf.most)
+
+
 class Note(Model[int]):
     number: Key[int]
     session: Ref[Session] = reference(on_delete="delete")
+
+
+class NotesOfNick(Aggregate[Note]):
+    """By a value and until a time of another entity."""
+
+    ttl = expires(within(Note.session, Session.until), after=timedelta(milliseconds=500))
+    nick: str | None = by(within(Note.session, Session.nick), none="last")
+    notes: int = count()
 
 
 class Lock(Model[int]):
@@ -79,7 +108,7 @@ class Lock(Model[int]):
     session: Ref[Session] = reference(on_delete="refuse")
 
 
-SCHEMA = Schema(User, Session, Nick, SessionsOf, HitsOf, Note, Lock, inline=1)
+SCHEMA = Schema(User, Session, Nick, SessionsOf, HitsOf, LivingOf, Living, Note, NotesOfNick, Lock, inline=1)
 
 
 class OneClock(Simulation):
@@ -182,6 +211,30 @@ def test_clocks_that_disagree_leave_nothing_behind(seed):
 
 def test_a_write_that_takes_what_expired_for_alive_is_found(monkeypatch):
     monkeypatch.setattr(Save, "_attempt_living", lambda change, seen, version, _now: change._attempt(seen, version))
+    with pytest.raises(Violation):
+        simulate_all()
+
+
+def test_a_contribution_that_is_not_taken_back_when_its_time_is_over_is_found(monkeypatch):
+    diff_sums = emitted_record._DIFFS[SUMS]
+
+    def keep_ended(diff, token, old, new):
+        if new:
+            diff_sums(diff, token, old, new)
+
+    monkeypatch.setitem(emitted_record._DIFFS, SUMS, keep_ended)
+    with pytest.raises(Violation):
+        simulate_all()
+
+
+def test_a_contribution_that_is_taken_back_as_it_would_be_now_is_found(monkeypatch):
+    """Of the entity and not of its record: what has ended would be taken away although it never was there."""
+    diff_sums = emitted_record._DIFFS[SUMS]
+
+    def forget_old(diff, token, old, new):
+        diff_sums(diff, token, old or new, new)
+
+    monkeypatch.setitem(emitted_record._DIFFS, SUMS, forget_old)
     with pytest.raises(Violation):
         simulate_all()
 

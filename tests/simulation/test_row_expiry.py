@@ -29,6 +29,8 @@ class Expiring(Simulation):
         self.now += 2 * max(JUMPS)
         while self.sweep().deleted:
             self._rest()
+        if self.sweep().removed:
+            self._raise_violation("a sweep has left something in groups that has ended")
         entities = self.audit.entities().values()
         held = {each.session.key for each in entities if isinstance(each, Lock)}
         for each in entities:

@@ -299,7 +299,7 @@ def _fold_text(name: str, rule: Rule) -> str:
 
 def _options_of(view: type[View[Any]]) -> list[str]:
     if issubclass(view, Aggregate):
-        return [f"shards {view.shards}"] * (view.shards > 1)
+        return _ttl_lines(view.ttl) + [f"shards {view.shards}"] * (view.shards > 1)
     if issubclass(view, Index):
         return ["unique"] * view.unique + _ttl_lines(view.ttl) + [f"spread {view.spread}"] * (view.spread > 1)
     assert issubclass(view, Feed), "an index, an aggregate or a feed"

@@ -20,6 +20,7 @@ from oneread.encoding.ranges import KeyBounds
 from oneread.errors import OnereadError, UsageError
 from oneread.evolution.fence import Fence
 from oneread.feeds.parts import FeedPart
+from oneread.models.model import Model
 from oneread.plans.effects import Now, Together
 from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
@@ -46,7 +47,7 @@ class Swept(msgspec.Struct, frozen=True):
 
     Arguments:
         deleted: entities that had expired.
-        removed: living entities whose rows in an index had expired.
+        removed: entities whose rows in an index, or contributions to groups, had expired, and that were not deleted.
         held: expired entities that could not be deleted, as others refer to them with on_delete="refuse"; the next
             sweep tries them again.
         refused: the first of those, each with its error.
@@ -76,6 +77,7 @@ class ExpirySweep:
         self._waiting: list[tuple[CompiledView, bytes]] = []
         self._until: int | None = None
         self._rest: RowRange | None = None
+        self._keeps = False
         self.is_together = True
         """Whether a batch is one commit; on a store that changes one row at a time each entity is one."""
         self.swept = Swept()
@@ -105,6 +107,7 @@ class ExpirySweep:
                 self._waiting.pop()
             if rows:
                 root_of, offset = self._catalog.kinds[view.model].root_of, owner_offset(view.key)
+                self._keeps = not issubclass(expiry_lists(view.cls), Model)  # the index of its model deletes an entity
                 yield from self._expire([root_of(key[offset(key) :]) for key, _row in rows])
                 return True
         return False
@@ -139,7 +142,7 @@ class ExpirySweep:
                 yield from self._expire([key])
 
     def _expire_together(self, keys: Sequence[bytes]) -> Plan[None]:
-        changes = [Expire(self._catalog, key) for key in keys]
+        changes = [Expire(self._catalog, key, keeps=self._keeps) for key in keys]
         self.tasks += yield from self._commit(changes)
         swept = self.swept
         self.swept = msgspec.structs.replace(

@@ -15,6 +15,7 @@ import msgspec
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import InvalidDeclaration
+from oneread.models.expiry import Expiry
 from oneread.models.expressions import Expression
 from oneread.models.fields import FACTORY, Marker, defaults_of, is_counter, is_rollup
 from oneread.models.model import Model
@@ -191,12 +192,13 @@ class Accesses:
         return access
 
     def _rank_of_group(self, found: GroupField) -> int:
-        """The greatest rank of what a field of an aggregate depends on: its keys, its condition and its own fold."""
+        """The greatest rank of what a field of an aggregate depends on: keys, conditions, the ttl, and its own fold."""
         view, rules = found.view, rules_of(found.view)
         model = self.viewed(view)
         needed = {name: rule for name, rule in rules.items() if rule.kind == "key" or name == found.field}
         given = [(name, path) for name, rule in needed.items() for path in (*rule.given_fields, *rule.condition_paths)]
         given += [("where", path) for path in (view.where.paths() if isinstance(view.where, Expression) else ())]
+        given += [("ttl", view.ttl.field)] if isinstance(view.ttl, Expiry) else []
         return max((self.of_path(view, name, path, model).rank for name, path in given), default=0)
 
     def viewed(self, view: type[View[Any]]) -> type[Model[Any] | Aggregate[Any]]:

@@ -12,7 +12,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, NoReturn
 
-from oneread.derivations.access import Access
+from oneread.derivations.access import Access, FieldRoute
 from oneread.derivations.derivation import (
     CompiledView,
     Compiling,
@@ -26,6 +26,7 @@ from oneread.derivations.derivation import (
 )
 from oneread.derivations.emission_code import EmissionCode, NumberCondition, Shared
 from oneread.derivations.emitted_record import SUMS, view_token
+from oneread.derivations.expiry import own_expiry
 from oneread.derivations.extrema import EXTREMA, Extremum, Fold, check_newest, compile_least_or_greatest, compile_newest
 from oneread.derivations.indexes import check_type, compile_condition, compile_where
 from oneread.derivations.keyed import ViewKey
@@ -132,6 +133,7 @@ class AggregateView:
         self.tokens: tuple[int, ...] = (view_token(SUMS, prefix), *(each.token for each in self.extrema))
         self.width = len(self._slots)
         self._where = compile_where(cls, model, accesses)
+        self._expiry = own_expiry(cls)
         self.make_row = self._maker()
 
     def _check_key(self) -> None:
@@ -206,13 +208,20 @@ class AggregateView:
         code.use(_SCOPE)
         sums, refuse_long = code.contributions(self.tokens[0]), code.name("refuse_long", self._refuse_long)
         shared = self._amounts(code)
-        before = [*shared.lines, f"amounts, recorded = {shared.variable}"]
+        before = [*self._expiry_lines(code), *shared.lines, f"amounts, recorded = {shared.variable}"]
         each = [self.key.adds(sums, "found, recorded"), f"deltas.append(({self.prefix!r} + found, amounts, 1))"]
         for extremum in self.extrema:
             once, row = extremum.write(code, refuse_long, self.key.adds)
             before += once
             each += row
         self.key.write(code, self._where, before, each)
+
+    def _expiry_lines(self, code: EmissionCode) -> list[str]:
+        """The statement that ends those of the view where an entity has left its groups."""
+        if self._expiry is None:
+            return []
+        since = self._accesses.of_route(self.model, self._expiry.path).code
+        return [f"if {code.name('until', self._expiry.until)}({since}) <= now: break"]
 
     def _amounts(self, code: EmissionCode) -> Shared:
         """The amounts, as numbers and as the record keeps them."""
@@ -393,11 +402,17 @@ class AggregateView:
         groups = RowForm(
             self.cls.__name__, "group", "group", "groups", "counts", key_paths(self.key), summed, "numbers",
             found="read", paged="rows", numbers=tuple(_numbers_of(folds)), shards=self.shards,
-            where=frozenset(
-                path.names for rule in folds.values() if rule.fold not in EXTREMA for path in rule.condition_paths
-            ),
+            where=self._deciding(rule for rule in folds.values() if rule.fold not in EXTREMA),
         )  # fmt: skip
-        return groups, *(each.form for each in self.extrema)
+        rules = [folds[each.field] for each in self.extrema]
+        return groups, *(
+            each.form._replace(where=self._deciding([rule])) for each, rule in zip(self.extrema, rules, strict=True)
+        )
+
+    def _deciding(self, rules: Iterable[Rule]) -> frozenset[FieldRoute]:
+        """The paths that decide whether an entity counts for these rules: those of conditions and of the ttl."""
+        paths = [path.names for rule in rules for path in rule.condition_paths]
+        return frozenset(paths if self._expiry is None else [*paths, self._expiry.path])
 
 
 def check_folds(view: type[Aggregate[Any]], names: Names) -> None:

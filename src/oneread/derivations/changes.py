@@ -510,13 +510,15 @@ class FollowSource(_Following):
 
 
 class Expire(_Following):
-    """Deletes an entity that has expired; one that has not loses the index rows that have.
+    """Deletes an entity that has expired; one that has not loses the index rows and contributions that have.
 
-    A sweep does this; `has_deleted` and `has_removed` say which of the two it did.
+    A sweep does this; `has_deleted` and `has_removed` say which of the two it did. With `keeps` no entity is deleted:
+    one that others refer to is in no group for longer because of that.
     """
 
-    def __init__(self, catalog: Catalog, key: bytes) -> None:
+    def __init__(self, catalog: Catalog, key: bytes, *, keeps: bool = False) -> None:
         super().__init__(catalog, key, None)
+        self._keeps = keeps
         self.has_deleted = self.has_removed = False
 
     def is_due(self, entity: object, now: int) -> bool:
@@ -529,7 +531,7 @@ class Expire(_Following):
         self.has_deleted = self.has_removed = False
         if entity is None:
             return NO_CHANGE
-        self.has_deleted = self.is_due(entity, sources.now)
+        self.has_deleted = not self._keeps and self.is_due(entity, sources.now)
         if self.has_deleted:
             return deletion(self._catalog, self.key, attempt, sources)
         found = self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), (), ())
@@ -618,7 +620,7 @@ def followers(catalog: Catalog) -> FollowChanges:
 
     def give_up(key: bytes) -> FollowGroups | None:
         # What has expired has no index rows, and so no claims, once it is committed again.
-        return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.expiries else None
+        return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.releasing else None
 
     made = FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up, catalog.group_at)
     return made._replace(plain=PlainTypes(catalog).holders, read_source=catalog.source)

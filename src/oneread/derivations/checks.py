@@ -175,7 +175,8 @@ def check_view(view: type[View[Any]], names: Names) -> None:
     for name, rule in rules_of(view).items():
         _check_words(view, name, rule)
     if not issubclass(view, Index):
-        check_other_ttl(view)
+        if not issubclass(view, Aggregate):
+            check_other_ttl(view)
         if issubclass(view, (Aggregate, Feed)) and getattr(view, "unique", False):
             raise InvalidDeclaration("only an index is unique; leave this option out", view=view)
     _check_watched(view)

@@ -6,7 +6,7 @@ references are complete when all views have been added, and entity types need al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oneread.derivations.access import Accesses
@@ -14,7 +14,7 @@ from oneread.derivations.aggregates import AggregateView, check_folds, keyspace_
 from oneread.derivations.compiled_schema import CompiledSchema, SchemaNumbers
 from oneread.derivations.derivation import VIEW_KINDS, CompiledView, Compiling, ViewKind, is_emitted, kind_of_view
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.expiry import model_expiry
+from oneread.derivations.expiry import model_expiry, own_expiry
 from oneread.derivations.indexes import IndexView, check_index, index_options
 from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
@@ -91,6 +91,7 @@ def compile_schema(declared: Declarations, numbers: SchemaNumbers) -> CompiledSc
         stored_types={cls: each for cls, each in entity_types.items() if not is_variants_only(cls)},
         older=older,
         expiries=expiries,
+        releasing=frozenset([*expiries, *_releasing(views.values(), kinds)]),
         vanishing=frozenset([*expiries, *(each.kind.prefix for each in entity_types.values() if each.going)]),
         held=frozenset(reference.kind.prefix for each in entity_types.values() for reference in each.holding),
         with_hidden=frozenset(each.kind.prefix for each in entity_types.values() if each.hidden),
@@ -171,6 +172,13 @@ def _logged(
 def _shards(views: Mapping[type, CompiledView]) -> dict[bytes, int]:
     aggregates = [view for view in views.values() if isinstance(view, AggregateView)]
     return {each.prefix: each.shards for each in aggregates if each.shards > 1}
+
+
+def _releasing(views: Iterable[CompiledView], kinds: Mapping[type, EntityKind]) -> Iterator[bytes]:
+    """The kinds that have unique values with a ttl of their own."""
+    for view in views:
+        if isinstance(view, IndexView) and view.unique and own_expiry(view.cls) is not None:
+            yield kinds[view.model].prefix
 
 
 def _expiries(kinds: Mapping[type, EntityKind]) -> dict[bytes, ExpiryRule]:

@@ -116,6 +116,8 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
     older: Mapping[type, tuple[OlderLayout[Any], ...]]
     """The layouts before the current one that rows of an entity class may have."""
     expiries: Mapping[bytes, ExpiryRule]
+    releasing: frozenset[bytes]
+    """The kinds whose entities may have unique values that have expired: they give them up where others want them."""
     vanishing: frozenset[bytes]
     """The kinds of which what is stored may count as absent: it expires, or goes with a source."""
     held: frozenset[bytes]

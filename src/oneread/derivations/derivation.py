@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from oneread.derivations.access import Access, Accesses, FieldRoute
 from oneread.derivations.emission_code import EmissionCode, Emit
+from oneread.derivations.expiry import own_expiry
 from oneread.derivations.keyed import ViewKey
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import View
@@ -253,8 +254,9 @@ def inputs_of(view: CompiledView) -> frozenset[str]:
         for given in rule.given_fields:
             first, *rest = path_of(given).names
             names |= {first} if rule.kind == "key" and not rest else {first, behind(first)}
-    for path in condition_paths(view.cls):
-        names |= {path.names[0], behind(path.names[0])}
+    ttl = own_expiry(view.cls)
+    for first, *_rest in [*(path.names for path in condition_paths(view.cls)), *([] if ttl is None else [ttl.path])]:
+        names |= {first, behind(first)}
     return frozenset(names)
 
 

@@ -211,10 +211,11 @@ def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
 
 
 def leave_out_expired(emission: Emission, living: Emission, recorded: Record) -> None:
-    """Leaves out of an emission the index rows that a record does not list because they have expired.
+    """Leaves out of an emission the rows and contributions that a record does not list because they have expired.
 
-    `living` is what the same entity emits without expired rows. Until the entity is committed again the record lists
-    them, and they are there.
+    `living` is what the same entity emits without what has expired. Until the entity is committed again the record
+    lists it, and it is there: late, and counted in the groups. So a group is wrong only where it differs from what the
+    records list.
     """
     for token, contributions in living.record.items():
         if emission.record[token] != contributions and recorded.get(token) == contributions:
@@ -225,6 +226,9 @@ def leave_out_expired(emission: Emission, living: Emission, recorded: Record) ->
                     del emission.shown[place]
             emission.claims[:] = [
                 each for each in emission.claims if each in living.claims or not each.startswith(prefix)
+            ]
+            emission.deltas[:] = [
+                each for each in emission.deltas if each in living.deltas or not each[0].startswith(prefix)
             ]
 
 

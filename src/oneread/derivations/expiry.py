@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from oneread.derivations.access import Accesses
 from oneread.derivations.rules import oldest
-from oneread.derivations.views import Index, View
+from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import InvalidDeclaration, perhaps
 from oneread.models.expiry import Expiry, ExpiryRule, rule_of
 from oneread.models.model import Model, stored_name
@@ -26,18 +26,29 @@ from oneread.models.versions import Description
 V = TypeVar("V", bound=Model[*tuple[Any, ...]])
 
 _LEAST: Final = timedelta(milliseconds=1)
+_PART: Final = "expiry"
+"""What an expiry index is called, behind the name of what it lists."""
 _WRITE_MODEL: Final = (
     'ttl: expected when an entity expires: ttl = expires("expires_at"), or '
     'expires("made_at", after=timedelta(days=30)), with the name of a field'
 )
 _WRITE_VIEW: Final = (
-    "ttl: expected when a row expires, by a field of the model or within(...): "
+    "ttl: expected when a row, or what an entity contributes, expires, by a field of the model or within(...): "
     "ttl = expires(Post.made_at, after=timedelta(days=7))"
+)
+_OF_GROUPS: Final = (
+    "an index over groups has no ttl: its rows follow from the numbers of groups, which no commit changes as time "
+    "passes; give the aggregate the ttl, and a group goes with the last of its entities; or order the index by the "
+    "instant, and page it with since="
+)
+_OWN_INSTANT: Final = (
+    "the ttl of a unique index is counted from a field of the entity itself, as a unique value is its own: a copied "
+    "instant that moves could bring back a value which another entity has taken since, with no caller to refuse it to"
 )
 
 
 class ExpiryIndex(Index[V], Generic[V], frozen=True):
-    """The base class of expiry indexes; `lists` is the model or the index that has the ttl."""
+    """The base class of expiry indexes; `lists` is the model or the view that has the ttl."""
 
     is_added: ClassVar[bool] = True
     lists_expired: ClassVar[bool] = True
@@ -61,27 +72,28 @@ def check_model_ttl(model: type[Model[Any]], names: Names) -> None:
     _check_time(model, given, given.field, types[given.field].present.bare)
 
 
-def check_view_ttl(view: type[Index[Any]], model: type[Any], names: Names) -> None:
-    """Raises InvalidDeclaration for a wrong `ttl` of an index of this model, or aggregate."""
+def check_view_ttl(view: type[Index[Any] | Aggregate[Any]], model: type[Any], names: Names) -> None:
+    """Raises InvalidDeclaration for a wrong `ttl` of an index or aggregate of this model, or of groups."""
     given: Any = view.ttl
     if given is None:
         return
     if not issubclass(model, Model):
-        raise InvalidDeclaration("groups do not expire: an index over groups has no ttl", view=view)
-    if view.unique:
+        raise InvalidDeclaration(_OF_GROUPS, view=view, aggregate=model)
+    if issubclass(view, Aggregate) and _PART in view.__struct_fields__:
         raise InvalidDeclaration(
-            "a unique index has no ttl of its own: its values belong to entities as long as these live; give the "
-            "model a ttl",
-            view=view,
-        )
+            f"the index by which a sweep finds what has expired is called `{_PART}`; call this field otherwise",
+            view=view, field=_PART,
+        )  # fmt: skip
     if not isinstance(given, Expiry) or not isinstance(given.field, (MemberDescriptorType, Path)):
         raise InvalidDeclaration(_WRITE_VIEW, view=view, ttl=given)
     path = path_of(given.field)
     if not issubclass(model, path.declared_in):
         raise InvalidDeclaration(
-            "the field of a ttl is one of the index's model", view=view, model=model, field=str(path)
+            "the field of a ttl is one of the view's model", view=view, model=model, field=str(path)
         )
     access = Accesses(names).of_path(view, "ttl", path, model)
+    if issubclass(view, Index) and view.unique and (access.through is not None or access.rank):
+        raise InvalidDeclaration(_OWN_INSTANT, view=view, field=str(path))
     _check_time(view, given, str(path), list[access.type] if access.many else access.type)  # type: ignore[name-defined]
 
 
@@ -108,11 +120,11 @@ def _check_time(declaration: type, given: Expiry, field: str, found: object) -> 
 
 
 def check_other_ttl(view: type[View[Any]]) -> None:
-    """Raises InvalidDeclaration for a `ttl` of a view that is not an index."""
+    """Raises InvalidDeclaration for a `ttl` of a view that is neither an index nor an aggregate."""
     if getattr(view, "ttl", None) is not None and "ttl" not in view.__struct_fields__:
         raise InvalidDeclaration(
-            "only models and indexes have a ttl: the numbers of a group lose an entity when it is deleted; for "
-            "numbers of a time, group by bucket(...)",
+            "only models, indexes and aggregates have a ttl; the entries of a feed leave it by expires_after, and with "
+            "their items",
             view=view,
         )
 
@@ -124,12 +136,12 @@ def model_expiry(model: type[Any]) -> ExpiryRule | None:
 
 
 def own_expiry(view: type[View[Any]]) -> ExpiryRule | None:
-    """When the rows of a view leave it by its own ttl; None if it has none.
+    """When the rows of a view, or contributions to groups, leave it by its own ttl; None if it has none.
 
     Those of its expiry index leave with them, so that an entity is not found again.
     """
     source: Any = view.lists if issubclass(view, ExpiryIndex) else view
-    given = source.ttl if issubclass(source, Index) else None
+    given = source.ttl if issubclass(source, (Index, Aggregate)) else None
     return None if given is None else rule_of(given)
 
 
@@ -142,12 +154,15 @@ def row_expiries(view: type[View[Any]], model: type[Any]) -> tuple[ExpiryRule, .
 
 
 def has_expiring_rows(view: type[View[Any]], model: type[Any]) -> bool:
-    """Whether rows of a view leave it although their entities are stored."""
+    """Whether rows of a view, or contributions to groups, leave it although their entities are stored."""
     return bool(row_expiries(view, model)) or own_expiry(view) is not None
 
 
 def expiry_options(view: type[View[Any]], model: type[Any]) -> Description:
     """What the store keeps of the ttls that the rows of a view depend on."""
+    if issubclass(view, Aggregate):
+        own = own_expiry(view)
+        return () if own is None else (("ttl", str(own)),)
     rules = (expiry_of(view),) if issubclass(view, ExpiryIndex) else row_expiries(view, model)
     return tuple(("ttl", str(each)) for each in rules)
 
@@ -168,13 +183,13 @@ def expiry_indexes(
 ) -> tuple[type[ExpiryIndex[Any]], ...]:
     """The expiry index of each model and view with a ttl; `views` say which model each is about."""
     found = [_index_of(model, model, None) for model in models if model is root_model(model) and model.ttl is not None]
-    indexes = [(view, model) for view, model in views.items() if issubclass(view, Index) and view.ttl is not None]
-    return (*found, *(_index_of(view, model, view.where) for view, model in indexes))
+    having = [(view, model) for view, model in views.items() if issubclass(view, (Index, Aggregate)) and view.ttl]
+    return (*found, *(_index_of(view, model, view.where) for view, model in having))
 
 
 def _index_of(lists: Any, model: type[Model[Any]], where: Any) -> type[ExpiryIndex[Any]]:
     since = lists.ttl.field
-    name = f"{stored_name(lists)}.expiry"
+    name = f"{stored_name(lists)}.{_PART}"
 
     def declare(space: dict[str, Any]) -> None:
         space |= {
@@ -183,9 +198,9 @@ def _index_of(lists: Any, model: type[Model[Any]], where: Any) -> type[ExpiryInd
             "__doc__": f"{lists.__name__} in the order in which it expires.",
             "since": oldest(getattr(model, since) if isinstance(since, str) else since),
             "stored_as": name,
-            "spread": lists.spread,
+            "spread": 1 if issubclass(lists, Aggregate) else lists.spread,
             "where": where,
             "lists": lists,
         }
 
-    return new_class(f"{lists.__name__}.expiry", (ExpiryIndex[model],), {}, declare)  # type: ignore[valid-type]
+    return new_class(f"{lists.__name__}.{_PART}", (ExpiryIndex[model],), {}, declare)  # type: ignore[valid-type]

@@ -165,7 +165,6 @@ def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
     form = RowForm(
         f"{fold.view.__name__}.{fold.field}", "extremum rows", "extremum", "extremum", "views",
         fold.place | {path.names}, frozenset(), "value", found="scan", paged="each", ends=(access.type, path),
-        where=frozenset(each.names for each in fold.rule.condition_paths),
     )  # fmt: skip
     return Extremum(
         fold.field, fold.prefix, 1, codec, access, access, f"{access.code} {word}",
@@ -208,7 +207,7 @@ def compile_newest(fold: Fold, access: Access, by: Access, names: Names) -> Extr
     form = RowForm(
         f"{fold.view.__name__}.{fold.field}", "rows of newest values", "newest values", "newest values", "views",
         fold.place | {path.names}, frozenset({value_path.names}), "short value", found="scan", paged="each",
-        ends=(datetime, value_path), first=rule.most, where=frozenset(each.names for each in rule.condition_paths),
+        ends=(datetime, value_path), first=rule.most,
     )  # fmt: skip
     return Extremum(
         fold.field, fold.prefix, rule.most, codec, by, access, f"{by.code} newest {access.code}", pack,

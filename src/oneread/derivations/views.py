@@ -94,9 +94,9 @@ class Index(View[V], Generic[V], frozen=True):
     of the source's key, and without any key rule that is the whole order. An entity with None in one of them is not in
     the index. `source` refers to the entity. Class option `unique`: the values of the key rules belong to one entity at
     most; None is never taken. Class option `ttl`: when a row leaves the index although its entity lives on, as
-    `expires(Post.made_at, after=timedelta(days=7))`. Class option `spread`: ranges that the rows are in by a hash of
-    the source's key, 1 to 100, so that rows in the order of time do not all go to one server; a page reads each of
-    them in one round, and merges them.
+    `expires(Post.made_at, after=timedelta(days=7))`; a unique value is free from then on. Class option `spread`: ranges
+    that the rows are in by a hash of the source's key, 1 to 100, so that rows in the order of time do not all go to one
+    server; a page reads each of them in one round, and merges them.
 
     Of an aggregate, each group in which an entity counts has a row: `class TagsOfMonth(Index[QuestionsOfTag])`. The
     rules name the aggregate's fields, and `source` refers to the group. A commit writes two rows at most for each group
@@ -121,11 +121,15 @@ class Aggregate(View[E], Generic[E], frozen=True):
 
     Class option `shards`: rows that each group is spread over on a store that changes one row at a time, 1 to 64, so
     that more programs can add to one group at once. It may be changed at any time; a read adds them up. Other stores
-    have one row for each group.
+    have one row for each group. Class option `ttl`: when an entity leaves its groups although it lives on, as
+    `expires(within(Rsvp.event, Event.starts_at))`. Between that instant and the sweep the groups still have it:
+    `db.survey().unswept` says for how long. When the instant is moved, the entity leaves later, or is in its groups
+    again.
     """
 
-    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"shards"}
+    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"shards", "ttl"}
     shards: ClassVar[int] = 1
+    ttl: ClassVar[Expiry | None] = None
 
 
 class Feed(View[V], Generic[V], frozen=True):

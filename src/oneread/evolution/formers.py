@@ -106,7 +106,8 @@ def _why_another(before: StoredRules, after: StoredRules) -> str:
         keys = [[rule.found_by for rule in each.key if not rule.descending] for each in (before, after)]
     if (after.unique or after.kind != "index") and keys[0] != keys[1]:
         return "it is found by another key"
-    if after.unique and (before.where != after.where or before.key != after.key):
+    claims = [(rules.where, rules.key, rules.ttl) for rules in (before, after)]
+    if after.unique and claims[0] != claims[1]:
         return "its former generation would claim other values"
     known = {rule.name: rule for rule in before.rules}
     return next(filter(None, (_why_another_field(known.get(rule.name), rule) for rule in after.rules)), "")

@@ -19,7 +19,7 @@ from oneread.derivations.compiled_schema import CompiledSchema, SchemaNumbers
 from oneread.derivations.costly import costly_values
 from oneread.derivations.expiry import check_view_ttl, expiry_indexes
 from oneread.derivations.one_row import refuse_unportable
-from oneread.derivations.views import Feed, Index, View
+from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import CostlyDeclaration, InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.evolution.stored_rules import former_classes
@@ -129,7 +129,7 @@ class Schema:
         accesses = Accesses(self._names)
         viewed = {view: accesses.viewed(view) for view in self.views}
         for view, of in viewed.items():
-            if issubclass(view, Index):
+            if issubclass(view, (Index, Aggregate)):
                 check_view_ttl(view, of, self._names)
         feeds = {view: of for view, of in viewed.items() if issubclass(view, Feed)}
         parts = {part: accesses.viewed(part) for part in feed_parts(feeds, self._names)}

@@ -84,7 +84,9 @@ def stored_rules(
         return None
     conditions = () if view.where is None else tuple([way("", path.names) for path in view.where.paths()])
     if issubclass(view, Aggregate):
-        return StoredRules("aggregate", rules, where, conditions)
+        ttl = None if view.ttl is None else rule_of(view.ttl)
+        conditions = conditions if ttl is None else (*conditions, way("", ttl.path))
+        return StoredRules("aggregate", rules, where, conditions, ttl and (ttl.path, ttl.after))
     if issubclass(view, Feed):
         return _stored_feed(view, of, names, StoredRules("feed", rules, where, conditions), way)
     assert issubclass(view, Index), "the kinds of views that have rules"
@@ -192,7 +194,7 @@ def _former_class(
     if stored.feed is not None:
         base, options = cast("Any", Feed), _feed_options(stored.feed, of, members)
     elif stored.kind == "aggregate":
-        base, options = cast("Any", Aggregate), {"shards": now.shards}
+        base, options = cast("Any", Aggregate), {"shards": now.shards, **_ttl_option(stored, of)}
     else:
         base, options = cast("Any", Index), _index_options(stored, of)
     where = None if stored.where is None else _condition(stored.where, of, accesses)
@@ -226,11 +228,14 @@ def _feed_options(stored: StoredFeed, of: type[Any], members: type[Any]) -> dict
 
 
 def _index_options(stored: StoredRules, of: type[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"unique": stored.unique, "spread": stored.spread}
-    if stored.ttl is not None:
-        path, after = stored.ttl
-        found["ttl"] = Expiry(_path(path, of), after * _MICROSECOND if after else None)
-    return found
+    return {"unique": stored.unique, "spread": stored.spread, **_ttl_option(stored, of)}
+
+
+def _ttl_option(stored: StoredRules, of: type[Any]) -> dict[str, Any]:
+    if stored.ttl is None:
+        return {}
+    path, after = stored.ttl
+    return {"ttl": Expiry(_path(path, of), after * _MICROSECOND if after else None)}
 
 
 def _path(names: tuple[str, ...], of: type[Any], *, every: bool = False) -> Path:

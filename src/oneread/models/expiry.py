@@ -32,10 +32,10 @@ class Expiry(msgspec.Struct, frozen=True):
 
 
 def expires(field: str | datetime | None, *, after: timedelta | None = None) -> Expiry:
-    """The class option `ttl`: when the entities of a model, or the rows of an index, expire.
+    """The class option `ttl`: when the entities of a model, rows of an index, or contributions to groups expire.
 
-    In a model, `field` is the name of a field: `ttl = expires("expires_at")`. In an index it is a field of its model,
-    or of another entity that it refers to: `ttl = expires(Post.made_at, after=timedelta(days=7))`,
+    In a model, `field` is the name of a field: `ttl = expires("expires_at")`. In an index or aggregate it is a field of
+    its model, or of another entity that it refers to: `ttl = expires(Post.made_at, after=timedelta(days=7))`,
     `ttl = expires(within(Seat.event, Event.ends_at))`. What has None in it does not expire. A mistake raises
     InvalidDeclaration when the schema is built.
 

@@ -328,8 +328,9 @@ _WITH_LOGS: Final = 6
 """The format of a schema row with `logged`, which earlier releases do not know: they would write without a log."""
 _NEWEST: Final = 7
 """The format with former generations of views, which earlier releases would not write; with views that are written for
-some entities, which they would call complete; with conditions of numbers, which they would leave out of rules that they
-store again; and while the store is moved or moved into: they would neither log nor wait."""
+some entities, which they would call complete; with conditions of numbers and ttls of aggregates, which they
+would leave out of rules that they store again; and while the store is moved or moved into: they would neither log nor
+wait."""
 
 
 class _Head(msgspec.Struct):
@@ -371,8 +372,10 @@ def encode(stored: StoredSchema) -> bytes:
 
 
 def _is_newest(view: StoredView) -> bool:
-    has_conditions = view.rules is not None and any(rule.where is not None for rule in view.rules.rules)
-    return bool(view.former_of) or view.writes < ALL or has_conditions
+    rules = view.rules
+    has_conditions = rules is not None and any(rule.where is not None for rule in rules.rules)
+    has_ttl = rules is not None and rules.kind == "aggregate" and rules.ttl is not None
+    return bool(view.former_of) or view.writes < ALL or has_conditions or has_ttl
 
 
 def lowered(stored: StoredSchema) -> StoredSchema:

@@ -11,15 +11,18 @@ from typing import Any, Final, TypeAlias
 from oneread.database.lists import listed
 from oneread.database.operations import Operations
 from oneread.database.pages import Query, page
+from oneread.derivations.emitted_record import decode_record
 from oneread.derivations.views import Feed
 from oneread.errors import OnereadError
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
+from oneread.store.rows import Row
 from oneread.testing import naive
 from oneread.testing.audit import Audit, Offence, own
 from oneread.testing.naive import look
 from oneread.testing.oracle import Oracle
 from oneread.testing.steps import CIPHER
+from oneread.transactions.root import NO_ROOT, parse_root
 
 ReadRows: TypeAlias = Callable[[Any, tuple[Any, ...]], list[Any]]
 """All rows of a model or view that begin with some values, as the store shows them."""
@@ -77,6 +80,12 @@ def run_tasks(audit: Audit, driver: SyncDriver, operations: Operations) -> None:
         raise Offence(f"the outbox is not empty after {_BATCHES} batches")
     if audit.pending:
         raise Offence("tasks are left in the outbox, and the worker does nothing about them")
+
+
+def counts_in(operations: Operations, view: type, row: Row | None) -> bool:
+    """Whether an entity counts in groups of an aggregate, as its root row says."""
+    root = NO_ROOT if row is None else parse_root(row)
+    return bool(decode_record(root.emitted).get(operations.catalog.views[view].tokens[0]))
 
 
 def check_waiting(oracle: Oracle, audit: Audit, operations: Operations) -> None:

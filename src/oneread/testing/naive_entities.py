@@ -5,7 +5,7 @@ See "Semantics" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -100,6 +100,14 @@ def numbered_part(cls: type) -> str | None:
     defaults = defaults_of(cls)
     wanting = [name for name in key_names(cls) if defaults[name] == GENERATED]
     return wanting[0] if wanting and root_model(cls).child_of is not None else None
+
+
+def flat_values(types: Sequence[FieldType], values: tuple[Any, ...]) -> KeyParts:
+    """The values of a group by elements of its key: those of a reference one by one."""
+    parts: list[Any] = []
+    for target, value in zip(map(reference_target, types), values, strict=True):
+        parts += [value] if target is None else [None] * len(key_names(target[0])) if value is None else value.key
+    return tuple(parts)
 
 
 def place_order(place: Place) -> tuple[Any, ...]:

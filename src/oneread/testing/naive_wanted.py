@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from oneread.derivations.rules import rules_of
-from oneread.derivations.views import Feed, Index, View
+from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.models.paths import Path, path_of
 from oneread.models.references import copied_names
 from oneread.models.types import Named
@@ -45,7 +45,7 @@ class WantedValues:
         of = viewed_class(view, self._names)
         if issubclass(view, Feed):
             return feed_paths(view, of, self._names)
-        ttl = view.ttl if issubclass(view, Index) else None
+        ttl = view.ttl if issubclass(view, (Index, Aggregate)) else None
         fields = [given for rule in rules_of(view).values() for given in rule.given_fields]
         return [(of, path_of(given)) for given in [*fields, *([] if ttl is None else [ttl.field])]]
 

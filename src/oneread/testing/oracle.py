@@ -21,10 +21,10 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
 from oneread.models.fields import GENERATED
-from oneread.models.model import Model, key_names
+from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref
-from oneread.models.registry import reference_target, root_model
+from oneread.models.registry import root_model
 from oneread.models.types import Named, types_of
 from oneread.testing.naive import comparable, fold, in_buckets, key_value, look, sort_by_keys
 from oneread.testing.naive_counters import NaiveCounters
@@ -41,6 +41,7 @@ from oneread.testing.naive_entities import (
     Route,
     as_held,
     empty_totals_of,
+    flat_values,
     has_ended,
     numbered_part,
     owners_of,
@@ -96,6 +97,8 @@ class Oracle:
         """Whether each entity of several is a commit of its own, as of a portable schema."""
         self.holds_last: list[Place] | None = None
         """Of a store that changes one row at a time: what a transaction has deleted; holds are looked at behind all."""
+        self.is_late: Callable[[type, Place], bool] = lambda _view, _place: False
+        """Whether an entity that has left the groups of an aggregate by its ttl still counts there, until the sweep."""
         self.waits: Callable[[Place], bool] = lambda _place: False
         """Whether an entity that is to be deleted with its source is still there, waiting for its task."""
         self._given: dict[tuple[type, Place], int] = {}  # how many numbers each group gave to children of a model
@@ -462,8 +465,10 @@ class Oracle:
         return [each for each in self.entries(view) if are_groups or not self._has_left(view, self.held[each[1]])]
 
     def _has_left(self, view: Any, held: Held) -> bool:
-        ttl = view.ttl if issubclass(view, Index) else None
-        return self.is_expired(held.entity) or has_ended(ttl, lambda of: self.value(held, path_of(of).names), self.now)
+        return self.is_expired(held.entity) or (issubclass(view, Index) and self._has_ended(view, held))
+
+    def _has_ended(self, view: Any, held: Held) -> bool:
+        return has_ended(view.ttl, lambda of: self.value(held, path_of(of).names), self.now)
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
         """Whether a view lists the groups of an aggregate."""
@@ -471,24 +476,18 @@ class Oracle:
 
     def _subjects(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
         """What a view lists: entities, or groups that have entities, for which its `where` holds."""
-        where = view.where
-        return [each for each in self._listed(view) if where is None or where.test(each[1].entity)]
+        found = [each for each in self._listed(view) if view.where is None or view.where.test(each[1].entity)]
+        if not issubclass(view, Aggregate) or view.ttl is None:
+            return found
+        return [each for each in found if not self._has_ended(view, each[1]) or self.is_late(view, each[0])]
 
     def _listed(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
         of: Any = viewed_class(view, self._names)
         if not self.lists_groups(view):
             return [(place, held) for place, held in self.held.items() if isinstance(held.entity, of)]
         groups = [(values, self._fold(of, values, several)) for values, several in self.members(of)]
-        return [((of, self._flat(of, values)), Held(group, {})) for values, group in groups]
-
-    def _flat(self, aggregate: type[Aggregate[Any]], values: tuple[Any, ...]) -> KeyParts:
-        """The values of a group by elements of its key: those of a reference one by one."""
-        parts: list[Any] = []
-        keys = [name for name, rule in _rules(aggregate).items() if rule.kind == "key"]
-        for name, value in zip(keys, values, strict=True):
-            target = reference_target(types_of(aggregate, self._names)[name])
-            parts += [value] if target is None else [None] * len(key_names(target[0])) if value is None else value.key
-        return tuple(parts)
+        keys = [types_of(of, self._names)[name] for name, rule in _rules(of).items() if rule.kind == "key"]
+        return [((of, flat_values(keys, values)), Held(group, {})) for values, group in groups]
 
     def _sized(self, view: type[View[Any]]) -> Mapping[str, Rule]:
         """The rules of a view; those that take a time bucket of groups are of its size."""

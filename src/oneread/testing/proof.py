@@ -24,7 +24,7 @@ from oneread.models.model import key_of
 from oneread.store.requests import Read, Scan
 from oneread.testing.audit import Audit
 from oneread.testing.clock import Clock
-from oneread.testing.comparison import Disagreement, check_same, check_waiting, compare
+from oneread.testing.comparison import Disagreement, check_same, check_waiting, compare, counts_in
 from oneread.testing.naive import look
 from oneread.testing.naive_entities import Place, written_at
 from oneread.testing.oracle import Oracle
@@ -69,6 +69,7 @@ class Proof:
         self.oracle = Oracle(*schema.models, *schema.views)
         self.oracle.waits = self._is_stored
         self.oracle.clock_of = self._written_at
+        self.oracle.is_late = self._is_late
         self.oracle.one_by_one = self.database.operations.portable
         self.oracle.holds_last = None if self.database.operations.spans_rows else []
         self.refused: Counter[str] = Counter()
@@ -102,6 +103,11 @@ class Proof:
         model, key = place
         (row,) = self.database.run(Read("roots", [self.database.operations.kind(model).key(key)]).__iter__())
         return row is not None and BODY in row
+
+    def _is_late(self, view: type, place: Place) -> bool:
+        key = self.database.operations.kind(place[0]).key(place[1])
+        (row,) = self.database.run(Read("roots", [key], "dm").__iter__())
+        return counts_in(self.database.operations, view, row)
 
     def _written_at(self, place: Place) -> int:
         """The clock of what a step that is refused writes at a place: it may have been written before the refusal."""
@@ -160,6 +166,7 @@ class Proof:
         self._run_tasks()
         self.oracle.now = self.clock()
         self._audit.clock = max(self._audit.clock, self.clock())
+        self.oracle.settle()  # of what is late, a sweep or a commit may have removed some
         compare(self.oracle, self._rows)
         for entity in [each for model in self.oracle.models for each in self.oracle.all(model)]:
             variant: Any = type(entity)
@@ -168,6 +175,22 @@ class Proof:
         self._audit.check()
         self._audit.check_totals()
         check_waiting(self.oracle, self._audit, self.database.operations)
+
+    def look_swept(self) -> None:
+        """Sweeps everything that has expired, and looks: then no group is late.
+
+        Raises:
+            Disagreement: the first difference.
+            Offence: a raw row is missing, left over or different.
+        """
+        self._run_tasks()
+        while (swept := self.database.sweep()).deleted or swept.removed:
+            self._run_tasks()
+        self.oracle.now = self.clock()
+        self.oracle.drop_swept(self._is_stored)
+        self.oracle.is_late = lambda _view, _place: False
+        self.look()
+        self.oracle.is_late = self._is_late
 
     def _rows(self, view: Any, equal: tuple[Any, ...]) -> list[Any]:
         return [row for page in self.database.scan(view, *equal, batch=3) for row in page]

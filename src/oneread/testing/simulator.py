@@ -35,6 +35,7 @@ from oneread.testing.comparison import (
     Disagreement,
     check_waiting,
     compare,
+    counts_in,
     has_stale_copy,
     is_one_moment,
     read_all,
@@ -91,6 +92,7 @@ class Simulation(Processes):
         super().__init__(seed, schema, engine or MemoryEngine(), fates, policy)
         self.oracle = Oracle(*schema.models, *schema.views)
         self.oracle.clock_of = self._clock_of
+        self.oracle.is_late = self._is_late
         self.oracle.waits = self._is_stored
         self.audit = Audit(self.engine, self.operations)
         self.blurred = False
@@ -157,6 +159,7 @@ class Simulation(Processes):
         self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
         self.oracle.delete_with_sources()
         self._check(lambda: check_waiting(self.oracle, self.audit, self.operations))
+        self.oracle.settle()  # of what is late, a sweep or a commit may have removed some
         blurred = self.blurred or bool(self.audit.set_aside())
         self._check(lambda: compare(self.oracle, self._rows, blurred=blurred))
 
@@ -185,6 +188,10 @@ class Simulation(Processes):
         rows = [(table, key, sorted(row.items())) for table, found in tables for key, row in sorted(found.items())]
         text = "\n".join([*self.lines, *map(repr, rows)])
         return blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def _is_late(self, view: type, place: tuple[type, tuple[Any, ...]]) -> bool:
+        row = self.audit.stored["roots"].get(self.operations.kind(place[0]).key(place[1]))
+        return counts_in(self.operations, view, row)
 
     def _clock_of(self, place: tuple[type, tuple[Any, ...]]) -> int:
         """The clock at the last commit of an entity, by its own stamps."""

@@ -64,24 +64,30 @@ def test_a_wrong_ttl_of_a_model_is_refused(ttl, text):
 @pytest.mark.parametrize(
     ("ttl", "text"),
     [
-        (WEEK, "ttl: expected when a row expires"),
+        (WEEK, "ttl: expected when a row, or what an entity contributes, expires"),
         (expires("made_at", after=WEEK), "by a field of the model"),
-        (expires(Other.made_at, after=WEEK), "one of the index's model"),
+        (expires(Other.made_at, after=WEEK), "one of the view's model"),
         (expires(Post.author), "a field of the type datetime"),
         (expires(Post.made_at, after=timedelta()), "at least a millisecond"),
         (expires(Post.made_at, after="7d"), "expected after=timedelta"),
     ],
 )
-def test_a_wrong_ttl_of_an_index_is_refused(ttl, text):
+def test_a_wrong_ttl_of_a_view_is_refused(ttl, text):
     given = ttl
 
     class Recent(Index[Post]):
         ttl = given
         made_at: datetime = newest(Post.made_at)
 
-    with pytest.raises(InvalidDeclaration, match=text) as refused:
-        Schema(Post, Other, Recent)
-    assert "Recent" in str(refused.value)
+    class Posts(Aggregate[Post]):
+        ttl = given
+        author: str = by(Post.author)
+        posts: int = count()
+
+    for view in (Recent, Posts):
+        with pytest.raises(InvalidDeclaration, match=text) as refused:
+            Schema(Post, Other, view)
+        assert view.__name__ in str(refused.value)
 
 
 class Reply(Model[int]):
@@ -105,7 +111,7 @@ def replies(given):
             expires(within(Reply.post, Post.day)),
             r"type datetime.*field='within\(Reply.post, Post.day\)'",
         ),
-        (expires(within(Post.made_at, Post.day)), "one of the index's model"),
+        (expires(within(Post.made_at, Post.day)), "one of the view's model"),
         (expires(each(Reply.read_at)), "a field of the type datetime"),
         (expires(each(Reply.number)), "expected a list or a set"),
         (expires(within(Reply.post, Post.made_at), after=timedelta()), "at least a millisecond"),
@@ -124,15 +130,10 @@ def test_the_store_knows_a_ttl_by_its_path():
 
 
 def test_what_cannot_have_a_ttl():
-    class Named(Index[Post]):
-        ttl = expires(Post.made_at, after=WEEK)
+    class OneReply(Index[Reply]):
+        ttl = expires(within(Reply.post, Post.made_at), after=WEEK)
         unique = True
-        author: str = by(Post.author)
-
-    class PostsOf(Aggregate[Post]):
-        ttl = expires(Post.made_at, after=WEEK)
-        author: str = by(Post.author)
-        posts: int = count()
+        post: Ref[Post] = by(Reply.post)
 
     class Counted(Aggregate[Post]):
         author: str = by(Post.author)
@@ -151,21 +152,12 @@ def test_what_cannot_have_a_ttl():
         ttl = None
 
     for declared, text in (
-        ((Post, Named), "a unique index has no ttl of its own"),
-        ((Post, PostsOf), "only models and indexes have a ttl"),
-        ((Post, Counted, Top), "groups do not expire"),
+        ((Post, Reply, OneReply), "counted from a field of the entity itself"),
+        ((Post, Counted, Top), "an index over groups has no ttl.*give the aggregate the ttl"),
         ((Session, WebSession), "a variant expires as its model does"),
     ):
         with pytest.raises(InvalidDeclaration, match=text):
             Schema(*declared)
-
-
-def test_a_view_may_have_a_field_called_ttl_if_it_is_an_aggregate():
-    class Hour(Aggregate[Post]):
-        ttl: str = by(Post.author)
-        posts: int = count()
-
-    assert Schema(Post, Hour).views == (Hour,)
 
 
 def test_the_schema_adds_an_index_for_each_ttl():
@@ -180,10 +172,16 @@ def test_the_schema_adds_an_index_for_each_ttl():
         ttl = expires(Post.made_at, after=WEEK)
         made_at: datetime = newest(Post.made_at)
 
-    schema = Schema(Post, Session, Recent)
-    assert [view.__name__ for view in schema.views] == ["Recent", "Session.expiry", "Recent.expiry"]
-    assert [view.stored_as for view in schema.views] == [None, "S.expiry", "Recent.expiry"]
-    assert repr(schema) == "Schema(Post, Session, Recent)"
-    assert list(schema.named()) == ["Post", "Session", "Recent"]
+    class Posts(Aggregate[Post]):
+        ttl = expires(Post.made_at, after=WEEK)
+        author: str = by(Post.author)
+        posts: int = count()
+
+    schema = Schema(Post, Session, Recent, Posts)
+    added = ["Session.expiry", "Recent.expiry", "Posts.expiry"]
+    assert [view.__name__ for view in schema.views] == ["Recent", "Posts", *added]
+    assert [view.stored_as for view in schema.views] == [None, None, "S.expiry", *added[1:]]
+    assert repr(schema) == "Schema(Post, Session, Recent, Posts)"
+    assert list(schema.named()) == ["Post", "Session", "Recent", "Posts"]
     again = Schema(*schema.models, *schema.views)
     assert again.declared().digest == schema.declared().digest
