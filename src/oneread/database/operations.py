@@ -202,7 +202,7 @@ class Operations:
         return change.written, (yield from self._commit_with(change, jobs))
 
     def _commit_with(self, change: Change, jobs: Iterable[Job]) -> Plan[list[bytes]]:
-        rows = NO_JOBS if jobs == () else (yield from self.jobs.rows(jobs))
+        rows = NO_JOBS if type(jobs) is tuple and not jobs else (yield from self.jobs.rows(jobs))
         return (yield from self.commit([change], jobs=rows))
 
     def saving(self, entity: object, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:

@@ -7,14 +7,14 @@ docs/decisions/0155-jobs-in-the-commit.md.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from inspect import isawaitable
 from queue import Empty, SimpleQueue
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +29,11 @@ from oneread.plans.plan import Plan
 from oneread.store.woken_thread import WokenThread
 from oneread.transactions.leases import LeaseHolder
 from oneread.transactions.outbox import text_of
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from oneread.jobs.loops import JobLoop
 
 T = TypeVar("T")
 
@@ -85,7 +90,7 @@ class JobRunner:
         run: RunPlan,
         handlers: JobHandlers,
         at_once: int = AT_ONCE,
-        loop: asyncio.AbstractEventLoop | None = None,
+        loop: AbstractEventLoop | None = None,
     ) -> None:
         if not isinstance(handlers, JobHandlers):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
             raise UsageError("jobs are run by JobHandlers()", given=handlers)
@@ -244,40 +249,23 @@ class _Work:
 
 
 class _Loops:
-    """The event loop of coroutines: that of the program, or one in a thread, made when it is first needed."""
+    """The loop of coroutines, made when it is first needed."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        self._loop = loop
-        self._is_own = loop is None
+    def __init__(self, given: AbstractEventLoop | None) -> None:
+        self._given = given
+        self._loop: JobLoop | None = None
         self._making = threading.Lock()
 
-    def submit(self, work: Coroutine[Any, Any, None]) -> object:
+    def submit(self, work: Coroutine[Any, Any, None]) -> None:
         with self._making:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_run_loop, args=(self._loop,), name="oneread-jobs-loop", daemon=True).start()
-        try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:
-            work.close()
-            raise
+                make: type[JobLoop] = import_module("oneread.jobs.loops").JobLoop
+                self._loop = make(self._given)
+        self._loop.submit(work)
 
     def close(self) -> None:
-        if self._is_own and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Runs a loop until it is stopped; what still runs on it then is cancelled, and a job of that is tried again."""
-    try:
-        loop.run_forever()
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=_PAUSE))
-    finally:
-        loop.close()
+        if self._loop is not None:
+            self._loop.close()
 
 
 class JobWorker(WokenThread):

@@ -17,6 +17,8 @@ from oneread import (
     Copy,
     Feed,
     Index,
+    Job,
+    JobHandlers,
     Key,
     Model,
     Ref,
@@ -76,6 +78,10 @@ class Follower(Model[int, str]):
     name: Key[str]
 
 
+class Work(Job):
+    number: int
+
+
 class Home(Feed[Thing]):
     person: int = by(Follower.person)
     at: datetime = newest(Thing.at)
@@ -83,7 +89,7 @@ class Home(Feed[Thing]):
     marks = True
 
 
-SCHEMA = Schema(Thing, Holder, ByName, ByWeek, Weeks, Follower, Home)
+SCHEMA = Schema(Thing, Holder, ByName, ByWeek, Weeks, Follower, Home, Work)
 DEEP = []
 for _ in range(20_000):
     DEEP = [DEEP]
@@ -118,6 +124,7 @@ GOOD = {
     "entities": [Thing(number=1)], "body": lambda _transaction: None, "wanted": Thing, "result": Thing(number=1),
     "write": lambda _line: None, "changes": {"name": "b"}, "target": None, "position": 1, "numbers": None,
     "name": "votes:42", "size": "hour", "feed": Home, "member": 1, "declared": ByName,
+    "job": Work(number=1), "handlers": JobHandlers(),
 }  # fmt: skip
 MOST_BYTES = 10_000
 INNER = {"run", "apply", "verb", "renew", "end"}
