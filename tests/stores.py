@@ -228,6 +228,7 @@ _LEFT_OUT = {
         cli/test_bars.py test_a_terminal_sees_a_bar_and_stdout_does_not
             test_colours_are_left_out_where_that_is_asked_for test_json_and_quiet_see_no_bar
         cli/test_copy.py test_a_killed_copy_is_resumed
+        cli/test_jobs.py test_ctrl_c_ends_a_worker_of_jobs_in_order
         cli/test_dump_and_load.py test_a_load_that_was_stopped_says_how_to_go_on
             test_what_is_written_is_for_its_owner_alone test_a_killed_load_loads_or_rejects_each_record_once
         cli/test_failures.py test_ctrl_c_is_code_130 test_ctrl_c_is_not_lost_in_a_finalizer

@@ -141,9 +141,8 @@ def test_jobs_of_another_program_are_shown_as_such(run, monkeypatch):
     assert "SendMail (not in this schema)" in run("jobs").out
 
 
-def test_ctrl_c_ends_a_worker_of_jobs_in_order(tmp_path):
-
-    url = f"lmdb://{tmp_path}/store"
+def test_ctrl_c_ends_a_worker_of_jobs_in_order(new_url):
+    url = new_url()
     with connect(url, MAILS, workers=0) as db:
         db.save(Order(number=1), enqueue=[SendMail(to="a", number=2)])
     command = [sys.executable, "-m", "oneread", "worker", *SCHEMA, "--db", url, "--app", "tests.cli.mails:made"]

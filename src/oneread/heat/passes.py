@@ -22,8 +22,8 @@ from oneread.store.rows import RowRange, Table
 PASSES: Final = ("verify", "repair", "backfill", "dump", "dump_csv")
 """Verbs that pass over all rows of models and views."""
 OBSERVED: Final = (
-    "bulk", "cache_counter", "cache_counters", "changes", "changes_cursor", "counter_batch", "drop", "group",
-    "set_aside", "survey", "sweep", "tasks",
+    "bulk", "cache_counter", "cache_counters", "changes", "changes_cursor", "counter_batch", "drop", "drop_jobs",
+    "group", "jobs", "retry_jobs", "run_jobs", "set_aside", "survey", "sweep", "tasks",
 )  # fmt: skip
 """Other verbs that last, or whose results make requests later."""
 

@@ -12,7 +12,8 @@ from oneread.errors import UsageError
 from oneread.jobs.declared import Job, is_job
 from oneread.models.model import stored_name
 
-H = TypeVar("H", bound=Callable[..., object])
+J = TypeVar("J", bound=Job)
+R = TypeVar("R")
 
 TRIES: Final = 10
 FIRST_WAIT: Final = timedelta(seconds=1)
@@ -69,12 +70,12 @@ class JobHandlers:
 
     def handles(
         self,
-        job: type[Job],
+        job: type[J],
         *,
         tries: int = TRIES,
         wait: timedelta = timedelta(seconds=1),
         longest: timedelta = timedelta(hours=1),
-    ) -> Callable[[H], H]:
+    ) -> Callable[[Callable[[J, JobRun], R]], Callable[[J, JobRun], R]]:
         """Registers the function below for the jobs of a class: it is called with a job and its `JobRun`.
 
         A run that raises is tried again; after the last try the job is set aside, with the error.
@@ -107,7 +108,7 @@ class JobHandlers:
                 raise UsageError(f"{name}: expected a timedelta from 0 to 30 days", given=given)
         kind = stored_name(job)
 
-        def register(handler: H) -> H:
+        def register(handler: Callable[[J, JobRun], R]) -> Callable[[J, JobRun], R]:
             if not callable(handler):  # pyright: ignore[reportUnnecessaryComparison]  callers may be untyped
                 raise UsageError("a handler is a function of a job and its run", given=handler)
             if kind in self.by_kind:

@@ -7,7 +7,7 @@ from typing import Final
 VERBS: Final = (
     "get", "find", "get_many", "page", "together",
     "save", "create", "get_or_create", "upsert", "patch", "delete", "save_all",
-    "transact", "drain", "counters", "mark", "marks", "unread",
+    "transact", "drain", "counters", "mark", "marks", "unread", "enqueue",
 )  # fmt: skip
 """The verbs that are measured: `exists` calls find, `scan` calls page."""
 COUNTER_VERBS: Final = ("add", "read", "look", "windows", "shards", "settings", "configure", "delete")

@@ -249,6 +249,7 @@ def test_each_verb_is_recorded_or_named(kind):
         "exists", "scan",  # call find and page
         "places",  # of operators, as what shows heat
         "launch", "launches", "run",
+        "start_jobs",  # what it begins is recorded as work of the worker
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from oneread.database.operations import Operations
+from oneread.database.worker import Worker
 from oneread.errors import UsageError
 from oneread.jobs.declared import Job
 from oneread.jobs.handlers import JobHandlers
@@ -34,6 +35,7 @@ class JobVerbs:
     _driver: SyncDriver
     _worker_driver: SyncDriver
     _observers: tuple[Observer, ...]
+    _worker: Worker | None
     _job_worker: JobWorker | None
 
     if TYPE_CHECKING:
@@ -148,7 +150,9 @@ class JobVerbs:
         loop = None
 
         def run(plan: Plan[R]) -> R:
-            return self._worker_driver.run(plan, Trace(self._observers))
+            watched = None if self._worker is None else self._worker.watched
+            observers = self._observers if watched is None else (*self._observers, watched("jobs"))
+            return self._worker_driver.run(plan, Trace(observers))
 
         runner = JobRunner(self.operations.jobs, run, handlers, at_once, loop)
         if self.operations.meter is not None:
